@@ -1,0 +1,1 @@
+"""Kafka protocol knowledge without I/O: bytes and times in, events and findings out."""

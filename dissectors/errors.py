@@ -1,0 +1,36 @@
+"""What can be wrong with bytes, and with values to be written."""
+
+from __future__ import annotations
+
+
+class DecodeError(ValueError):
+    """Bytes do not fit the layout.
+
+    `offset` is the first byte that could not be read, counted from the frame's length prefix;
+    `path` the field being read, outermost first, e.g. ``("topics", "2", "name")``.
+    """
+
+    def __init__(self, message: str, *, offset: int, path: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.path = path
+
+    @property
+    def message(self) -> str:
+        """The sentence without the place."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        where = ".".join(self.path) or "frame"
+        return f"{where} at byte {self.offset} (0x{self.offset:04x}): {self.args[0]}"
+
+
+class EncodeError(ValueError):
+    """A value does not fit the layout; `path` is the field, outermost first."""
+
+    def __init__(self, message: str, *, path: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.path) or 'message'}: {self.args[0]}"
