@@ -1,0 +1,42 @@
+"""Bytes to values: the compiled path for what is regular, the walk for what is not."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from dissectors.compiled import decoder
+from dissectors.errors import DecodeError
+from dissectors.layout import Layout
+from dissectors.walk import Oddity, walk
+
+
+class Decoded(NamedTuple):
+    """Values read, partial if `error` is set; `end` is one past the last byte read."""
+
+    values: dict[str, Any]
+    end: int
+    error: DecodeError | None = None
+    oddities: tuple[Oddity, ...] = ()
+
+
+def decode(layout: Layout, frame: bytes, start: int = 0) -> Decoded:
+    """Read `layout` from `frame`.
+
+    Args:
+        layout: Body or header, as `dissectors.layout` or an edit made it.
+        frame: The whole frame, length prefix included, so that offsets in errors index into it.
+        start: Offset of the first byte.
+
+    Returns:
+        Values by snake_case name. Times stay as Kafka sends them (ms), null is None, uuids are text as Kafka prints
+        them, records a view of their bytes. A tagged field is there if it was on the wire; unknown ones are under
+        ``_tags`` as [tag, bytes]. Bad bytes set `error` and never raise; bytes after the last field are left alone.
+
+    Source: https://kafka.apache.org/protocol (types), KIP-482 (compact types, tag buffer).
+    """
+    try:
+        return Decoded(*decoder(layout)(frame, start))
+    except (ValueError, IndexError, struct.error):
+        walked = walk(layout, frame, start)
+        return Decoded(walked.values, walked.end, walked.error, tuple(walked.oddities))

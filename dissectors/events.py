@@ -1,0 +1,117 @@
+"""What a connection tells: frames, and what became of bytes that are none. Times are nanoseconds since the epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TypeAlias
+
+from dissectors.message import Message
+
+
+class Direction(IntEnum):
+    """Which way bytes travel: from the client, or to it."""
+
+    REQUEST = 0
+    RESPONSE = 1
+
+
+@dataclass(slots=True)
+class RequestReceived:
+    """A whole request frame. `offset` counts the bytes of its direction before it.
+
+    `expects_response` is false for a Produce with acks=0; `damaged` says why a frame could not be had whole.
+    """
+
+    at: int
+    offset: int
+    size: int
+    message: Message
+    expects_response: bool = True
+    damaged: str | None = None
+
+
+@dataclass(slots=True)
+class ResponseReceived:
+    """A whole response frame with the request that it answers, None if nobody asked.
+
+    `passed_over` counts the requests that are older and still wait: Kafka answers in order.
+    """
+
+    at: int
+    offset: int
+    size: int
+    correlation_id: int
+    message: Message | None
+    request: RequestReceived | None
+    passed_over: int = 0
+    damaged: str | None = None
+
+
+@dataclass(slots=True)
+class TokenReceived:
+    """A SASL token outside Kafka's framing of requests (after SaslHandshake v0). Its bytes are a secret."""
+
+    at: int
+    offset: int
+    size: int
+    direction: Direction
+
+
+@dataclass(slots=True)
+class FramingLost:
+    """No Kafka frame begins here; nothing more is said of this direction.
+
+    `protocol` names what it is instead, if that is known: ``TLS``, ``HTTP``, ``SSH``.
+    """
+
+    direction: Direction
+    offset: int
+    at: int
+    reason: str
+    protocol: str | None = None
+    hint: str | None = None
+
+
+@dataclass(slots=True)
+class ProxyHeaderReceived:
+    """A PROXY protocol header (HAProxy's, v1 or v2) before the first frame; `size` bytes were passed over."""
+
+    at: int
+    size: int
+    version: int
+
+
+@dataclass(slots=True)
+class BytesSkipped:
+    """Bytes that were not decoded: lost by the capture, or passed over while looking for a frame."""
+
+    direction: Direction
+    offset: int
+    at: int
+    size: int
+    frames: int
+    reason: str
+
+
+@dataclass(slots=True)
+class ConnectionEnded:
+    """The end of a connection; `unanswered` in the order they were asked.
+
+    `half_frames` are the bytes of a frame that never became whole, by direction.
+    """
+
+    at: int
+    unanswered: list[RequestReceived] = field(default_factory=list)
+    half_frames: tuple[int, int] = (0, 0)
+
+
+Event: TypeAlias = (
+    RequestReceived
+    | ResponseReceived
+    | TokenReceived
+    | FramingLost
+    | ProxyHeaderReceived
+    | BytesSkipped
+    | ConnectionEnded
+)

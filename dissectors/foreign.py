@@ -1,0 +1,78 @@
+"""Names a byte stream that is no Kafka by how it begins."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Foreign(NamedTuple):
+    """What a stream is instead of Kafka, and what to do about it."""
+
+    protocol: str
+    hint: str
+
+
+_TLS = Foreign(
+    "TLS",
+    "one side speaks TLS, the other does not: set security.protocol=SSL or SASL_SSL on the client, or use the "
+    "plaintext port of the broker",
+)
+_HTTP = Foreign("HTTP", "an HTTP client or health check is pointed at a Kafka port; give it an HTTP port")
+
+_PREFIXES: tuple[tuple[bytes, Foreign], ...] = (
+    *((verb, _HTTP) for verb in (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"CONNECT ",
+                                 b"HTTP/", b"PRI * HTTP/2")),
+    (b"SSH-", Foreign("SSH", "an SSH client or server; check the port")),
+    (b"AMQP", Foreign("AMQP", "an AMQP client or broker (RabbitMQ); check the port")),
+    (b"\x10\x0f\x00\x04MQTT", Foreign("MQTT", "an MQTT client; check the port")),
+    (b"*1\r\n", Foreign("Redis", "a Redis client; check the port")),
+    (b"ruok", Foreign("ZooKeeper", "a ZooKeeper health check; check the port")),
+    (b"stat", Foreign("ZooKeeper", "a ZooKeeper health check; check the port")),
+    (b"mntr", Foreign("ZooKeeper", "a ZooKeeper health check; check the port")),
+    (b"EHLO", Foreign("SMTP", "a mail client; check the port")),
+    (b"\x00\x00\x00\x08\x04\xd2\x16\x2f", Foreign("PostgreSQL", "a PostgreSQL client asking for SSL; check the port")),
+    (b"\x00\x00\x00\x2d\x00\x00\x00\x00\x00\x00\x00\x00",
+     Foreign("ZooKeeper", "a ZooKeeper session; clients since Kafka 3 are given brokers, not ZooKeeper")),
+)  # fmt: skip
+
+PROXY_V1 = b"PROXY "
+PROXY_V2 = b"\r\n\r\n\x00\r\nQUIT\n"
+_PROXY_V1_MOST = 107
+
+
+def foreign(start: bytes) -> Foreign | None:
+    """What a stream with these first bytes is, None if it may be Kafka.
+
+    A TLS record is one of handshake (22) or alert (21), version 3.0 to 3.4.
+    """
+    if len(start) >= 3 and start[0] in (0x15, 0x16) and start[1] == 3 and start[2] <= 4:
+        return _TLS
+    for prefix, named in _PREFIXES:
+        if start.startswith(prefix):
+            return named
+    return None
+
+
+class ProxyHeader(NamedTuple):
+    """A PROXY protocol header; `size` is more than there is of it while it is not whole."""
+
+    version: int
+    size: int
+
+
+def proxy_header(start: bytes) -> ProxyHeader | None:
+    """The PROXY protocol header that a stream begins with, None if it begins with none.
+
+    Source: the PROXY protocol, versions 1 and 2 (haproxy.org, doc/proxy-protocol.txt).
+    """
+    if start.startswith(PROXY_V2):
+        return ProxyHeader(2, 16 + int.from_bytes(start[14:16], "big") if len(start) >= 16 else 16)
+    if PROXY_V2.startswith(start):
+        return ProxyHeader(2, 16)
+    if start.startswith(PROXY_V1) or PROXY_V1.startswith(start):
+        end = start.find(b"\r\n", 0, _PROXY_V1_MOST)
+        if end >= 0:
+            return ProxyHeader(1, end + 2)
+        if len(start) < _PROXY_V1_MOST:
+            return ProxyHeader(1, len(start) + 1)
+    return None

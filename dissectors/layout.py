@@ -1,0 +1,157 @@
+"""Field and Layout: one message at one version, in wire order."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dissectors import schemas
+from dissectors.schemas import VersionRange
+
+#: Bytes of each fixed-width type on the wire.
+WIDTHS = {
+    "bool": 1,
+    "int8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "int64": 8,
+    "float64": 8,
+    "uuid": 16,
+}
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field as it stands on the wire.
+
+    `type` is a primitive (`WIDTHS`), ``string``, ``bytes``, ``records`` or ``struct``; with `array` it is the type of
+    the elements. `length` is how the count of an array or the size of a value is written: ``int16``, ``int32`` or
+    ``uvarint`` (compact: one more than the length, 0 is null); for a nullable struct it is the mark of presence,
+    ``int8`` (negative is null) or, in a tagged field, ``uvarint``. `element_length` is the same for the elements of an
+    array. `tag` is set for fields in the tag buffer. `entity` is Kafka's entityType (``topicName``).
+    """
+
+    name: str
+    type: str
+    array: bool = False
+    nullable: bool = False
+    length: str | None = None
+    element_length: str | None = None
+    struct: Layout | None = None
+    tag: int | None = None
+    default: Any = None
+    entity: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A message, or a struct in one: its fields in wire order, then the tag buffer if `flexible`.
+
+    Layouts are values: an edit makes another one, and both are decoded and encoded in the same way.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    flexible: bool = False
+    tagged: tuple[Field, ...] = ()
+    cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+
+def snake_case(name: str) -> str:
+    """Kafka's CamelCase as kproxy writes it: ``ThrottleTimeMs`` -> ``throttle_time_ms``."""
+    return _WORD.sub("_", name).lower()
+
+
+@functools.cache
+def layout(name: str, version: int, component: str | None = None) -> Layout:
+    """The layout of a message by its name in Kafka's definitions, e.g. ``FetchRequest``.
+
+    Raises:
+        KeyError: No such message, or not at that version.
+    """
+    message = schemas.message(name, component)
+    if version not in VersionRange.parse(message["versions"]):
+        raise KeyError(f"{name} has no version {version}")
+    return resolve(message, version)
+
+
+def resolve(message: Mapping[str, Any], version: int) -> Layout:
+    """The layout that a message definition gives one of its versions.
+
+    Source: Kafka's message definitions (clients/src/main/resources/common/message/README.md), KIP-482.
+    """
+    flexible = version in VersionRange.parse(message["flexible"])
+    return _struct(message["name"], message["fields"], version, flexible)
+
+
+def _struct(name: str, definitions: list[Mapping[str, Any]], version: int, flexible: bool) -> Layout:
+    plain: list[Field] = []
+    tagged: list[Field] = []
+    for definition in definitions:
+        if version not in VersionRange.parse(definition["versions"]):
+            continue
+        made = _field(definition, version, flexible)
+        (plain if made.tag is None else tagged).append(made)
+    tagged.sort(key=lambda made: made.tag or 0)
+    return Layout(name, tuple(plain), flexible, tuple(tagged))
+
+
+def _field(definition: Mapping[str, Any], version: int, flexible: bool) -> Field:
+    kind: str = definition["type"]
+    array = kind.startswith("[]")
+    kind = kind.removeprefix("[]")
+    struct = _struct(kind, definition["fields"], version, flexible) if "fields" in definition else None
+    compact = flexible and definition.get("flexibleVersions") != "none"
+    tag = definition["tag"] if version in VersionRange.parse(definition.get("taggedVersions", "none")) else None
+    nullable = version in VersionRange.parse(definition.get("nullableVersions", "none"))
+    one = _length("struct" if struct else kind, compact)
+    if array:
+        length: str | None = "uvarint" if compact else "int32"
+    elif struct:
+        length = ("int8" if tag is None else "uvarint") if nullable else None
+    else:
+        length = one
+    return Field(
+        name=snake_case(definition["name"]),
+        type="struct" if struct else kind,
+        array=array,
+        nullable=nullable,
+        length=length,
+        element_length=one if array else None,
+        struct=struct,
+        tag=tag,
+        default=_default(definition, array, struct, nullable),
+        entity=definition.get("entityType"),
+    )
+
+
+def _length(kind: str, compact: bool) -> str | None:
+    if kind not in {"string", "bytes", "records"}:
+        return None
+    if compact:
+        return "uvarint"
+    return "int16" if kind == "string" else "int32"
+
+
+def _default(definition: Mapping[str, Any], array: bool, struct: Layout | None, nullable: bool) -> Any:
+    if "default" in definition:
+        return definition["default"]
+    if array:
+        return []
+    if struct is not None:
+        return {}
+    kind = definition["type"]
+    if kind == "records":
+        return None if nullable else b""
+    return {"string": "", "bytes": b"", "bool": False, "uuid": NULL_UUID, "float64": 0.0}.get(kind, 0)
+
+
+#: The all-zero uuid as Kafka prints it.
+NULL_UUID = "AAAAAAAAAAAAAAAAAAAAAA"

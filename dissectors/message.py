@@ -1,0 +1,192 @@
+"""A whole frame: length prefix, header and body of a request or a response."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from dissectors import schemas
+from dissectors.decode import decode
+from dissectors.errors import DecodeError
+from dissectors.layout import Layout, layout
+from dissectors.node import Node
+from dissectors.walk import Oddity, walk
+
+API_VERSIONS = 18
+UNSUPPORTED_VERSION = 35
+
+_HEAD = struct.Struct(">hhi").unpack_from
+
+
+class Plan(NamedTuple):
+    """How the two messages of one API version stand on the wire."""
+
+    api: str
+    request_header: Layout
+    request: Layout
+    response_header: Layout
+    response: Layout
+
+
+@functools.cache
+def _plan(api_key: int, version: int) -> Plan | None:
+    api = schemas.api(api_key)
+    if api is None or not api.min_version <= version <= api.max_version:
+        return None
+    request_header, response_header = schemas.header_versions(api_key, version)
+    return Plan(
+        api.name,
+        layout("RequestHeader", request_header),
+        layout(f"{api.name}Request", version),
+        layout("ResponseHeader", response_header),
+        layout(f"{api.name}Response", version),
+    )
+
+
+def plan(api_key: int, version: int) -> Plan | None:
+    """The layouts of an API version, None if the schemas do not have it."""
+    # Keys and versions come off the wire: only those that exist may enter the cache.
+    if schemas.api(api_key) is None or not 0 <= version <= 255:
+        return None
+    return _plan(api_key, version)
+
+
+@dataclass(slots=True)
+class Message:
+    """A decoded frame. Offsets count from its length prefix.
+
+    `body` is partial where `error` is set, and empty where `opaque` says why the schemas cannot read it. `end` is one
+    past the last byte read: bytes from there to the end of the frame belong to no field of `layout`.
+    """
+
+    frame: bytes
+    is_request: bool
+    api_key: int
+    api: str
+    version: int
+    header: dict[str, Any]
+    body: dict[str, Any]
+    body_start: int
+    end: int
+    header_layout: Layout
+    layout: Layout | None = None
+    error: DecodeError | None = None
+    oddities: tuple[Oddity, ...] = ()
+    opaque: str | None = None
+
+    @property
+    def correlation_id(self) -> int:
+        """As in the header; -1 where that could not be read."""
+        value: int = self.header.get("correlation_id", -1)
+        return value
+
+    @property
+    def client_id(self) -> str | None:
+        """As in the header of a request."""
+        return self.header.get("client_id")
+
+    @property
+    def trailing(self) -> int:
+        """Bytes after the last field, in a body that is otherwise well read."""
+        return 0 if self.error or self.opaque else len(self.frame) - self.end
+
+
+def api_name(api_key: int) -> str:
+    """Kafka's name of an API, or its number where there is none."""
+    api = schemas.api(api_key)
+    return api.name if api else f"API {api_key}"
+
+
+def read_request(frame: bytes) -> Message:
+    """Decode a request frame, length prefix included. Never raises."""
+    if len(frame) < 12:
+        header_layout = layout("RequestHeader", 1)
+        header, end, error, oddities = decode(header_layout, frame, 4)
+        key = header.get("request_api_key", -1)
+        version = header.get("request_api_version", -1)
+        return Message(frame, True, key, api_name(key), version, header, {}, end, end, header_layout, None, error, oddities)
+    api_key, version, _ = _HEAD(frame, 4)
+    known = plan(api_key, version)
+    if known is None:
+        return _opaque_request(frame, api_key, version)
+    header, start, error, oddities = decode(known.request_header, frame, 4)
+    if error:
+        return Message(frame, True, api_key, known.api, version, header, {}, start, start, known.request_header,
+                       known.request, error, oddities)  # fmt: skip
+    body, end, error, more = decode(known.request, frame, start)
+    return Message(frame, True, api_key, known.api, version, header, body, start, end, known.request_header,
+                   known.request, error, oddities + more if more else oddities)  # fmt: skip
+
+
+def _opaque_request(frame: bytes, api_key: int, version: int) -> Message:
+    """A request that no schema has; headers from v1 on begin alike, and that much is read."""
+    header_layout = layout("RequestHeader", 1)
+    header, end, error, oddities = decode(header_layout, frame, 4)
+    return Message(frame, True, api_key, api_name(api_key), version, header, {}, end, end, header_layout, None, error,
+                   oddities, _why_opaque(api_key, version))  # fmt: skip
+
+
+def _why_opaque(api_key: int, version: int) -> str:
+    api = schemas.api(api_key)
+    if api is None:
+        return f"no API has the key {api_key}"
+    return f"{api.name} v{version} is not in the schemas, which end at v{api.max_version}"
+
+
+def read_response(frame: bytes, api_key: int, version: int) -> Message:
+    """Decode the response frame to a request of that API and version. Never raises.
+
+    An ApiVersions response with error 35 is written as version 0 whatever was asked (KIP-511).
+    """
+    known = plan(api_key, version)
+    if api_key == API_VERSIONS and (version > 0 or known is None) and _is_unsupported(frame):
+        fallback = plan(api_key, 0)
+        assert fallback is not None
+        if (message := _response(frame, api_key, version, fallback)).error is None:
+            return message
+    if known is None:
+        header_layout = layout("ResponseHeader", 0)
+        header, end, error, oddities = decode(header_layout, frame, 4)
+        return Message(frame, False, api_key, api_name(api_key), version, header, {}, end, end, header_layout, None,
+                       error, oddities, _why_opaque(api_key, version))  # fmt: skip
+    return _response(frame, api_key, version, known)
+
+
+def _is_unsupported(frame: bytes) -> bool:
+    return int.from_bytes(frame[8:10], "big") == UNSUPPORTED_VERSION
+
+
+def _response(frame: bytes, api_key: int, version: int, known: Plan) -> Message:
+    header, start, error, oddities = decode(known.response_header, frame, 4)
+    if error:
+        return Message(frame, False, api_key, known.api, version, header, {}, start, start, known.response_header,
+                       known.response, error, oddities)  # fmt: skip
+    body, end, error, more = decode(known.response, frame, start)
+    return Message(frame, False, api_key, known.api, version, header, body, start, end, known.response_header,
+                   known.response, error, oddities + more if more else oddities)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Tree:
+    """A frame as a tree of spans: the nodes ``size``, ``header`` and ``body``, as far as they could be read."""
+
+    nodes: list[Node]
+    error: DecodeError | None = None
+    oddities: list[Oddity] = field(default_factory=list)
+
+
+def walk_message(message: Message) -> Tree:
+    """The fields of a decoded message, each with its span in the frame."""
+    frame = message.frame
+    nodes = [Node("size", 0, min(4, len(frame)), int.from_bytes(frame[:4], "big", signed=True))]
+    header = walk(message.header_layout, frame, 4)
+    nodes.append(Node("header", 4, header.end, children=header.nodes))
+    tree = Tree(nodes, header.error, header.oddities)
+    if header.error is None and message.layout is not None:
+        body = walk(message.layout, frame, message.body_start)
+        nodes.append(Node("body", message.body_start, body.end, children=body.nodes))
+        tree.error = body.error
+        tree.oddities = header.oddities + body.oddities
+    return tree

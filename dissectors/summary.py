@@ -1,0 +1,207 @@
+"""The few facts of a message that an overview needs: topics, group, errors, throttling.
+
+Which fields hold them follows from the schema (entity types, names), once per layout; after that it is a look into
+the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from dissectors import schemas
+from dissectors.layout import Field, Layout
+from dissectors.message import Message
+from dissectors.records import summarize
+
+_PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id", "partitions", "partition_indexes")
+
+Values = dict[str, Any]
+
+
+class Topic(NamedTuple):
+    """What a message says of one topic: partitions named, and the record data in it.
+
+    `name` is None where only `topic_id` (uuid as text) is on the wire; `bytes` and `records` are None in messages
+    that carry no record data.
+    """
+
+    name: str | None
+    topic_id: str | None
+    partitions: list[int]
+    bytes: int | None
+    records: int | None
+
+
+class ErrorSeen(NamedTuple):
+    """A non-zero error code; `path` is like ``responses[0].partitions[2].error_code``."""
+
+    path: str
+    code: int
+    name: str
+
+
+def topics(message: Message) -> list[Topic]:
+    """The topics that a message names, in wire order; a topic that stands there twice is given twice."""
+    if message.layout is None:
+        return []
+    found: list[Topic] = []
+    for reader in _cached(message.layout, "topics", _topic_readers):
+        reader(message.body, found)
+    return found
+
+
+def errors(message: Message) -> list[ErrorSeen]:
+    """The error codes other than 0 in a response, in wire order."""
+    if message.layout is None or message.is_request:
+        return []
+    return [
+        ErrorSeen(path, code, schemas.error_name(code) or f"UNKNOWN_ERROR_{code}")
+        for reader in _cached(message.layout, "errors", _error_readers)
+        for path, code in reader(message.body, "")
+    ]
+
+
+def group_id(message: Message) -> str | None:
+    """The group that a message is about, if it is about just one."""
+    value = message.body.get("group_id")
+    if value is None:
+        groups = message.body.get("groups") or message.body.get("groups_names") or message.body.get("group_ids")
+        if isinstance(groups, list) and len(groups) == 1:
+            value = groups[0].get("group_id") if isinstance(groups[0], dict) else groups[0]
+        elif message.api == "FindCoordinator":
+            value = _coordinator_key(message.body, key_type=0)
+    return value if isinstance(value, str) else None
+
+
+def transactional_id(message: Message) -> str | None:
+    """The transactional id that a message is about, if it is about just one."""
+    body = message.body
+    value = body.get("transactional_id") or body.get("v3_and_below_transactional_id")
+    if value is None:
+        several = body.get("transactions")
+        if isinstance(several, list) and len(several) == 1 and isinstance(several[0], dict):
+            value = several[0].get("transactional_id")
+        elif message.api == "FindCoordinator":
+            value = _coordinator_key(body, key_type=1)
+    return value if isinstance(value, str) else None
+
+
+def _coordinator_key(body: Values, key_type: int) -> str | None:
+    if body.get("key_type", 0) != key_type:
+        return None
+    keys = body.get("coordinator_keys") or [body.get("key")]
+    return keys[0] if len(keys) == 1 else None
+
+
+def _cached(layout: Layout, key: str, make: Callable[[Layout], Any]) -> Any:
+    made = layout.cache.get(key)
+    if made is None:
+        made = layout.cache[key] = make(layout)
+    return made
+
+
+def _rows(values: Values, name: str, array: bool) -> list[Values]:
+    """The structs under a field, none where a partial tree lacks it."""
+    below = values.get(name)
+    if not below:
+        return []
+    return below if array else [below]
+
+
+TopicReader = Callable[[Values, list[Topic]], None]
+
+
+def _topic_readers(layout: Layout) -> list[TopicReader]:
+    readers: list[TopicReader] = []
+    for one in (*layout.fields, *layout.tagged):
+        if one.struct is not None:
+            fields = {inner.name: inner for inner in one.struct.fields}
+            name = next((inner.name for inner in one.struct.fields if inner.entity == "topicName" and not inner.array),
+                        None)  # fmt: skip
+            if name or "topic_id" in fields:
+                readers.append(_topic_reader(one, name, fields))
+            elif below := _topic_readers(one.struct):
+                readers.append(_below(one, below))
+        elif one.entity == "topicName" and one.array:
+            readers.append(_names(one.name))
+    return readers
+
+
+def _below(one: Field, readers: list[TopicReader]) -> TopicReader:
+    def read(values: Values, found: list[Topic]) -> None:
+        for row in _rows(values, one.name, one.array):
+            for reader in readers:
+                reader(row, found)
+
+    return read
+
+
+def _names(name: str) -> TopicReader:
+    def read(values: Values, found: list[Topic]) -> None:
+        found.extend(Topic(topic, None, [], None, None) for topic in values.get(name) or ())
+
+    return read
+
+
+def _topic_reader(one: Field, name: str | None, fields: dict[str, Field]) -> TopicReader:
+    parts = next((inner for inner in fields.values() if inner.array and _index_of(inner) is not None), None)
+    index = _index_of(parts) if parts else None
+    own_index = next((inner for inner in ("partition_index", "partition") if inner in fields), None)
+    records = "records" if parts and parts.struct and any(f.type == "records" for f in parts.struct.fields) else None
+
+    def read(values: Values, found: list[Topic]) -> None:
+        for row in _rows(values, one.name, one.array):
+            size = count = None
+            rows = row.get(parts.name) or [] if parts else []
+            numbers = [part[index] for part in rows if index in part] if index else list(rows)
+            if own_index and own_index in row and not parts:
+                numbers = [row[own_index]]
+            if records:
+                size = count = 0
+                for part in rows:
+                    if data := part.get(records):
+                        size += len(data)
+                        count += summarize(data).records
+            found.append(Topic(row.get(name) if name else None, row.get("topic_id"), numbers, size, count))
+
+    return read
+
+
+def _index_of(field: Field) -> str | None:
+    """The name of the partition number in an array's structs; empty for an array of numbers; None if there is none."""
+    if field.struct is not None:
+        names = {inner.name for inner in field.struct.fields if inner.type == "int32" and not inner.array}
+        return next((name for name in _PARTITION_FIELDS if name in names), None)
+    return "" if field.type == "int32" and field.name in _PARTITION_FIELDS else None
+
+
+ErrorReader = Callable[[Values, str], Iterator[tuple[str, int]]]
+
+
+def _error_readers(layout: Layout) -> list[ErrorReader]:
+    readers: list[ErrorReader] = []
+    for one in (*layout.fields, *layout.tagged):
+        if one.type == "int16" and not one.array and one.name.endswith("error_code"):
+            readers.append(_code_reader(one.name))
+        elif one.struct is not None and (below := _error_readers(one.struct)):
+            readers.append(_errors_below(one, below))
+    return readers
+
+
+def _code_reader(name: str) -> ErrorReader:
+    def read(values: Values, path: str) -> Iterator[tuple[str, int]]:
+        if code := values.get(name):
+            yield path + name, code
+
+    return read
+
+
+def _errors_below(one: Field, readers: list[ErrorReader]) -> ErrorReader:
+    def read(values: Values, path: str) -> Iterator[tuple[str, int]]:
+        for index, row in enumerate(_rows(values, one.name, one.array)):
+            where = f"{path}{one.name}[{index}]." if one.array else f"{path}{one.name}."
+            for reader in readers:
+                yield from reader(row, where)
+
+    return read

@@ -1,0 +1,33 @@
+"""Nanoseconds since the epoch to RFC 3339 and back."""
+
+from __future__ import annotations
+
+import functools
+from datetime import UTC, datetime
+
+
+@functools.lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def timestamp(at: int) -> str:
+    """``2026-11-21T03:41:00.123456Z``: `at` in UTC with microseconds, the rest cut off.
+
+    Times outside the years 1 to 9999, which only a damaged capture holds, become the epoch's.
+    """
+    seconds, nanos = divmod(at, 1_000_000_000)
+    try:
+        return f"{_second(seconds)}.{nanos // 1000:06d}Z"
+    except (ValueError, OverflowError, OSError):
+        return "1970-01-01T00:00:00.000000Z"
+
+
+def nanoseconds(text: str) -> int:
+    """The inverse of `timestamp`.
+
+    Raises:
+        ValueError: Not such a time.
+    """
+    moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+    return int(moment.replace(microsecond=0).timestamp()) * 1_000_000_000 + moment.microsecond * 1000

@@ -1,0 +1,151 @@
+"""The trace, format 1: what a line holds. JSON Schema, reader and writer all come from these definitions.
+
+Names are an interface: columns are only ever added, and may be absent. Absent is the same as null; times are
+RFC 3339 UTC with microseconds, `_us` are microseconds, sizes are bytes with the length prefix.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+FORMAT = 1
+
+Timestamp = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")]
+
+
+class TopicEntry(Struct, omit_defaults=True):
+    """A topic that the frame names; `topic` is absent while only its id is known.
+
+    `bytes` and `records` count the record data of the topic in this frame, for a response also that of its request.
+    """
+
+    topic: str | None = None
+    topic_id: str | None = None
+    partitions: list[int] = []
+    bytes: int | None = None
+    records: int | None = None
+
+
+class ErrorEntry(Struct):
+    """An error code other than 0, e.g. ``responses[0].partitions[2].error_code``."""
+
+    path: str
+    code: int
+    name: str
+
+
+class FindingEntry(Struct, omit_defaults=True):
+    """Something wrong with the frame; `span` is half-open and counts from its length prefix."""
+
+    code: str
+    name: str
+    severity: str
+    message: str
+    blame: str | None = None
+    path: str | None = None
+    span: tuple[int, int] | None = None
+    hint: str | None = None
+
+
+class _Line(Struct, omit_defaults=True, tag_field="kind", kw_only=True):
+    v: Annotated[int, Meta(ge=1)]
+    ts: Timestamp
+    connection_id: str
+
+
+class OpenLine(_Line, tag="open", kw_only=True):
+    """A connection was accepted, or first seen."""
+
+    client: str
+    server: str
+    listener: str | None = None
+    tls: bool = False
+    midstream: bool = False
+
+
+class _FrameLine(_Line, kw_only=True):
+    client: str
+    server: str
+    api: str | None = None
+    api_key: int | None = None
+    api_version: int | None = None
+    correlation_id: int | None = None
+    client_id: str | None = None
+    size: int
+    offset: int
+    topics: list[TopicEntry] = []
+    group_id: str | None = None
+    member_id: str | None = None
+    transactional_id: str | None = None
+    findings: list[FindingEntry] = []
+    not_decoded: str | None = None
+    body: dict[str, Any] | None = None
+    frame: str | None = None
+
+
+class RequestLine(_FrameLine, tag="request", kw_only=True):
+    """A request frame. `not_decoded` says why its body was left alone; `body` from `--detail full`, `frame` from raw."""
+
+    acks: int | None = None
+
+
+class ResponseLine(_FrameLine, tag="response", kw_only=True):
+    """A response frame with what an analysis needs of its request; `api` is absent if nobody asked."""
+
+    request_ts: Timestamp | None = None
+    latency_us: int | None = None
+    request_size: int | None = None
+    errors: list[ErrorEntry] = []
+    throttle_time_ms: int | None = None
+
+
+class FindingLine(_Line, tag="finding", kw_only=True):
+    """Something wrong that is not tied to one frame."""
+
+    code: str
+    name: str
+    severity: str
+    message: str
+    blame: str | None = None
+    hint: str | None = None
+    direction: str | None = None
+    offset: int | None = None
+    correlation_id: int | None = None
+
+
+class GapLine(_Line, tag="gap", kw_only=True):
+    """Bytes of a connection that were not inspected."""
+
+    direction: str
+    bytes: int
+    frames: int = 0
+    reason: str
+
+
+class CloseLine(_Line, tag="close", kw_only=True):
+    """A connection ended: by whom (client, server, proxy), how (fin, reset, ...), and what was left open."""
+
+    client: str
+    server: str
+    by: str | None = None
+    how: str | None = None
+    request_bytes: int = 0
+    response_bytes: int = 0
+    requests: int = 0
+    responses: int = 0
+    unanswered: int = 0
+
+
+Line = OpenLine | RequestLine | ResponseLine | FindingLine | GapLine | CloseLine
+
+KINDS: dict[str, type[_Line]] = {
+    "open": OpenLine,
+    "request": RequestLine,
+    "response": ResponseLine,
+    "finding": FindingLine,
+    "gap": GapLine,
+    "close": CloseLine,
+}
