@@ -104,7 +104,9 @@ class _Compiler:
         if not run:
             return
         unpack = self.constant("S", struct.Struct(">" + "".join(code for _, code, _ in run)).unpack_from)
-        self.emit(f"{', '.join(name for name, _, _ in run)}, = {unpack}(b, p); p += {sum(width for _, _, width in run)}")
+        self.emit(
+            f"{', '.join(name for name, _, _ in run)}, = {unpack}(b, p); p += {sum(width for _, _, width in run)}"
+        )
 
     def variable(self, field: Field, value: str, run: list[tuple[str, str, int]]) -> None:
         """A field that has a length: read the run before it and the length in one go, then the value."""

@@ -66,12 +66,12 @@ class Connection:
             self._take(direction, item, at, events)
         return events
 
-    def lose_data(self, direction: Direction, size: int, *, at: int, reason: str) -> list[Event]:
-        """The next `size` bytes of one direction were not captured."""
+    def lose_data(self, direction: Direction, size: int, *, at: int, reason: str, frames: int = 0) -> list[Event]:
+        """The next `size` bytes of one direction went by unseen, `frames` whole frames of them as far as is known."""
         framer = self._framers[direction]
         start = framer.offset + framer.pending
         self._note_loss(direction)
-        events: list[Event] = [BytesSkipped(direction, start, at, size, 0, reason)]
+        events: list[Event] = [BytesSkipped(direction, start, at, size, frames, reason)]
         for item in framer.lose(size):
             self._take(direction, item, at, events)
         return events
@@ -118,9 +118,7 @@ class Connection:
                 self._response(item, at, events)
         elif isinstance(item, Lost):
             named = item.named
-            events.append(
-                FramingLost(direction, item.offset, at, item.reason, *(named if named else (None, None)))
-            )
+            events.append(FramingLost(direction, item.offset, at, item.reason, *(named if named else (None, None))))
         elif isinstance(item, Skipped):
             events.append(BytesSkipped(direction, item.offset, at, item.size, 0, item.reason))
         else:

@@ -103,4 +103,3 @@ def _length(encoding: str | None, size: int | None, out: bytearray, path: tuple[
     if size is not None and size > limit:
         raise EncodeError(f"{size} is over the limit of {limit}", path=path)
     out += (-1 if size is None else size).to_bytes(width, "big", signed=True)
-

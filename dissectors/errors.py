@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dissectors.paths import render
+
 
 class DecodeError(ValueError):
     """Bytes do not fit the layout.
@@ -21,7 +23,7 @@ class DecodeError(ValueError):
         return str(self.args[0])
 
     def __str__(self) -> str:
-        where = ".".join(self.path) or "frame"
+        where = render(self.path) or "frame"
         return f"{where} at byte {self.offset} (0x{self.offset:04x}): {self.args[0]}"
 
 
@@ -33,4 +35,4 @@ class EncodeError(ValueError):
         self.path = path
 
     def __str__(self) -> str:
-        return f"{'.'.join(self.path) or 'message'}: {self.args[0]}"
+        return f"{render(self.path) or 'message'}: {self.args[0]}"

@@ -85,12 +85,12 @@ class _Row:
 def _first_row(lines: Sequence[str]) -> int | None:
     """The index of the line where a dump begins; None when the text is no dump."""
     filled = [index for index, line in enumerate(lines) if not _PASSED_OVER.match(line)]
+    if filled and (_OFFSET_ZERO.match(lines[filled[0]]) or _offsets_agree([lines[index] for index in filled])):
+        return filled[0]
     for index in filled:
         offset = _OFFSET.match(lines[index])
         if offset and (offset[2] or _barred(lines[index])):
             return index
-    if filled and (_OFFSET_ZERO.match(lines[filled[0]]) or _offsets_agree([lines[index] for index in filled])):
-        return filled[0]
     return None
 
 
@@ -128,11 +128,11 @@ def _read_dump(lines: Sequence[str], first: int) -> bytes:
     width = 0
     for row in rows:
         missing = int(row.offset, radix) - start - len(data)
-        if row.after_star and width and missing > 0 and missing % width == 0:
+        if row.after_star and width and missing >= 0 and missing % width == 0:  # busybox prints '*' for no lines too
             if missing > _MOST_REPEATED:
                 raise HexError(f"'*' stands for {missing} bytes, more than a frame has", line=row.line, column=1)
             data += data[-width:] * (missing // width)
-        elif missing or row.after_star:
+        elif missing:
             raise _wrong_offset(row, _formatted(start + len(data), radix))
         data += row.data
         width = len(row.data)
@@ -194,7 +194,7 @@ def _agreeing(rows: Sequence[_Row], radix: int) -> int:
     count = 0
     for row, following in pairwise(rows):
         step, width = int(following.offset, radix) - int(row.offset, radix), len(row.data)
-        count += (width and step > width and step % width == 0) if following.after_star else step == width
+        count += (width and step >= width and step % width == 0) if following.after_star else 0 < width == step
     return count
 
 
@@ -286,6 +286,8 @@ def _read_digits(text: str) -> bytes:
             word = word.zfill(2) if len(word) == 1 else word  # as Go and Wireshark write small bytes
         elif array:
             raise _error(text, at, f"'{word}' is not hex: write it with 0x")
+        if word == "*":
+            raise _error(text, at, "without offsets '*' says not how many lines it stands for: dump with -v")
         if (stray := re.search(r"[^0-9a-fA-F]", word)) is not None:
             raise _error(text, at + stray.start(), f"{stray[0]!r} is not a hex digit")
         if not word:

@@ -106,7 +106,9 @@ def read_request(frame: bytes) -> Message:
         header, end, error, oddities = decode(header_layout, frame, 4)
         key = header.get("request_api_key", -1)
         version = header.get("request_api_version", -1)
-        return Message(frame, True, key, api_name(key), version, header, {}, end, end, header_layout, None, error, oddities)
+        return Message(
+            frame, True, key, api_name(key), version, header, {}, end, end, header_layout, None, error, oddities
+        )
     api_key, version, _ = _HEAD(frame, 4)
     known = plan(api_key, version)
     if known is None:

@@ -64,5 +64,5 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def printable(text: str) -> str:
-    """`text` without the lone surrogates that stand for invalid UTF-8: they become ``\\xff``."""
+    r"""`text` without the lone surrogates that stand for invalid UTF-8: they become ``\xff``."""
     return text.encode("utf-8", TEXT_ERRORS).decode("utf-8", "backslashreplace")

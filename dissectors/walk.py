@@ -150,6 +150,8 @@ class _Walker:
             raise self.fail(f"array of {count} elements cannot fit in {left} bytes", node.start)
         made: list[Any] = []
         values[one.name] = made
+        if count == 0:
+            node.value = made  # a leaf then, which null must not look like
         for index in range(count):
             self.path.append(str(index))
             child = Node(str(index), self.pos, self.pos)

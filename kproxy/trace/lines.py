@@ -6,12 +6,21 @@ RFC 3339 UTC with microseconds, `_us` are microseconds, sizes are bytes with the
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
 FORMAT = 1
+
+
+class Detail(StrEnum):
+    """How much of a frame its line holds: the facts, the decoded body too, or the bytes as well."""
+
+    SUMMARY = "summary"
+    FULL = "full"
+    RAW = "raw"
+
 
 Timestamp = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")]
 
@@ -87,7 +96,7 @@ class _FrameLine(_Line, kw_only=True):
 
 
 class RequestLine(_FrameLine, tag="request", kw_only=True):
-    """A request frame. `not_decoded` says why its body was left alone; `body` from `--detail full`, `frame` from raw."""
+    """A request frame. `not_decoded` says why its body was left alone; `body` needs `--detail full`, `frame` raw."""
 
     acks: int | None = None
 

@@ -1,0 +1,37 @@
+"""L031: no API has this key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors import schemas
+from dissectors.conversation import Conversation
+from dissectors.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+
+
+@rule("L031", severity=Severity.WARNING, events=(RequestReceived,), since="0.1", blame="client")
+def unknown_api_key(event: RequestReceived, _: Conversation) -> Iterator[Problem]:
+    """Checks that the API key of a request is one that some Kafka release has.
+
+    ## Why it matters
+    A broker closes the connection on a key that it does not know.
+
+    ## Usual cause
+    A request header that is written wrong, a vendor's own API, or a Kafka newer than kproxy's schemas.
+
+    ## Example
+    ```hex request
+    00 00 00 0a              # length
+    03 e7 00 00              # api_key 999, api_version 0
+    00 00 00 2a              # correlation_id 42
+    ff ff                    # client_id null
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_api_keys
+    """
+    message = event.message
+    if len(message.frame) >= 8 and schemas.api(message.api_key) is None:
+        yield Problem(f"no API has the key {message.api_key}", 4, 6, "header.request_api_key")

@@ -1,0 +1,266 @@
+"""The protocol's facts: messages, APIs, error codes and enums of every Kafka release imported, read when asked for.
+
+The data beside this module is made by ``kproxy schemas import``. Nothing is read at import; a message is parsed when it
+is first asked for, one line of ``messages.jsonl``.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dissectors.schemas.versions import VersionRange
+
+__all__ = [
+    "Api",
+    "ErrorCode",
+    "ServedVersions",
+    "VersionRange",
+    "api",
+    "api_by_name",
+    "apis",
+    "coordinator_record",
+    "enum",
+    "error",
+    "error_name",
+    "header_versions",
+    "kraft_record",
+    "message",
+    "message_names",
+    "releases",
+    "request",
+    "response",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedVersions:
+    """What one release serves of an API: `lowest` to `highest`; versions above `stable` (-1: all) are early access."""
+
+    lowest: int
+    highest: int
+    stable: int
+    listeners: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API over all releases. `flexible_from` is the first flexible version, None where there is none.
+
+    `releases` maps a release (``"4.4.0"``) to what it serves; one that no longer has the API is not in it. `aliases`
+    maps a release to the name it has there, where that differs.
+    """
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    flexible_from: int | None
+    releases: Mapping[str, ServedVersions]
+    aliases: Mapping[str, str]
+    headers: Mapping[int, tuple[int, int]]
+
+    @property
+    def versions(self) -> range:
+        """Every version that some release has."""
+        return range(self.min_version, self.max_version + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCode:
+    """An error code. `retriable`: the same request may succeed later; `invalid_metadata`: after a metadata refresh."""
+
+    code: int
+    name: str
+    retriable: bool
+    invalid_metadata: bool
+
+
+def _read(file: str) -> bytes:
+    data = pkgutil.get_data(__name__, file)
+    assert data is not None
+    return data
+
+
+@functools.cache
+def _lines() -> dict[str, bytes]:
+    """Message name -> its line. Each line begins ``{"name":"``, so that finding a name parses nothing."""
+    start = len('{"name":"')
+    return {line[start : line.index(b'"', start)].decode(): line for line in _read("messages.jsonl").splitlines()}
+
+
+def message(name: str, component: str | None = None) -> Mapping[str, Any]:
+    """A message as Kafka's definitions have it, over all releases; do not change it.
+
+    Args:
+        name: Kafka's name, e.g. ``FetchRequest`` or ``GroupMetadataValue``.
+        component: The jar that must define it, e.g. ``kafka-clients``; any if None.
+
+    Returns:
+        Keys ``name``, ``type`` (request, response, header, data, metadata, coordinator-key, coordinator-value),
+        ``apiKey`` (where it has one), ``component``, ``versions``, ``served`` (release -> versions as that release
+        counts them), ``flexible``, ``fields`` and, where they apply, ``deprecated`` and ``aliases`` (release -> ...).
+        A field has ``name``, ``type``, ``versions`` and whatever else of Kafka's own keys its definition has; structs
+        that the definitions share stand in each place where they are used.
+
+    Raises:
+        KeyError: No such message.
+
+    Source: the definitions in Kafka's jars, clients/src/main/resources/common/message/README.md.
+    """
+    found = _message(name)
+    if component is not None and found["component"] != component:
+        raise KeyError(f"{component} defines no message {name}")
+    return found
+
+
+@functools.cache
+def _message(name: str) -> Mapping[str, Any]:
+    line = _lines().get(name)
+    if line is None:
+        raise KeyError(f"no message {name}")
+    parsed: dict[str, Any] = json.loads(line)
+    return parsed
+
+
+def message_names() -> tuple[str, ...]:
+    """Every message's name, APIs first, in the order of the data."""
+    return tuple(_lines())
+
+
+@functools.cache
+def _apis() -> dict[int, Api]:
+    return {entry["key"]: _api(entry) for entry in json.loads(_read("apis.json"))}
+
+
+def _api(entry: Mapping[str, Any]) -> Api:
+    served = {release: ServedVersions(s["min"], s["max"], s["stable"], tuple(s["listeners"]))
+              for release, s in entry["releases"].items()}  # fmt: skip
+    return Api(
+        key=entry["key"],
+        name=entry["name"],
+        min_version=min(s.lowest for s in served.values()),
+        max_version=max(s.highest for s in served.values()),
+        flexible_from=entry["flexible"],
+        releases=served,
+        aliases=entry.get("aliases", {}),
+        headers={int(version): (pair[0], pair[1]) for version, pair in entry.get("headers", {}).items()},
+    )
+
+
+def api(key: int) -> Api | None:
+    """The API with this key."""
+    return _apis().get(key)
+
+
+@functools.cache
+def _by_name() -> dict[str, Api]:
+    return {each.name: each for each in apis()}
+
+
+def api_by_name(name: str) -> Api | None:
+    """The API with this name, e.g. ``Produce``."""
+    return _by_name().get(name)
+
+
+def apis() -> tuple[Api, ...]:
+    """Every API, by key."""
+    return tuple(_apis().values())
+
+
+def releases() -> tuple[str, ...]:
+    """The Kafka releases in the data, oldest first."""
+    oldest_first = message("RequestHeader")["served"]
+    return tuple(oldest_first)
+
+
+def request(api_key: int) -> str | None:
+    """Name of the API's request message."""
+    found = api(api_key)
+    return f"{found.name}Request" if found else None
+
+
+def response(api_key: int) -> str | None:
+    """Name of the API's response message."""
+    found = api(api_key)
+    return f"{found.name}Response" if found else None
+
+
+def header_versions(api_key: int, version: int) -> tuple[int, int]:
+    """Versions of the request header and of the response header.
+
+    Flexible versions have (2, 1), others (1, 0); the exceptions (ApiVersions, ControlledShutdown) are in the data.
+
+    Raises:
+        KeyError: No such API.
+
+    Source: KIP-482, KIP-511, Kafka's ApiMessageType.
+    """
+    known = _apis()[api_key]
+    flexible = known.flexible_from is not None and version >= known.flexible_from
+    return known.headers.get(version) or ((2, 1) if flexible else (1, 0))
+
+
+@functools.cache
+def _errors() -> dict[int, ErrorCode]:
+    return {e["code"]: ErrorCode(e["code"], e["name"], e["retriable"], e["invalid_metadata"])
+            for e in json.loads(_read("errors.json"))}  # fmt: skip
+
+
+def error(code: int) -> ErrorCode | None:
+    """The error with this code; 0 is NONE, -1 UNKNOWN_SERVER_ERROR."""
+    return _errors().get(code)
+
+
+def error_name(code: int) -> str | None:
+    """Kafka's constant for an error code, e.g. ``NOT_LEADER_OR_FOLLOWER``."""
+    found = error(code)
+    return found.name if found else None
+
+
+@functools.cache
+def _enums() -> dict[str, dict[int, str]]:
+    return {name: {int(code): label for code, label in table.items()}
+            for name, table in json.loads(_read("enums.json")).items()}  # fmt: skip
+
+
+def enum(name: str) -> dict[int, str]:
+    """A table code -> name, e.g. ``isolation_level``; do not change it.
+
+    Raises:
+        KeyError: No such table.
+    """
+    return _enums()[name]
+
+
+@functools.cache
+def _records(kind: str) -> dict[tuple[str, int], str]:
+    """(component, key) -> name, of one type of message."""
+    wanted = f'"type":"{kind}"'.encode()
+    found = [_message(name) for name, line in _lines().items() if wanted in line]
+    return {(each["component"], each["apiKey"]): each["name"] for each in found if each["type"] == kind}
+
+
+def kraft_record(api_key: int, component: str = "kafka-metadata") -> str | None:
+    """Name of the record with this key in ``__cluster_metadata``.
+
+    Component ``kafka-storage`` has those of ``__remote_log_metadata``, whose keys are the same small numbers.
+    """
+    return _records("metadata").get((component, api_key))
+
+
+def coordinator_record(component: str, record_type: int) -> tuple[str, str] | None:
+    """Names of the key's and of the value's message in a coordinator's topic.
+
+    Args:
+        component: ``kafka-group-coordinator`` for ``__consumer_offsets``, ``kafka-transaction-coordinator`` for
+            ``__transaction_state``, ``kafka-share-coordinator`` for ``__share_group_state``.
+        record_type: The int16 that the record's key starts with.
+    """
+    key = _records("coordinator-key").get((component, record_type))
+    value = _records("coordinator-value").get((component, record_type))
+    return (key, value) if key and value else None

@@ -1,0 +1,7 @@
+"""``python -m kproxy``."""
+
+import sys
+
+from kproxy.cli import main
+
+sys.exit(main())

@@ -1,0 +1,166 @@
+"""The two capture file formats, pcap and pcapng: the one module that imports scapy.
+
+scapy's raw readers tell a file's format, byte order, clock and interfaces. The packets, which are the bulk, are read
+here: those readers cut a packet at 65,535 bytes (loopback frames are longer), end a damaged file like a whole one,
+and keep the interfaces of one pcapng section for the next.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+from struct import Struct
+from struct import error as StructError
+
+from kproxy.capture.links import LINK_TYPES
+from kproxy.capture.packet import CaptureError, Notes, Packet
+
+logging.getLogger("scapy").setLevel(logging.CRITICAL)  # before the import, which sets WARNING if nobody did
+
+from scapy.error import Scapy_Exception  # noqa: E402
+from scapy.utils import RawPcapNgReader, RawPcapReader  # noqa: E402
+
+#: What claims to be longer is damage: libpcap captures 256 KiB of a packet at most, and a claim costs memory.
+_MAX_BYTES = 16 * 1024 * 1024
+_SECTION_TYPE = b"\x0a\x0d\x0d\x0a"  # reads the same in either byte order
+_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET, _SECRETS = 1, 2, 3, 6, 10
+_TLS_KEY_LOG = 0x544C534B
+_SECOND = 1_000_000_000
+
+
+def read_packets(file: io.BufferedReader, name: str, notes: Notes) -> Iterator[Packet]:
+    """The packets of an open file; `notes.damage` says where it ends too early, if it does.
+
+    Raises:
+        CaptureError: See `open_capture`.
+    """
+    start = file.peek(4)[:8]
+    if not start:
+        raise CaptureError(f"{name} is empty{_because(notes)}: capture again, e.g. with tcpdump -w FILE port 9092")
+    is_pcapng = start[:4] == _SECTION_TYPE
+    try:
+        reader = _PcapNg(file) if is_pcapng else RawPcapReader(file)
+    except (Scapy_Exception, OSError, MemoryError) as error:
+        raise CaptureError(
+            f"{name} is no capture file (it begins with {start!r}){_because(notes)}: "
+            "give a pcap or pcapng file, as tcpdump -w or Wireshark write it"
+        ) from error
+    if is_pcapng:
+        return reader.packets(file, name, notes)
+    link_type = reader.linktype & 0xFFFF  # the bits above tell the length of the frame check sequence
+    if link_type not in LINK_TYPES:
+        raise _unsupported(name, link_type)
+    return _pcap_packets(file, Struct(reader.endian + "4I"), 1 if reader.nano else 1000, link_type, notes)
+
+
+def _because(notes: Notes) -> str:
+    return f", {notes.damage}" if notes.damage else ""
+
+
+def _unsupported(name: str, link_type: int) -> CaptureError:
+    names = ", ".join(dict.fromkeys(LINK_TYPES.values()))
+    return CaptureError(f"{name} has link type {link_type}, which is not supported: capture it as one of {names}")
+
+
+def _pcap_packets(
+    file: io.BufferedReader, head: Struct, fraction_ns: int, link_type: int, notes: Notes
+) -> Iterator[Packet]:
+    read, unpack, number = file.read, head.unpack, 0
+    while start := read(16):
+        number += 1
+        if len(start) < 16:
+            notes.damage = notes.damage or f"the file ends in the head of packet {number}"
+            return
+        seconds, fraction, captured, wire_length = unpack(start)
+        if captured > _MAX_BYTES:
+            notes.damage = f"packet {number} claims {captured} bytes, which cannot be: the rest is not read"
+            return
+        data = read(captured)
+        if len(data) < captured:
+            notes.damage = notes.damage or f"the file ends in packet {number}, after {len(data)} of {captured} bytes"
+            return
+        yield Packet(seconds * _SECOND + fraction * fraction_ns, link_type, data, wire_length)
+
+
+class _PcapNg(RawPcapNgReader):
+    """Sections and interfaces as scapy reads them, packets as they are."""
+
+    def _read_block_shb(self) -> None:
+        self.interfaces.clear()  # each section counts its own from 0
+        super()._read_block_shb()
+
+    def packets(self, file: io.BufferedReader, name: str, notes: Notes) -> Iterator[Packet]:
+        """Every packet of the file, after the section header that the constructor has read."""
+        at = 0
+        for number, kind, body in self._blocks(file, notes):
+            try:
+                if kind == _PACKET:
+                    interface, high, low, captured, wire_length = self._packet_head.unpack_from(body)
+                elif kind == _OLD_PACKET:
+                    interface, _, high, low, captured, wire_length = self._old_packet_head.unpack_from(body)
+                elif kind == _SIMPLE_PACKET:
+                    interface, (wire_length,) = 0, self._word.unpack_from(body)
+                else:
+                    self._read_other(kind, body, notes)
+                    continue
+                link_type, snap_length, options = self.interfaces[interface]
+            except (EOFError, IndexError, StructError):
+                notes.damage = f"block {number} is damaged and was passed over"
+                continue
+            if kind == _SIMPLE_PACKET:
+                data = body[4:-4][: min(wire_length, snap_length or wire_length)]
+            else:
+                at = (high << 32 | low) * _SECOND // options["tsresol"]
+                data = body[20 : min(20 + captured, len(body) - 4)]
+            if link_type not in LINK_TYPES and not any(known in LINK_TYPES for known, *_ in self.interfaces):
+                raise _unsupported(name, link_type)
+            yield Packet(at, link_type, data, wire_length)
+
+    def _blocks(self, file: io.BufferedReader, notes: Notes) -> Iterator[tuple[int, int, bytes]]:
+        """Each block's number in the file, its type, and its body with the four bytes that repeat its length."""
+        read, unpack = file.read, self._set_byte_order()
+        for number in itertools.count(2):
+            kind = read(4)
+            if kind == _SECTION_TYPE:
+                try:
+                    self._read_block_shb()
+                except (EOFError, Scapy_Exception, MemoryError):
+                    notes.damage = notes.damage or f"the section header in block {number} is damaged"
+                    return
+                unpack = self._set_byte_order()
+                continue
+            length_field = read(4)
+            if not kind:
+                return
+            if len(length_field) < 4:
+                notes.damage = notes.damage or f"the file ends in the head of block {number}"
+                return
+            (length,) = unpack(length_field)
+            if not 12 <= length <= _MAX_BYTES:
+                notes.damage = f"block {number} claims {length} bytes, which cannot be: the rest is not read"
+                return
+            body = read(length - 8)
+            if len(body) < length - 8:
+                notes.damage = notes.damage or f"the file ends in block {number}"
+                return
+            if body[-4:] != length_field:
+                notes.damage = f"block {number} gives two lengths: the rest is not read"
+                return
+            yield number, unpack(kind)[0], body
+
+    def _set_byte_order(self) -> Callable[[bytes], tuple[int]]:
+        """Returns what reads a word in the byte order of the section that has just begun."""
+        self._word = Struct(self.endian + "I")
+        self._packet_head = Struct(self.endian + "5I")
+        self._old_packet_head = Struct(self.endian + "HH4I")
+        return self._word.unpack
+
+    def _read_other(self, kind: int, body: bytes, notes: Notes) -> None:
+        if kind == _INTERFACE:
+            self._read_block_idb(body[:-4], 0)
+        elif kind == _SECRETS:
+            secrets, length = Struct(self.endian + "II").unpack_from(body)
+            if secrets == _TLS_KEY_LOG:
+                notes.tls_keys += body[8 : min(8 + length, len(body) - 4)] + b"\n"

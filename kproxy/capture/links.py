@@ -1,0 +1,151 @@
+"""Finds the TCP segment in a captured packet: link layer, IPv4 or IPv6, TCP."""
+
+from __future__ import annotations
+
+from socket import AF_INET, AF_INET6, inet_ntop
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple, TypeAlias
+
+#: Host as printed, port.
+Endpoint: TypeAlias = tuple[str, int]
+
+FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+
+_NULL, _ETHERNET, _LOOP, _LINUX_COOKED, _LINUX_COOKED_2 = 0, 1, 108, 113, 276
+_RAW_IP = (12, 14, 101, 228, 229)
+LINK_TYPES = {
+    _ETHERNET: "Ethernet",
+    _LINUX_COOKED: "Linux cooked",
+    _LINUX_COOKED_2: "Linux cooked v2",
+    _NULL: "BSD loopback",
+    _LOOP: "OpenBSD loopback",
+    **dict.fromkeys(_RAW_IP, "raw IP"),
+}
+
+_VLANS = (0x8100, 0x88A8, 0x9100)
+_ETHERTYPES = {0x0800: 4, 0x86DD: 6}
+_TCP, _FRAGMENT, _AUTHENTICATION = 6, 44, 51
+_EXTENSIONS = (0, 43, 60, 135, 139, 140, _AUTHENTICATION)  # whose second byte is their length
+_IPV4_TCP = Struct("!xxHxxH4x12sIIBB")  # an IPv4 header without options, and TCP's to its flags
+_TCP_HEAD = Struct("!4sIIBB")
+_WORD = Struct("!H")
+
+
+class Segment(NamedTuple):
+    """What one packet says of a TCP connection.
+
+    `key` is source and destination address, source and destination port, as on the wire; `missing` counts the
+    payload bytes after `payload` that travelled but were not captured (a snapshot length cut them).
+    """
+
+    key: bytes
+    seq: int
+    ack: int
+    flags: int
+    payload: bytes
+    missing: int
+
+
+def tcp_segment(link_type: int, data: bytes, wire_length: int) -> Segment | str:
+    """The TCP segment in a packet, or the reason why there is none to read."""
+    try:
+        if link_type == _ETHERNET and data[12] == 8 and data[13] == 0:
+            offset, version = 14, 4
+        else:
+            offset, version = _network_layer(link_type, data)
+            if version not in (4, 6):
+                return f"link type {link_type} is not supported" if link_type not in LINK_TYPES else "not IP"
+        if data[offset] == 0x45 and version == 4:
+            if data[offset + 9] != _TCP:
+                return "not TCP"
+            length, fragment, key, seq, ack, words, flags = _IPV4_TCP.unpack_from(data, offset)
+            if fragment & 0x3FFF:
+                return "IP fragment"
+            end, tcp = offset + length, offset + 20
+        else:
+            layer = (_ipv4 if version == 4 else _ipv6)(data, offset)
+            if isinstance(layer, str):
+                return layer
+            addresses, length, tcp = layer
+            ports, seq, ack, words, flags = _TCP_HEAD.unpack_from(data, tcp)
+            key, end = addresses + ports, offset + length
+    except (IndexError, StructError):
+        return "headers cut short"
+    if not length:  # segmentation offload: a frame larger than the field can say
+        end = max(wire_length, len(data))
+    start = tcp + (words >> 4) * 4
+    if end < start or words < 0x50:
+        return "malformed TCP header"
+    captured = len(data)
+    if end <= captured:
+        return Segment(key, seq, ack, flags, data[start:end], 0)
+    return Segment(key, seq, ack, flags, data[start:], end - max(start, captured))
+
+
+def endpoints(key: bytes) -> tuple[Endpoint, Endpoint]:
+    """Source and destination of a segment's key."""
+    size = len(key) // 2 - 2
+    family = AF_INET if size == 4 else AF_INET6
+    return (
+        (inet_ntop(family, key[:size]), _WORD.unpack_from(key, 2 * size)[0]),
+        (inet_ntop(family, key[size : 2 * size]), _WORD.unpack_from(key, 2 * size + 2)[0]),
+    )
+
+
+def reverse(key: bytes) -> bytes:
+    """The key of the other direction."""
+    size = len(key) // 2 - 2
+    return key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]
+
+
+def _network_layer(link_type: int, data: bytes) -> tuple[int, int]:
+    """Offset and IP version of what the link layer carries; another version is no IP."""
+    if link_type in (_NULL, _LOOP):  # an address family, whose numbers differ between systems: IP tells itself
+        return 4, data[4] >> 4
+    if link_type in _RAW_IP:
+        return 0, data[0] >> 4
+    if link_type == _ETHERNET:
+        type_offset, offset = 12, 14
+    elif link_type == _LINUX_COOKED:
+        type_offset, offset = 14, 16
+    elif link_type == _LINUX_COOKED_2:
+        type_offset, offset = 0, 20
+    else:
+        return 0, 0
+    (ethertype,) = _WORD.unpack_from(data, type_offset)
+    while ethertype in _VLANS:
+        (ethertype,) = _WORD.unpack_from(data, offset + 2)
+        offset += 4
+    return offset, _ETHERTYPES.get(ethertype, 0)
+
+
+def _ipv4(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
+    """Addresses, length with the header (0: not said), and where TCP begins."""
+    header = (data[offset] & 15) * 4
+    if data[offset] >> 4 != 4 or header < 20:
+        return "malformed IP header"
+    if data[offset + 9] != _TCP:
+        return "not TCP"
+    if _WORD.unpack_from(data, offset + 6)[0] & 0x3FFF:
+        return "IP fragment"
+    return data[offset + 12 : offset + 20], _WORD.unpack_from(data, offset + 2)[0], offset + header
+
+
+def _ipv6(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
+    """The same of IPv6, past its extension headers."""
+    if data[offset] >> 4 != 6:
+        return "malformed IP header"
+    (payload,) = _WORD.unpack_from(data, offset + 4)
+    following, tcp = data[offset + 6], offset + 40
+    while following != _TCP:
+        if following == _FRAGMENT:
+            if _WORD.unpack_from(data, tcp + 2)[0] & 0xFFF9:
+                return "IP fragment"
+            size = 8
+        elif following in _EXTENSIONS:
+            size = (data[tcp + 1] + 2) * 4 if following == _AUTHENTICATION else (data[tcp + 1] + 1) * 8
+        else:
+            return "not TCP"
+        following, tcp = data[tcp], tcp + size
+    return data[offset + 8 : offset + 40], 40 + payload if payload else 0, tcp

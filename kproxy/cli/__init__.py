@@ -1,0 +1,75 @@
+"""The command line: finds the command, runs it, and turns what goes wrong into one sentence and a status.
+
+A command is a module with `HELP`, `configure(parser)` and `run(args) -> status`; it imports what it needs in `run`,
+so that ``kproxy --help`` stays fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from kproxy import __version__
+from kproxy.cli.errors import USAGE, CommandError
+
+#: Commands in the order of the help; those of developers are left out of it.
+COMMANDS = ("dissect", "explain")
+DEVELOPER_COMMANDS = ("schemas",)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line, without the program's name; returns the exit status."""
+    try:
+        args = _parser(argv).parse_args(argv)
+        status: int = args.run(args)
+        sys.stdout.flush()
+    except CommandError as error:
+        print(f"kproxy: {error}", file=sys.stderr)  # noqa: T201
+        return error.status
+    except BrokenPipeError:
+        # The reader of our output has left (`| head`): nothing more to say, not even at interpreter exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(USAGE, f"kproxy: {message}; see {self.prog} --help\n")
+
+
+def _parser(argv: Sequence[str] | None) -> argparse.ArgumentParser:
+    relay = _command("relay")
+    parser = _Parser(
+        prog="kproxy",
+        description="Wire-level inspecting proxy and protocol debugger for Apache Kafka.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"kproxy {__version__}")
+    relay.configure(parser)
+    parser.set_defaults(run=relay.run)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    given = sys.argv[1:] if argv is None else argv
+    for name in (*COMMANDS, *(name for name in DEVELOPER_COMMANDS if name in given[:1])):
+        module = _command(name)
+        child = commands.add_parser(
+            name,
+            help=module.HELP,
+            description=module.HELP,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.configure(child)
+        child.set_defaults(run=module.run)
+    return parser
+
+
+def _command(name: str) -> ModuleType:
+    return importlib.import_module(f"kproxy.cli.{name}")

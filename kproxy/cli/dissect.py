@@ -1,0 +1,161 @@
+"""`kproxy dissect`: captures and traces, decoded."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from kproxy.cli.errors import CLEAN, FINDINGS, CommandError
+
+if TYPE_CHECKING:
+    from kproxy.outputs.choice import Output
+    from kproxy.trace.lines import Line
+
+HELP = "decode captures (pcap, pcapng) and traces"
+
+_EXAMPLES = """
+examples:
+  kproxy dissect capture.pcap
+  kproxy dissect -f 'api=Fetch and latency>50ms' *.pcap.gz
+  kproxy dissect --json --detail full capture.pcapng | jq .body
+  kproxy dissect --fields ts,api,latency_us,error kproxy-trace/
+  tcpdump -i lo -w - port 9092 | kproxy dissect -
+
+exit status: 0 decoded, 1 with a finding of severity error, 2 wrong usage or unreadable input
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="pcap, pcapng or trace (also .gz), a directory of traces, or '-'"
+    )
+    parser.add_argument("--json", action="store_true", help="trace lines, as the live proxy would have written them")
+    parser.add_argument("-f", "--filter", metavar="FILTER", help="only lines that match, e.g. 'api=Fetch and error!=0'")
+    parser.add_argument("--fields", metavar="A,B", help="only these fields, tab-separated (with --json: as objects)")
+    parser.add_argument(
+        "--port", type=int, action="append", default=[], metavar="N",
+        help="Kafka's port, repeatable; without it Kafka is found by content",
+    )  # fmt: skip
+    parser.add_argument("--keylog", metavar="FILE", help="TLS key log (SSLKEYLOGFILE) to decrypt with")
+    parser.add_argument(
+        "--detail", choices=("summary", "full", "raw"), default="summary",
+        help="facts of each frame (default), its decoded body too, its bytes too",
+    )  # fmt: skip
+    parser.add_argument("-v", "--verbose", action="store_true", help="show the fields of each frame")
+    parser.add_argument("-q", "--quiet", action="store_true", help="show only findings and gaps")
+    parser.epilog = _EXAMPLES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; the exit status."""
+    from kproxy.outputs.choice import output_for
+
+    output = output_for(args, sys.stdout)
+    status = CLEAN
+    for name in _inputs(args.files):
+        lines = _lines(name, args, output)
+        for line in lines:
+            if output.write(line):
+                status = FINDINGS
+    output.close()
+    return status
+
+
+def _inputs(names: list[str]) -> Iterator[str]:
+    from kproxy.trace.reader import trace_files
+
+    for name in names:
+        if name != "-" and Path(name).is_dir():
+            found = trace_files(Path(name))
+            if not found:
+                raise CommandError(f"{name}: no trace file (*.jsonl) in this directory")
+            yield from map(str, found)
+        else:
+            yield name
+
+
+def _lines(name: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
+    from kproxy.capture import CaptureError
+    from kproxy.trace.reader import TraceError, open_trace
+
+    try:
+        source: BinaryIO = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115  # closed below
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror}") from None
+    with source:
+        shown = "standard input" if name == "-" else name
+        try:
+            traced = open_trace(source, shown, warn)
+            yield from traced.lines if traced.lines is not None else _captured(traced.source, shown, args, output)
+        except (CaptureError, TraceError) as error:
+            raise CommandError(str(error)) from None
+        except OSError as error:
+            raise CommandError(f"{shown}: {error.strerror or error}") from None
+
+
+def _captured(source: BinaryIO, name: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
+    from kproxy.capture import KeyLog, Reassembler, TlsDecryptor, open_capture
+    from kproxy.dissect import Dissector
+    from kproxy.inspector import Inspector
+    from kproxy.outputs.progress import progress
+    from kproxy.trace.lines import Detail
+
+    keys = _keys(args.keylog)
+    inspector = Inspector(Path(name).name.split(".")[0] or "capture", output.detail(Detail(args.detail)))
+    decryptor: Callable[[], TlsDecryptor] | None = None
+    if keys is not None:
+        keylog = KeyLog(keys)
+        decryptor = lambda: TlsDecryptor(keylog)  # noqa: E731
+    dissector = Dissector(inspector, ports=frozenset(args.port), decryptor=decryptor)
+    reassembler = Reassembler()
+    packets = 0
+    with open_capture(source, name) as capture, progress(capture, Path(name)) as advance:
+        for packet in capture:
+            packets += 1
+            if not packets & 0x3FFF:
+                advance()
+            for event in reassembler.receive(packet):
+                yield from dissector.take(event)
+        for event in reassembler.end():
+            yield from dissector.take(event)
+    if capture.truncated:
+        warn(f"{name}: {capture.truncated}; what stands before it was read")
+    for reason, count in reassembler.skipped.items():
+        if reason not in _EXPECTED:
+            warn(f"{name}: {count} packets skipped: {reason}")
+    _tell_other(name, dissector, packets, args)
+
+
+#: Reasons to skip a packet that are no news.
+_EXPECTED = frozenset({"not IP", "not TCP"})
+
+
+def _tell_other(name: str, dissector: object, packets: int, args: argparse.Namespace) -> None:
+    from kproxy.dissect import Dissector
+
+    assert isinstance(dissector, Dissector)
+    other = ", ".join(f"{count} {kind}" for kind, count in dissector.other.most_common())
+    if dissector.flows == 0:
+        where = f" on port {', '.join(map(str, args.port))}" if args.port else ""
+        beside = f"; other TCP connections: {other}" if other else ""
+        warn(f"{name}: no Kafka connection{where} in {packets} packets{beside}")
+    if dissector.other["TLS"] and not args.keylog:
+        warn(f"{name}: {dissector.other['TLS']} TLS connections; give --keylog FILE to decrypt them")
+
+
+def _keys(path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from None
+
+
+def warn(sentence: str) -> None:
+    """Tell the user on standard error."""
+    print(f"kproxy: {sentence}", file=sys.stderr)  # noqa: T201

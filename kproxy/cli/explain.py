@@ -1,0 +1,223 @@
+"""`kproxy explain`: name every byte of a frame."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kproxy.cli.errors import CLEAN, FINDINGS, CommandError
+
+if TYPE_CHECKING:
+    from kproxy.explain import Explanation
+
+HELP = "name every byte of a frame given as hex"
+
+_MOST_INPUT = 256 << 20
+_EXAMPLES = """
+The frame may be pasted as it is: hex with or without spaces and 0x, xxd, hexdump -C, Wireshark and tcpdump dumps.
+
+examples:
+  kproxy explain 00 00 00 12 00 03 00 00 00 00 00 01 00 04 74 65 73 74 00 00 00 00
+  xxd request.bin | kproxy explain -
+  kproxy explain --api ApiVersions --version 0 00000010 0000002a 0000 00000001 0012 0000 0003
+  kproxy explain --request "$(cat request.hex)" - < response.hex
+  kproxy explain --json - < frames.jsonl        # {"id", "frame", "request"?, "type"?, "api_key"?, "version"?} a line
+
+exit status: 0 read to the last byte, 1 did not or something is wrong with it, 2 wrong usage
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("hex", nargs="+", help="frame with its length prefix, as hex; '-' reads standard input")
+    parser.add_argument("--request", metavar="HEX", help="the frame is the response to this request frame")
+    parser.add_argument("--api", metavar="NAME", help="the frame is a response of this API (name or key)")
+    parser.add_argument("--version", metavar="N", type=int, dest="api_version", help="version of the API")
+    parser.add_argument("--json", action="store_true", help="JSON; with '-' also one object a line in, one out")
+    parser.epilog = _EXAMPLES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; the exit status."""
+    if args.hex == ["-"]:
+        text = sys.stdin.read(_MOST_INPUT)
+        if args.json and text.lstrip().startswith("{"):
+            return _lines(text)
+    else:
+        text = " ".join(args.hex)
+    frames, note = _frames(_unhex(text))
+    asked = _asked(args)
+    if note and not args.json:
+        print(f"note: {note}", file=sys.stderr)  # noqa: T201
+    status = FINDINGS if note else CLEAN
+    for number, frame in enumerate(frames):
+        explanation = _explain(frame, asked)
+        if args.json:
+            sys.stdout.buffer.write(_encode(_as_json(None, explanation)))
+        else:
+            from kproxy.outputs.explained import write_explanation
+
+            if number:
+                print()  # noqa: T201
+            write_explanation(explanation, sys.stdout)
+        if explanation.error or explanation.findings:
+            status = FINDINGS
+    return status
+
+
+def _unhex(text: str) -> bytes:
+    from dissectors.hexdump import HexError, unhex
+
+    try:
+        data = unhex(text)
+    except HexError as error:
+        raise CommandError(str(error)) from None
+    if not data:
+        raise CommandError("no bytes given: paste a frame as hex, or '-' to read it from standard input")
+    return data
+
+
+def _frames(data: bytes) -> tuple[list[bytes], str | None]:
+    """One frame, or several that follow each other; and what is wrong with a length prefix."""
+    from kproxy.explain import add_prefix, prefix_problem
+
+    problem = prefix_problem(data)
+    if problem is None:
+        return [data], None
+    frames, rest = [], data
+    while len(rest) >= 4 and 4 <= (size := int.from_bytes(rest[:4], "big", signed=True)) <= len(rest) - 4:
+        frames.append(rest[: size + 4])
+        rest = rest[size + 4 :]
+    if frames and not rest:
+        return frames, None
+    if (framed := add_prefix(data)) is not None:
+        return [framed], f"no length prefix here: read as a request with {framed[:4].hex(' ')} before it"
+    return [data], problem
+
+
+def _asked(args: argparse.Namespace) -> tuple[int, int] | None:
+    """API key and version that a response answers, None for a request."""
+    from dissectors import schemas
+    from dissectors.message import read_request
+
+    if args.request is not None:
+        if args.api is not None:
+            raise CommandError("give --request or --api, not both")
+        frames, _ = _frames(_unhex(args.request))
+        request = read_request(frames[0])
+        return request.api_key, request.version
+    if args.api is None:
+        if args.api_version is not None:
+            raise CommandError("--version needs --api NAME")
+        return None
+    names = {api.name.lower(): api for api in schemas.apis()}
+    api = schemas.api(int(args.api)) if args.api.isdecimal() else names.get(args.api.lower())
+    if api is None:
+        import difflib
+
+        close = difflib.get_close_matches(args.api, [each.name for each in schemas.apis()], 3)
+        hint = f": did you mean {' or '.join(close)}?" if close else ""
+        raise CommandError(f"no API is called {args.api!r}{hint}")
+    if args.api_version is None:
+        raise CommandError(f"--api {api.name} needs --version N, {api.min_version} to {api.max_version}")
+    return api.key, args.api_version
+
+
+def _explain(frame: bytes, asked: tuple[int, int] | None) -> Explanation:
+    from kproxy.explain import candidates, explain, is_request
+
+    explanation = explain(frame, asked=asked)
+    if asked is None and (explanation.error or explanation.message.opaque) and (found := candidates(frame)):
+        names = ", ".join(f"--api {name} --version {versions[-1]}" for name, versions in found[:5])
+        more = f" ({len(found) - 5} more would do too)" if len(found) > 5 else ""
+        sentence = f"a response says not of which API: give --request HEX, or {names}{more}"
+        if not is_request(frame):
+            raise CommandError(f"this is no request, and {sentence}")
+        print(f"note: read as a request; if it is a response, {sentence}", file=sys.stderr)  # noqa: T201
+    return explanation
+
+
+def _as_json(identity: object, explanation: Explanation) -> dict[str, Any]:
+    message = explanation.message
+    made: dict[str, Any] = {
+        "id": identity,
+        "api": message.api,
+        "api_version": message.version,
+        "type": "request" if message.is_request else "response",
+        "header": message.header,
+        "body": explanation.body,
+        "fields": [
+            {"path": row.path, "span": [row.start, row.end], "value": row.value}
+            | ({"meaning": row.meaning} if row.meaning else {})
+            for row in explanation.rows
+        ],
+    }
+    if explanation.error:
+        from dissectors.paths import render
+
+        error = explanation.error
+        made["error"] = {"message": str(error), "offset": error.offset, "path": render(error.path)}
+    elif message.opaque:
+        made["error"] = {"message": message.opaque, "offset": message.body_start, "path": ""}
+    from kproxy.inspector import finding_entry
+
+    made["findings"] = [finding_entry(finding) for finding in explanation.findings]
+    return made
+
+
+def _encode(value: dict[str, Any]) -> bytes:
+    from kproxy.trace.encoding import encode_json
+
+    return encode_json(value) + b"\n"
+
+
+def _lines(text: str) -> int:
+    """JSON Lines in and out; a line that cannot be read gets an answer too, and status 2 at the end."""
+    status = CLEAN
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        try:
+            answer = _answer(line)
+        except CommandError as error:
+            status = 2
+            answer = {"id": _identity(line), "error": {"message": str(error), "offset": 0, "path": ""}, "findings": []}
+        else:
+            if "error" in answer or answer["findings"]:
+                status = max(status, FINDINGS)
+        sys.stdout.buffer.write(_encode(answer))
+    return status
+
+
+def _identity(line: str) -> object:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any]).get("id")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _answer(line: str) -> dict[str, Any]:
+    import msgspec
+
+    from dissectors.message import read_request
+    from kproxy.explain import explain
+
+    try:
+        asked_for = msgspec.json.decode(line, type=dict[str, Any])
+        frame = bytes.fromhex(asked_for["frame"])
+        request = bytes.fromhex(asked_for["request"]) if asked_for.get("request") else None
+    except (msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
+        raise CommandError(f'a line takes {{"id", "frame": hex, "request": hex?}}: {error}') from None
+    asked: tuple[int, int] | None = None
+    if request is not None:
+        message = read_request(request)
+        asked = message.api_key, message.version
+    elif asked_for.get("type") == "response":
+        try:
+            asked = int(asked_for["api_key"]), int(asked_for["version"])
+        except (KeyError, TypeError, ValueError):
+            raise CommandError('a response needs "request", or "api_key" and "version"') from None
+    return _as_json(asked_for.get("id"), explain(frame, asked=asked))

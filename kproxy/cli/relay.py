@@ -1,0 +1,82 @@
+"""The root command: relay between clients and brokers, and inspect what goes by."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kproxy.cli.errors import USAGE, CommandError
+
+_EXAMPLES = """
+examples:
+  kproxy --listen 9092 --upstream broker:9092
+  kproxy --listen 9092 --upstream b1:9092 --listen 9093 --upstream b2:9092 --detail full
+  kproxy --listen 0.0.0.0:9092 --upstream '[::1]:19092' --trace /var/tmp/kafka-trace -q
+  kproxy --listen 9092 --upstream broker:9092 --no-trace --json -f 'error or latency>1s'
+
+Point clients at the listener. Clients follow the addresses that brokers advertise: unless these lead back to kproxy
+(advertised.listeners), it sees the first connection only.
+
+exit status: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage or an address that cannot be used
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    group = parser.add_argument_group("relay")
+    group.add_argument(
+        "--listen", action="append", default=[], metavar="[HOST:]PORT",
+        help="accept clients here, on loopback unless HOST says otherwise; unix:PATH too",
+    )  # fmt: skip
+    group.add_argument(
+        "--upstream", action="append", default=[], metavar="HOST:PORT",
+        help="the broker; with several --listen one for each, in the same order",
+    )  # fmt: skip
+    group.add_argument("--trace", metavar="DIR", default="kproxy-trace", help="write the trace here (default: %(default)s)")
+    group.add_argument("--no-trace", action="store_true", help="write no trace")
+    group.add_argument("--compress", action="store_true", help="write the trace with zstd")
+    group.add_argument(
+        "--detail", choices=("summary", "full", "raw"), default="summary",
+        help="facts of each frame in the trace (default), its decoded body too, its bytes too",
+    )  # fmt: skip
+    group.add_argument("--strict-trace", action="store_true", help="the trace is complete: the relay waits for it")
+    group.add_argument("--json", action="store_true", help="show trace lines on standard output instead of text")
+    group.add_argument("-f", "--filter", metavar="FILTER", help="show only lines that match; the trace has all")
+    group.add_argument("-v", "--verbose", action="store_true", help="show the fields of each frame")
+    group.add_argument("-q", "--quiet", action="store_true", help="show only findings and gaps")
+    parser.set_defaults(fields=None)
+    parser.epilog = _EXAMPLES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Relay until a signal ends it; the exit status."""
+    if not args.listen and not args.upstream:
+        print("kproxy: nothing to do: give --listen and --upstream, or a command; see kproxy --help", file=sys.stderr)  # noqa: T201
+        return USAGE
+    if len(args.listen) != len(args.upstream):
+        raise CommandError(f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream")
+    from kproxy.outputs.choice import filter_for
+    from kproxy.watch import Watch, start_watching
+
+    filter_for(args.filter)  # say what is wrong with it before anything starts
+    directory = None if args.no_trace else _trace_directory(Path(args.trace))
+    listeners = _listeners(args)
+    watch = Watch(args, directory)
+    with start_watching(watch) as watcher:
+        from kproxy.proxy import serve
+
+        return serve(listeners, watcher, strict=args.strict_trace)
+
+
+def _trace_directory(path: Path) -> Path:
+    """Make the directory now, so that a wrong one is said at once."""
+    import os
+
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(13, "no permission to write")
+    except OSError as error:
+        raise CommandError(f"--trace {path}: {error.strerror}; give another directory, or --no-trace") from None
+    return path

@@ -1,0 +1,334 @@
+"""Inspector: the bytes of connections in, trace lines out. The same for a live relay, a capture and a replay."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dissectors import embedded, rules, secrets, summary
+from dissectors.connection import Connection
+from dissectors.conversation import Cluster, Conversation
+from dissectors.events import (
+    BytesSkipped,
+    ConnectionEnded,
+    Direction,
+    Event,
+    FramingLost,
+    RequestReceived,
+    ResponseReceived,
+    TokenReceived,
+)
+from dissectors.findings import Finding
+from dissectors.message import Message
+from kproxy.trace.clock import timestamp
+from kproxy.trace.lines import (
+    FORMAT,
+    CloseLine,
+    Detail,
+    ErrorEntry,
+    FindingEntry,
+    FindingLine,
+    GapLine,
+    Line,
+    OpenLine,
+    RequestLine,
+    ResponseLine,
+    TopicEntry,
+)
+
+_NAMES = ("request", "response")
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What a response line repeats of its request, kept while that is in flight."""
+
+    topics: list[TopicEntry]
+    group_id: str | None
+    member_id: str | None
+    transactional_id: str | None
+
+
+@dataclass(slots=True)
+class _State:
+    connection_id: str
+    client: str
+    server: str
+    connection: Connection
+    conversation: Conversation
+    asked: dict[int, _Asked] = field(default_factory=dict)  # id(RequestReceived) -> facts
+    bytes: list[int] = field(default_factory=lambda: [0, 0])
+    frames: list[int] = field(default_factory=lambda: [0, 0])
+
+
+class Inspector:
+    """Watches any number of connections and says what was said, as trace lines.
+
+    Args:
+        name: What connection ids begin with; unique among the traces that are read together.
+        detail: How much of each frame goes into its line.
+    """
+
+    def __init__(self, name: str, detail: Detail = Detail.SUMMARY) -> None:
+        self._name = name
+        self._detail = detail
+        self._cluster = Cluster()
+        self._connections: dict[int, _State] = {}
+
+    def open(
+        self,
+        number: int,
+        client: str,
+        server: str,
+        *,
+        at: int,
+        listener: str | None = None,
+        tls: bool = False,
+        midstream: bool = False,
+    ) -> list[Line]:
+        """A connection begins. `midstream`: what comes first may be the middle of a frame."""
+        state = _State(
+            f"{self._name}-{number}",
+            client,
+            server,
+            Connection(midstream=midstream),
+            Conversation(self._cluster),
+        )
+        self._connections[number] = state
+        return [
+            OpenLine(
+                v=FORMAT,
+                ts=timestamp(at),
+                connection_id=state.connection_id,
+                client=client,
+                server=server,
+                listener=listener,
+                tls=tls,
+                midstream=midstream,
+            )
+        ]
+
+    def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
+        """The next bytes of one direction."""
+        state = self._connections[number]
+        state.bytes[direction] += len(data)
+        return self._lines(state, state.connection.receive_data(direction, data, at=at))
+
+    def lose(
+        self, number: int, direction: Direction, size: int, *, at: int, reason: str, frames: int = 0
+    ) -> list[Line]:
+        """Bytes that went by unseen; `frames` of them whole, as far as that is known."""
+        state = self._connections[number]
+        state.bytes[direction] += size
+        state.frames[direction] += frames
+        events = state.connection.lose_data(direction, size, at=at, reason=reason, frames=frames)
+        return self._lines(state, events)
+
+    def skip(self, number: int, direction: Direction, head: bytes, size: int, *, at: int, reason: str) -> list[Line]:
+        """A whole frame that went by; only its first bytes are known."""
+        state = self._connections[number]
+        state.bytes[direction] += size + 4
+        return self._lines(state, state.connection.skip_frame(direction, head, size, at=at, reason=reason))
+
+    def close(self, number: int, *, at: int, by: str | None = None, how: str | None = None) -> list[Line]:
+        """A connection is over, `by` whom (client, server, proxy) and `how` (fin, reset, ...)."""
+        state = self._connections.pop(number)
+        events = state.connection.close(at=at)
+        lines = self._lines(state, events)
+        ended = events[-1]
+        assert isinstance(ended, ConnectionEnded)
+        lines.append(
+            CloseLine(
+                v=FORMAT,
+                ts=timestamp(at),
+                connection_id=state.connection_id,
+                client=state.client,
+                server=state.server,
+                by=by,
+                how=how,
+                request_bytes=state.bytes[0],
+                response_bytes=state.bytes[1],
+                requests=state.frames[0],
+                responses=state.frames[1],
+                unanswered=len(ended.unanswered),
+            )
+        )
+        return lines
+
+    def close_all(self, *, at: int, how: str) -> Iterable[Line]:
+        """Close what is still open, e.g. where a capture ends."""
+        for number in list(self._connections):
+            yield from self.close(number, at=at, how=how)
+
+    def _lines(self, state: _State, events: list[Event]) -> list[Line]:
+        lines: list[Line] = []
+        for event in events:
+            state.conversation.hear(event)
+            findings = rules.check(event, state.conversation)
+            if isinstance(event, RequestReceived):
+                lines.append(self._request(state, event, findings))
+            elif isinstance(event, ResponseReceived):
+                lines.append(self._response(state, event, findings))
+            elif isinstance(event, TokenReceived):
+                lines.append(_token(state, event))
+            elif not isinstance(event, ConnectionEnded | FramingLost):
+                lines.append(_gap(state, event))
+            if findings and not isinstance(event, RequestReceived | ResponseReceived):
+                lines.extend(_finding(state, event, finding) for finding in findings)
+        return lines
+
+    def _request(self, state: _State, event: RequestReceived, findings: list[Finding]) -> RequestLine:
+        state.frames[0] += 1
+        message = event.message
+        asked = _Asked(
+            self._topics(message),
+            summary.group_id(message),
+            message.body.get("member_id"),
+            summary.transactional_id(message),
+        )
+        if event.expects_response:
+            state.asked[id(event)] = asked
+            if len(state.asked) > state.connection.in_flight:
+                del state.asked[next(iter(state.asked))]  # the connection has given it up
+        line = RequestLine(
+            v=FORMAT,
+            ts=timestamp(event.at),
+            connection_id=state.connection_id,
+            client=state.client,
+            server=state.server,
+            api=message.api,
+            api_key=message.api_key,
+            api_version=message.version,
+            correlation_id=message.correlation_id,
+            client_id=message.client_id,
+            size=event.size + 4,
+            offset=event.offset,
+            topics=asked.topics,
+            group_id=asked.group_id,
+            member_id=asked.member_id,
+            transactional_id=asked.transactional_id,
+            findings=[finding_entry(finding) for finding in findings],
+            acks=message.body.get("acks"),
+            not_decoded=event.damaged or message.opaque,
+        )
+        self._add_detail(line, message)
+        return line
+
+    def _response(self, state: _State, event: ResponseReceived, findings: list[Finding]) -> ResponseLine:
+        state.frames[1] += 1
+        line = ResponseLine(
+            v=FORMAT,
+            ts=timestamp(event.at),
+            connection_id=state.connection_id,
+            client=state.client,
+            server=state.server,
+            correlation_id=event.correlation_id,
+            size=event.size + 4,
+            offset=event.offset,
+            findings=[finding_entry(finding) for finding in findings],
+            not_decoded=event.damaged,
+        )
+        if event.request is None or event.message is None:
+            line.not_decoded = line.not_decoded or "no request to it is known"
+            return line
+        request, message = event.request.message, event.message
+        asked = state.asked.pop(id(event.request))
+        line.api, line.api_key, line.api_version = message.api, message.api_key, message.version
+        line.client_id = request.client_id
+        line.group_id = asked.group_id or summary.group_id(message)
+        line.member_id = asked.member_id or message.body.get("member_id")
+        line.transactional_id = asked.transactional_id
+        line.request_ts = timestamp(event.request.at)
+        line.latency_us = (event.at - event.request.at) // 1000
+        line.request_size = event.request.size + 4
+        line.errors = [ErrorEntry(*error) for error in summary.errors(message)]
+        line.throttle_time_ms = message.body.get("throttle_time_ms")
+        line.not_decoded = event.damaged or message.opaque
+        # A Produce tells of its records in the request, a Fetch in the response.
+        carries_records = any(topic.bytes is not None for topic in asked.topics)
+        line.topics = asked.topics if carries_records else self._topics(message) or asked.topics
+        self._add_detail(line, message)
+        return line
+
+    def _topics(self, message: Message) -> list[TopicEntry]:
+        known = self._cluster.topic_names
+        return [
+            TopicEntry(name or (known.get(topic_id) if topic_id else None), topic_id, partitions, size, records)
+            for name, topic_id, partitions, size, records in summary.topics(message)
+        ]
+
+    def _add_detail(self, line: RequestLine | ResponseLine, message: Message) -> None:
+        if self._detail is Detail.SUMMARY or line.not_decoded:
+            return
+        line.body = embedded.presentable(message, self._cluster.topic_names.get)
+        if self._detail is Detail.RAW:
+            line.frame = base64.b64encode(secrets.redacted_frame(message)).decode("ascii")
+
+
+def finding_entry(finding: Finding) -> FindingEntry:
+    """A finding as a trace line carries it."""
+    problem = finding.problem
+    span = None if problem.start is None or problem.end is None else (problem.start, problem.end)
+    return FindingEntry(
+        finding.code,
+        finding.name,
+        finding.severity.value,
+        problem.message,
+        problem.blame or finding.blame,
+        problem.path,
+        span,
+        problem.hint,
+    )
+
+
+def _place(event: Any) -> tuple[str | None, int | None]:
+    direction = getattr(event, "direction", None)
+    return (None if direction is None else _NAMES[direction]), getattr(event, "offset", None)
+
+
+def _finding(state: _State, event: Event, finding: Finding) -> FindingLine:
+    problem = finding.problem
+    direction, offset = _place(event)
+    return FindingLine(
+        v=FORMAT,
+        ts=timestamp(event.at),
+        connection_id=state.connection_id,
+        code=finding.code,
+        name=finding.name,
+        severity=finding.severity.value,
+        message=problem.message,
+        blame=problem.blame or finding.blame,
+        hint=problem.hint,
+        direction=direction,
+        offset=offset,
+    )
+
+
+def _gap(state: _State, event: Any) -> GapLine:
+    skipped = isinstance(event, BytesSkipped)
+    return GapLine(
+        v=FORMAT,
+        ts=timestamp(event.at),
+        connection_id=state.connection_id,
+        direction=_NAMES[event.direction] if skipped else "request",
+        bytes=event.size,
+        frames=event.frames if skipped else 0,
+        reason=event.reason if skipped else f"PROXY protocol header, version {event.version}",
+    )
+
+
+def _token(state: _State, event: TokenReceived) -> RequestLine | ResponseLine:
+    state.frames[event.direction] += 1
+    kind = RequestLine if event.direction is Direction.REQUEST else ResponseLine
+    return kind(
+        v=FORMAT,
+        ts=timestamp(event.at),
+        connection_id=state.connection_id,
+        client=state.client,
+        server=state.server,
+        size=event.size + 4,
+        offset=event.offset,
+        not_decoded="SASL token outside Kafka's framing (SaslHandshake v0): withheld",
+    )

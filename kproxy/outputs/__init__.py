@@ -1,0 +1,1 @@
+"""Where trace lines go besides the trace: a file per output."""

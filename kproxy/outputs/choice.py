@@ -1,0 +1,165 @@
+"""The output that a command's options ask for: text, JSON lines or chosen fields, filtered."""
+
+from __future__ import annotations
+
+import argparse
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from kproxy.cli.errors import CommandError
+from kproxy.filters import Filter, FilterError, parse
+from kproxy.outputs.text import TextOutput, safe
+from kproxy.trace.encoding import append_line, as_mapping, encode_json
+from kproxy.trace.lines import Detail, Line
+
+
+class Output(ABC):
+    """Takes lines; those that do not match the filter are passed over."""
+
+    def __init__(self, file: TextIO, chosen: Filter | None) -> None:
+        self._file = file
+        self._filter = chosen
+
+    def detail(self, asked: Detail) -> Detail:
+        """How much of each frame this output needs."""
+        return asked
+
+    def write(self, line: Line) -> bool:
+        """Write a line if it matches; whether it did and carries a finding of severity error."""
+        mapping = None
+        if self._filter is not None and not self._filter.matches(mapping := as_mapping(line)):
+            return False
+        self._show(line, mapping)
+        return _has_error(line)
+
+    @abstractmethod
+    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None: ...
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._file.flush()
+
+
+def _has_error(line: Line) -> bool:
+    if getattr(line, "severity", None) == "error":
+        return True
+    findings = getattr(line, "findings", None)
+    return bool(findings) and any(finding.severity == "error" for finding in findings)
+
+
+class _Text(Output):
+    def __init__(self, file: TextIO, chosen: Filter | None, args: argparse.Namespace) -> None:
+        super().__init__(file, chosen)
+        self._verbose = args.verbose
+        self._text = TextOutput(file, quiet=args.quiet, verbose=args.verbose)
+
+    def detail(self, asked: Detail) -> Detail:
+        return Detail.FULL if self._verbose and asked is Detail.SUMMARY else asked
+
+    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
+        self._text.write(line)
+
+
+class _Json(Output):
+    """Lines as the trace has them, gathered into writes of a page or more."""
+
+    def __init__(self, file: TextIO, chosen: Filter | None) -> None:
+        super().__init__(file, chosen)
+        self._pending = bytearray()
+
+    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
+        append_line(line, self._pending)
+        if len(self._pending) >= 1 << 16:
+            self.close()
+
+    def close(self) -> None:
+        self._file.buffer.write(self._pending)
+        self._pending.clear()
+        super().close()
+
+
+class _Fields(Output):
+    """The chosen fields of each line that has any of them: tab-separated, or as JSON objects."""
+
+    def __init__(self, file: TextIO, chosen: Filter | None, names: list[str], *, json: bool) -> None:
+        super().__init__(file, chosen)
+        self._names = names
+        self._json = json
+
+    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
+        whole = mapping or as_mapping(line)
+        values = {name: value(whole, name) for name in self._names}
+        if all(found is None for found in values.values()):
+            return
+        if self._json:
+            present = {name: found for name, found in values.items() if found is not None}
+            self._file.buffer.write(encode_json(present) + b"\n")
+        else:
+            self._file.write("\t".join(_cell(found) for found in values.values()) + "\n")
+
+
+def value(line: Mapping[str, Any], name: str) -> Any:
+    """The value at a dotted path of a line (``body.topics``, ``topics.topic``); through arrays, the values of each."""
+    found: Any = line
+    for part in name.split("."):
+        if isinstance(found, Mapping):
+            found = found.get(part)
+        elif isinstance(found, list):
+            found = [each.get(part) for each in found if isinstance(each, Mapping) and each.get(part) is not None]
+        else:
+            return None
+    return None if found == [] else found
+
+
+def _cell(found: Any) -> str:
+    if found is None:
+        return ""
+    if isinstance(found, str):
+        return safe(found)
+    if isinstance(found, list) and all(isinstance(each, str | int) for each in found):
+        return ",".join(safe(str(each)) for each in found)
+    return encode_json(found).decode()
+
+
+def output_for(args: argparse.Namespace, file: TextIO) -> Output:
+    """The output for ``--json``, ``--fields``, ``-f``, ``-v`` and ``-q``.
+
+    Raises:
+        CommandError: A filter or field that is none.
+    """
+    chosen = filter_for(args.filter)
+    if args.fields:
+        names = [_ALIASES.get(name.strip(), name.strip()) for name in args.fields.split(",") if name.strip()]
+        for name in names:
+            if name.split(".")[0] not in known_fields():
+                raise CommandError(f"unknown field {name!r}; the trace has {', '.join(sorted(known_fields()))}")
+        return _Fields(file, chosen, names, json=args.json)
+    return _Json(file, chosen) if args.json else _Text(file, chosen, args)
+
+
+#: Friendly names that `--fields` takes beside those of the trace.
+_ALIASES = {"latency": "latency_us", "version": "api_version", "client": "client_id", "group": "group_id",
+           "conn": "connection_id", "topic": "topics.topic", "error": "errors.name",
+           "finding": "findings.code"}  # fmt: skip
+
+
+def known_fields() -> frozenset[str]:
+    """Every name that a line of the trace can have."""
+    from kproxy.trace.lines import KINDS
+
+    return frozenset({"kind", *(name for kind in KINDS.values() for name in kind.__struct_fields__)})
+
+
+def filter_for(text: str | None) -> Filter | None:
+    """Parse a filter, None for none.
+
+    Raises:
+        CommandError: With the sentence of the filter's error.
+    """
+    if not text:
+        return None
+    try:
+        return parse(text)
+    except FilterError as error:
+        raise CommandError(f"filter: {error}") from None

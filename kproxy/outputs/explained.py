@@ -1,0 +1,72 @@
+"""An explained frame as text: offset, hex, field, value, meaning."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from dissectors.findings import Finding
+from kproxy.explain import Explanation, Row
+from kproxy.inspector import finding_entry
+from kproxy.outputs.text import Piece, finding_rows, painter, safe
+
+#: Bytes in a row of hex, and of a long value that are shown.
+WIDTH = 8
+MOST_BYTES = 256
+_VALUE = 60
+
+
+def write_explanation(explanation: Explanation, file: TextIO) -> None:
+    """Write the table, then the findings."""
+    paint = painter(file)
+    message = explanation.message
+    kind = "request" if message.is_request else "response"
+    rows: list[list[Piece]] = [
+        [(f"{message.api} v{message.version} {kind}", "name"), (f", {len(explanation.frame)} bytes", "")]
+    ]
+    path = max((len(row.path) for row in explanation.rows), default=0)
+    value = min(max((len(_value(row)) for row in explanation.rows), default=0), _VALUE)
+    for row in explanation.rows:
+        rows.extend(_rows(explanation.frame, row, path, value))
+    if message.opaque:
+        rows.append([(f"not decoded: {message.opaque}", "warning")])
+    if explanation.error and not explanation.findings:
+        rows.append([(str(explanation.error), "error")])
+    for finding in explanation.findings:
+        rows.extend(_finding(finding))
+    for row in rows:
+        file.write(paint(row) + "\n")
+
+
+def _rows(frame: bytes, row: Row, path: int, value: int) -> list[list[Piece]]:
+    shown = frame[row.start : min(row.end, row.start + MOST_BYTES)]
+    chunks = [shown[at : at + WIDTH] for at in range(0, len(shown), WIDTH)] or [b""]
+    style = "warning" if row.path == "(not decoded)" else "" if row.counts else "name"
+    made: list[list[Piece]] = []
+    for number, chunk in enumerate(chunks):
+        start = row.start + number * WIDTH
+        pieces: list[Piece] = [(f"{start:>5} {start:04x}  ", "dim"), (f"{chunk.hex(' '):<{WIDTH * 3}}", "request")]
+        if number == 0:
+            pieces += [(f" {safe(row.path):<{path}}", style), (f"  {_value(row):<{value}}", ""),
+                       (f"  {safe(row.meaning)}" if row.meaning else "", "topic")]  # fmt: skip
+        made.append(pieces)
+    if row.end - row.start > MOST_BYTES:
+        made.append([(f"{'':>12}... {row.end - row.start - MOST_BYTES} more bytes", "dim")])
+    return made
+
+
+def _value(row: Row) -> str:
+    value: Any = row.value
+    if row.path == "(not decoded)":
+        return ""
+    if row.counts:
+        return f"({value})"
+    if isinstance(value, str):
+        text = safe(value[:_VALUE])
+        return f'"{text}"' if len(value) <= _VALUE else f'"{text[: _VALUE - 12]}"...'
+    if isinstance(value, bytes | memoryview):
+        return f"{len(value)} bytes"
+    return {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))
+
+
+def _finding(finding: Finding) -> list[list[Piece]]:
+    return list(finding_rows(finding_entry(finding)))

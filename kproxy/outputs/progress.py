@@ -1,0 +1,33 @@
+"""A progress bar on standard error, for people, while a large file is read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+#: Smaller files are done before a bar could be read.
+_LEAST = 8 << 20
+
+
+class _Reading(Protocol):
+    @property
+    def bytes_read(self) -> int: ...
+
+
+@contextmanager
+def progress(reading: _Reading, path: Path) -> Iterator[Callable[[], None]]:
+    """Gives a function to call now and then; draws only on a terminal that the output does not go to."""
+    total = path.stat().st_size if path.is_file() else 0
+    if total < _LEAST or not sys.stderr.isatty() or sys.stdout.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(path.name), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(path.name, total=total)
+        yield lambda: bar.update(task, completed=reading.bytes_read)

@@ -1,0 +1,229 @@
+"""One line of text per frame, aligned and coloured, findings below it; and the decoded body where it is asked for."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
+
+from rich.color import ColorSystem
+from rich.console import Console
+from rich.style import Style
+
+from kproxy.trace.lines import (
+    CloseLine,
+    FindingEntry,
+    FindingLine,
+    GapLine,
+    Line,
+    OpenLine,
+    RequestLine,
+    ResponseLine,
+    TopicEntry,
+)
+
+#: A piece of text and its style; the styles are the keys of `_STYLES`.
+Piece = tuple[str, str]
+
+_STYLES = {
+    "": Style(),
+    "dim": Style(dim=True),
+    "request": Style(color="cyan"),
+    "response": Style(color="green"),
+    "name": Style(bold=True),
+    "error": Style(color="red", bold=True),
+    "warning": Style(color="yellow"),
+    "info": Style(color="blue"),
+    "topic": Style(color="magenta"),
+}
+
+#: Lines of a body that are shown, and characters of one value.
+BODY_LINES = 60
+VALUE_CHARACTERS = 120
+
+
+class TextOutput:
+    """Writes lines as text.
+
+    Args:
+        file: Where to; colours only if it is a terminal and NO_COLOR is not set.
+        quiet: Only findings and gaps.
+        verbose: Correlation ids, addresses, and the body of each frame that carries one.
+    """
+
+    def __init__(self, file: TextIO, *, quiet: bool = False, verbose: bool = False) -> None:
+        self._file = file
+        self._quiet = quiet
+        self._verbose = verbose
+        self._paint = painter(file)
+
+    def write(self, line: Line) -> None:
+        """Show one line; with nothing to say, nothing is written."""
+        text = "\n".join(self._paint(row) for row in self.rows(line))
+        if text:
+            self._file.write(text + "\n")
+
+    def rows(self, line: Line) -> Iterator[list[Piece]]:
+        """The rows of text for a line of the trace."""
+        if not self._quiet or isinstance(line, GapLine | FindingLine) or getattr(line, "findings", None):
+            yield self._row(line)
+        if isinstance(line, RequestLine | ResponseLine):
+            if self._verbose and not self._quiet and line.body is not None:
+                for text in _body(line.body):
+                    yield [(" " * 27 + text, "dim")]
+            for finding in line.findings:
+                yield from finding_rows(finding)
+        elif isinstance(line, FindingLine) and line.hint:
+            yield [(" " * 29 + "hint: ", "dim"), (safe(line.hint), "")]
+
+    def _row(self, line: Line) -> list[Piece]:
+        pieces: list[Piece] = [(line.ts[11:23], "dim"), (f" {'#' + line.connection_id.rpartition('-')[2]:>6} ", "dim")]
+        if isinstance(line, RequestLine | ResponseLine):
+            pieces += self._frame(line)
+        elif isinstance(line, OpenLine):
+            pieces += [("+ ", "info"), (f"open   {line.client} -> {line.server}", "")]
+            if line.midstream:
+                pieces.append(("  (from the middle)", "dim"))
+        elif isinstance(line, CloseLine):
+            how = " ".join(part for part in (line.how, f"by {line.by}" if line.by else None) if part)
+            counts = f"{line.requests} requests, {line.responses} responses"
+            pieces += [("- ", "info"), (f"close  {line.client} -> {line.server}  {how}", ""), (f"  {counts}", "dim")]
+            if line.unanswered:
+                pieces.append((f"  {line.unanswered} unanswered", "warning"))
+        elif isinstance(line, GapLine):
+            frames = f", {line.frames} frames" if line.frames else ""
+            lost = f"{line.direction}: {line.bytes} bytes{frames} not inspected: {safe(line.reason)}"
+            pieces += [("! gap    ", "warning"), (lost, "")]
+        else:
+            pieces += [(f"! {line.code} {line.name}", line.severity), (f"  {safe(line.message)}", "")]
+        return pieces
+
+    def _frame(self, line: RequestLine | ResponseLine) -> Iterator[Piece]:
+        request = isinstance(line, RequestLine)
+        yield ("> " if request else "< "), "request" if request else "response"
+        name = f"{line.api} v{line.api_version}" if line.api else "?"
+        yield f"{name:<26}", "name"
+        if self._verbose:
+            yield f"id {'' if line.correlation_id is None else line.correlation_id:<8} ", "dim"
+        yield f"{size(line.size):>9}", ""
+        yield f"{'' if request else duration(getattr(line, 'latency_us', None)):>10}  ", ""
+        yield from self._facts(line)
+
+    def _facts(self, line: RequestLine | ResponseLine) -> Iterator[Piece]:
+        if line.client_id and (isinstance(line, RequestLine) or self._verbose):
+            yield f"{safe(line.client_id)}  ", "dim"
+        if line.group_id is not None:
+            yield f"group {safe(line.group_id) or '(empty)'}  ", ""
+        if line.transactional_id:
+            yield f"transaction {safe(line.transactional_id)}  ", ""
+        if line.topics:
+            yield topics(line.topics) + "  ", "topic"
+        if isinstance(line, RequestLine):
+            if line.acks is not None:
+                yield f"acks={line.acks}  ", "dim"
+        else:
+            if line.throttle_time_ms:
+                yield f"throttled {line.throttle_time_ms} ms  ", "warning"
+            if line.errors:
+                names = dict.fromkeys(error.name for error in line.errors)
+                yield ", ".join(names) + "  ", "error"
+        if line.not_decoded:
+            yield f"({safe(line.not_decoded)})", "dim"
+
+
+def finding_rows(finding: FindingEntry) -> Iterator[list[Piece]]:
+    """A finding below its frame, and its hint."""
+    where = f" [bytes {finding.span[0]}..{finding.span[1]}]" if finding.span else ""
+    yield [(" " * 22, ""), (f"{finding.code} {finding.name}", finding.severity), (f"  {safe(finding.message)}", ""),
+           (where, "dim")]  # fmt: skip
+    if finding.hint:
+        yield [(" " * 27 + "hint: ", "dim"), (safe(finding.hint), "")]
+
+
+def painter(file: TextIO) -> Callable[[list[Piece]], str]:
+    """What turns pieces into a row for that file: with colours if it is a terminal that has them."""
+    console = Console(file=file)
+    system = {"standard": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT, "truecolor": ColorSystem.TRUECOLOR}.get(
+        console.color_system or ""
+    )
+    if system is None or console.no_color or not console.is_terminal:
+        return lambda pieces: "".join(text for text, _ in pieces).rstrip()
+    return lambda pieces: "".join(_STYLES[style].render(text, color_system=system) for text, style in pieces)
+
+
+def topics(entries: list[TopicEntry], most: int = 3) -> str:
+    """``orders[0,1] 12 records 3.4 KB, payments[2] +4 more``."""
+    shown = []
+    for entry in entries[:most]:
+        text = safe(entry.topic or entry.topic_id or "?")
+        if entry.partitions:
+            numbers = ",".join(map(str, entry.partitions[:6]))
+            text += f"[{numbers}{',..' if len(entry.partitions) > 6 else ''}]"
+        if entry.bytes:
+            text += f" {entry.records} record{'s' * (entry.records != 1)} {size(entry.bytes)}"
+        shown.append(text)
+    more = len(entries) - most
+    return ", ".join(shown) + (f" +{more} more" if more > 0 else "")
+
+
+def size(count: int) -> str:
+    """``512 B``, ``3.4 KB`` (1 KB is 1000 bytes)."""
+    if count < 1000:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KB", "MB", "GB"):
+        value /= 1000
+        if value < 999.95 or unit == "GB":
+            break
+    return f"{value:.1f} {unit}"
+
+
+def duration(us: int | None) -> str:
+    """``850 us``, ``2.1 ms``, ``30.5 s``; nothing for None."""
+    if us is None:
+        return ""
+    if us < 1000:
+        return f"{us} us"
+    return f"{us / 1000:.1f} ms" if us < 1_000_000 else f"{us / 1_000_000:.1f} s"
+
+
+def safe(text: str) -> str:
+    """`text` with what a terminal would act on (control characters, invalid UTF-8) written as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
+def _body(body: dict[str, Any]) -> Iterator[str]:
+    rows = _rows(body, "")
+    for count, row in enumerate(rows):
+        if count == BODY_LINES:
+            yield "... (all of it with --detail full, in the trace)"
+            return
+        yield row
+
+
+def _rows(value: Any, indent: str) -> Iterator[str]:
+    """A body as indented ``name: value`` lines."""
+    for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+        label = f"{indent}{safe(name)}:" if isinstance(name, str) else f"{indent}[{name}]"
+        if isinstance(item, dict | list) and item:
+            yield label
+            yield from _rows(item, indent + "  ")
+        else:
+            yield f"{label} {_scalar(item)}"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bytes | memoryview):
+        raw = bytes(value[:VALUE_CHARACTERS])
+        text = raw.decode("utf-8", "replace")
+        if not text.isprintable():
+            text = "base64 " + base64.b64encode(raw).decode("ascii")
+        return f"{text}{'...' if len(value) > VALUE_CHARACTERS else ''} ({len(value)} bytes)"
+    if isinstance(value, str):
+        return safe(value[:VALUE_CHARACTERS]) + ("..." if len(value) > VALUE_CHARACTERS else "")
+    return _WORDS.get(str(value), str(value))
+
+
+_WORDS = {"None": "null", "True": "true", "False": "false"}

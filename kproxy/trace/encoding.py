@@ -1,0 +1,69 @@
+"""Trace lines to JSON and back, the same bytes for a file, a pipe and a screen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dissectors.primitives import printable
+from kproxy.trace.lines import Line
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Line)
+
+
+def append_line(line: Line, out: bytearray) -> None:
+    """Write one line, newline included, at the end of `out`."""
+    start = len(out)
+    try:
+        _ENCODER.encode_into(line, out, -1)
+    except UnicodeEncodeError:
+        # Text that is not UTF-8 on the wire is held as lone surrogates, which JSON cannot have.
+        del out[start:]
+        _ENCODER.encode_into(_clean(msgspec.to_builtins(line, builtin_types=(bytes, memoryview))), out, -1)
+    out += b"\n"
+
+
+def encode_json(value: Any) -> bytes:
+    """Any values that decoding gives, as JSON: bytes as base64, text that is not UTF-8 with escapes."""
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        return _ENCODER.encode(_clean(msgspec.to_builtins(value, builtin_types=(bytes, memoryview))))
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    return value
+
+
+def parse_line(data: bytes | str) -> Line:
+    """One line of a trace.
+
+    Raises:
+        msgspec.DecodeError: Not JSON, or not a line of the trace; of a format newer than this one too.
+    """
+    line: Line = _DECODER.decode(data)
+    return line
+
+
+def as_mapping(line: Line) -> dict[str, Any]:
+    """A line as plain dicts and lists with the names of the trace, nulls left out."""
+    made: dict[str, Any] = msgspec.to_builtins(line, builtin_types=(bytes, memoryview))
+    return made
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of a trace line."""
+    schema = msgspec.json.schema(Line)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A line of a kproxy trace, format 1",
+        **schema,
+    }

@@ -1,0 +1,126 @@
+"""Trace files back to lines: plain, gzip or zstd, whole or torn, one file or a tree of them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import msgspec
+import zstandard
+
+from kproxy.trace.encoding import parse_line
+from kproxy.trace.lines import FORMAT, Line
+
+SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".jsonl.part", ".jsonl.zst.part")
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_CHUNK = 1 << 20
+
+
+class TraceError(ValueError):
+    """Not a trace, or of a format that this kproxy does not know; one sentence that says what to do."""
+
+
+def trace_files(directory: Path) -> list[Path]:
+    """The trace files below a directory, by path, those still being written included."""
+    return sorted(path for path in directory.rglob("*.jsonl*") if path.name.endswith(SUFFIXES) and path.is_file())
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An input: the `lines` of a trace; or, where it is none, None, and `source` still at its first byte."""
+
+    lines: Iterator[Line] | None
+    source: BinaryIO
+
+
+def open_trace(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Opened:
+    """Look whether an open file is a trace, without seeking.
+
+    Raises:
+        TraceError: While the lines are read, as `read_trace`.
+    """
+    source = io.BufferedReader(cast("io.RawIOBase", file), _CHUNK)
+    start = source.peek(4096)
+    if start[:4] == ZSTD_MAGIC:
+        is_trace = True
+    elif start[:2] == GZIP_MAGIC:
+        try:
+            is_trace = zlib.decompressobj(31).decompress(start, 16).lstrip()[:1] == b"{"
+        except zlib.error:
+            is_trace = False
+    else:
+        is_trace = start.lstrip()[:1] == b"{"
+    return Opened(read_trace(source, name, warn) if is_trace else None, source)
+
+
+def read_trace(source: io.BufferedReader, name: str, warn: Callable[[str], None]) -> Iterator[Line]:
+    """The lines of one open trace file.
+
+    A torn end is left out, and so is a line that is none; both are told to `warn` once, with how many.
+
+    Raises:
+        TraceError: The first line is none of a trace, or says a newer format.
+    """
+    bad = count = 0
+    for number, raw in enumerate(_lines(source, name, warn), 1):
+        try:
+            line = parse_line(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if number == 1:
+                raise TraceError(_why(name, raw, error)) from None
+            bad += 1
+            continue
+        count += 1
+        yield line
+    if bad:
+        warn(f"{name}: {bad} of {bad + count} lines could not be read and are left out")
+
+
+def _why(name: str, raw: bytes, error: Exception) -> str:
+    try:
+        format_ = msgspec.json.decode(raw, type=dict).get("v")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        format_ = None
+    if isinstance(format_, int) and format_ > FORMAT:
+        return f"{name} has trace format {format_}, this kproxy reads up to {FORMAT}: upgrade kproxy"
+    return f"{name} is not a kproxy trace: {error}"
+
+
+def _lines(source: io.BufferedReader, name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in _plain(source, name, warn):
+        lines = (rest + chunk).split(b"\n")
+        rest = lines.pop()
+        yield from filter(None, lines)
+    if rest:
+        try:
+            parse_line(rest)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            warn(f"{name}: the last line is torn and left out")
+        else:
+            yield rest
+
+
+def _plain(source: io.BufferedReader, name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
+    """Decompressed chunks; a damaged end of a compressed file gives what stands before it."""
+    magic = source.peek(4)[:4]
+    try:
+        if magic[:2] == GZIP_MAGIC:
+            unzipped = gzip.GzipFile(fileobj=source)
+            while chunk := unzipped.read1(_CHUNK):
+                yield chunk
+        elif magic == ZSTD_MAGIC:
+            stream = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
+            while chunk := stream.read(_CHUNK):
+                yield chunk
+        else:
+            while chunk := source.read(_CHUNK):
+                yield chunk
+    except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+        warn(f"{name}: compressed data ends early ({error}); what stands before it was read")

@@ -1,0 +1,88 @@
+"""Trace files are read back, torn and compressed ones too."""
+
+import gzip
+import io
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from kproxy.trace.encoding import append_line
+from kproxy.trace.lines import GapLine
+from kproxy.trace.reader import TraceError, open_trace, trace_files
+
+
+def made(count: int) -> bytes:
+    out = bytearray()
+    for number in range(count):
+        append_line(GapLine(v=1, ts="2023-11-14T22:13:20.000000Z", connection_id="c", direction="request", bytes=number,
+                            reason=""), out)  # fmt: skip
+    return bytes(out)
+
+
+def read(data: bytes) -> tuple[list[int], list[str]]:
+    said: list[str] = []
+    opened = open_trace(io.BytesIO(data), "t.jsonl", said.append)
+    assert opened.lines is not None
+    return [line.bytes for line in opened.lines], said  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+def test_reads_plain_gzip_and_zstd(pack) -> None:  # noqa: ANN001
+    assert read(pack(made(3))) == ([0, 1, 2], [])
+
+
+def test_reads_zstd_frames_that_follow_each_other() -> None:
+    assert read(zstandard.compress(made(2)) + zstandard.compress(made(1)))[0] == [0, 1, 0]
+
+
+def test_a_torn_last_line_is_left_out_and_said() -> None:
+    numbers, said = read(made(3)[:-9])
+    assert numbers == [0, 1]
+    assert said == ["t.jsonl: the last line is torn and left out"]
+
+
+def test_a_whole_last_line_needs_no_newline() -> None:
+    assert read(made(2)[:-1]) == ([0, 1], [])
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_a_cut_compressed_file_gives_what_stands_before_the_cut(pack) -> None:  # noqa: ANN001
+    data = pack(made(100)) + pack(made(100_000))
+    numbers, said = read(data[: len(data) - len(data) // 10])
+    assert numbers[:100] == list(range(100))
+    assert len(said) <= 2
+
+
+def test_lines_that_are_none_are_counted() -> None:
+    numbers, said = read(made(1) + b"garbage\n{}\n" + made(1))
+    assert numbers == [0, 0]
+    assert said == ["t.jsonl: 2 of 4 lines could not be read and are left out"]
+
+
+def test_json_that_is_no_trace_is_refused() -> None:
+    with pytest.raises(TraceError, match=r"t\.jsonl is not a kproxy trace"):
+        read(b'{"a": 1}\n')
+
+
+def test_a_newer_format_is_refused_by_its_number() -> None:
+    with pytest.raises(TraceError, match=r"has trace format 2, this kproxy reads up to 1: upgrade kproxy"):
+        read(b'{"v": 2, "kind": "frame"}\n')
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xd4\xc3\xb2\xa1 and more", b"\x1f\x8bbroken", gzip.compress(b"\xd4\xc3\xb2\xa1")]
+)
+def test_what_is_no_trace_is_handed_back_from_its_first_byte(data: bytes) -> None:
+    opened = open_trace(io.BytesIO(data), "x", lambda _: None)
+    assert opened.lines is None
+    assert opened.source.read() == data
+
+
+def test_finds_the_files_of_a_directory_also_those_being_written(tmp_path: Path) -> None:
+    folder = tmp_path / "date=2023-11-14" / "hour=22"
+    folder.mkdir(parents=True)
+    names = [".kproxy-a-1-2.jsonl.part", "kproxy-a-1-1.jsonl", "kproxy-b-1-1.jsonl.zst"]
+    for name in [*names, "readme.txt"]:
+        (folder / name).write_text("")
+    assert [path.name for path in trace_files(tmp_path)] == names

@@ -1,0 +1,199 @@
+"""Trace files: names, rotation, failing disks, files left by the dead."""
+
+import errno
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from kproxy.trace import writer as writer_module
+from kproxy.trace.lines import GapLine, Line
+from kproxy.trace.writer import HOUR, RETRY_NS, TraceWriter
+
+AT = 1_700_000_000_000_000_000  # 2023-11-14T22:13:20Z
+FOLDER = Path("date=2023-11-14/hour=22")
+
+
+def line(number: int) -> Line:
+    return GapLine(
+        v=1, ts="2023-11-14T22:13:20.000000Z", connection_id="c", direction="request", bytes=number, reason=""
+    )
+
+
+def numbers(path: Path) -> list[int]:
+    return [json.loads(text)["bytes"] for text in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def make(tmp_path: Path, said: list[str]):  # noqa: ANN201
+    def make(**options: object) -> TraceWriter:
+        return TraceWriter(tmp_path, node="web-1", warn=said.append, **options)  # type: ignore[arg-type]
+
+    return make
+
+
+def test_a_file_is_hidden_until_it_is_whole(tmp_path: Path, make) -> None:  # noqa: ANN001
+    writer = make()
+    writer.add(line(1), at=AT)
+    writer.flush(at=AT)
+    name = f"kproxy-web-1-{os.getpid()}-1.jsonl"
+    part = tmp_path / FOLDER / f".{name}.part"
+    assert numbers(part) == [1]
+    assert stat.S_IMODE(part.stat().st_mode) == 0o600
+    writer.close(at=AT)
+    assert not part.exists()
+    assert numbers(tmp_path / FOLDER / name) == [1]
+
+
+def test_lines_of_another_hour_go_into_another_file(tmp_path: Path, make) -> None:  # noqa: ANN001
+    writer = make()
+    writer.add(line(1), at=AT)
+    writer.add(line(2), at=AT + HOUR)
+    writer.close(at=AT + HOUR)
+    assert numbers(*(tmp_path / FOLDER).glob("*.jsonl")) == [1]
+    assert numbers(*(tmp_path / "date=2023-11-14/hour=23").glob("*.jsonl")) == [2]
+
+
+def test_a_file_that_has_grown_too_large_is_closed(tmp_path: Path, make) -> None:  # noqa: ANN001
+    writer = make(max_bytes=300)
+    for number in range(10):
+        writer.add(line(number), at=AT)
+        writer.flush(at=AT)
+    writer.close(at=AT)
+    files = sorted((tmp_path / FOLDER).glob("*.jsonl"), key=lambda path: int(path.stem.rpartition("-")[2]))
+    assert len(files) > 2
+    assert [number for path in files for number in numbers(path)] == list(range(10))
+
+
+def test_an_idle_hour_ends_without_a_line(tmp_path: Path, make) -> None:  # noqa: ANN001
+    writer = make()
+    writer.add(line(1), at=AT)
+    writer.tick(at=AT + HOUR)
+    assert [path.suffix for path in (tmp_path / FOLDER).iterdir()] == [".jsonl"]
+
+
+def test_nothing_written_leaves_no_file(tmp_path: Path, make) -> None:  # noqa: ANN001
+    make().close(at=AT)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_compressed_files_read_up_to_where_they_were_cut(tmp_path: Path, make) -> None:  # noqa: ANN001
+    writer = make(compress=True)
+    for number in range(40_000):
+        writer.add(line(number), at=AT)
+    writer.close(at=AT)
+    [path] = (tmp_path / FOLDER).glob("*.jsonl.zst")
+    data = path.read_bytes()
+    assert data.count(b"\x28\xb5\x2f\xfd") > 2
+    whole = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
+    assert len(whole.splitlines()) == 40_000
+    cut = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+    assert len(cut.decompress(data[: len(data) // 2]).splitlines()) > 1000
+
+
+def test_a_full_disk_is_said_once_counted_and_survived(
+    tmp_path: Path,
+    make,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,  # noqa: ANN001
+) -> None:
+    writer = make()
+    writer.add(line(1), at=AT)
+    writer.flush(at=AT)
+    real = os.write
+    left = [20]
+
+    def full(fd: int, data: bytes) -> int:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = real(fd, data[: left[0]])
+        left[0] -= written
+        return written
+
+    monkeypatch.setattr(writer_module.os, "write", full)
+    for number in (2, 3, 4):
+        writer.add(line(number), at=AT + number)
+        writer.flush(at=AT + number)
+    assert writer.lost == 3
+    assert len(said) == 1
+    assert "No space left on device" in said[0]
+    [path] = (tmp_path / FOLDER).glob("*.jsonl")
+    assert numbers(path) == [1]  # the torn line was cut off
+
+    monkeypatch.setattr(writer_module.os, "write", real)
+    later = AT + RETRY_NS + 10
+    writer.add(line(5), at=later)
+    writer.close(at=later)
+    newest = max((tmp_path / FOLDER).glob("*.jsonl"), key=lambda path: path.stem)
+    gap, last = [json.loads(text) for text in newest.read_text().splitlines()]
+    assert gap["kind"] == "gap"
+    assert gap["frames"] == 3
+    assert last["bytes"] == 5
+    assert len(said) == 2
+
+
+def test_a_disk_that_stays_full_is_tried_again_only_now_and_then(
+    make,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,  # noqa: ANN001
+) -> None:
+    calls = []
+
+    def full(fd: int, data: bytes) -> int:
+        calls.append(fd)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(writer_module.os, "write", full)
+    writer = make()
+    for number in range(100):
+        writer.add(line(number), at=AT + number)
+        writer.flush(at=AT + number)
+    writer.add(line(100), at=AT + RETRY_NS + 1)
+    writer.flush(at=AT + RETRY_NS + 1)
+    assert len(calls) == 2
+    assert writer.lost == 101
+    assert len(said) == 1
+
+
+def test_what_a_killed_process_left_gets_its_name(tmp_path: Path, make) -> None:  # noqa: ANN001
+    dead = subprocess.Popen([sys.executable, "-c", "pass"])
+    dead.wait()
+    folder = tmp_path / FOLDER
+    folder.mkdir(parents=True)
+    (folder / f".kproxy-web-1-{dead.pid}-1.jsonl.part").write_text("{}\n")
+    (folder / f".kproxy-web-1-{os.getpid()}-7.jsonl.part").write_text("{}\n")
+    (folder / f".kproxy-web-2-{dead.pid}-1.jsonl.part").write_text("{}\n")
+    make()
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f".kproxy-web-1-{os.getpid()}-7.jsonl.part",
+        f".kproxy-web-2-{dead.pid}-1.jsonl.part",
+        f"kproxy-web-1-{dead.pid}-1.jsonl",
+    ]
+
+
+def test_a_name_that_is_taken_is_not_written_over(tmp_path: Path, make) -> None:  # noqa: ANN001
+    folder = tmp_path / FOLDER
+    folder.mkdir(parents=True)
+    taken = folder / f"kproxy-web-1-{os.getpid()}-1.jsonl"
+    taken.write_text("old\n")
+    writer = make()
+    writer.add(line(1), at=AT)
+    writer.close(at=AT)
+    assert taken.read_text() == "old\n"
+    assert numbers(folder / f"kproxy-web-1-{os.getpid()}-2.jsonl") == [1]
+
+
+def test_a_directory_that_cannot_be_made_is_an_error_at_once(tmp_path: Path, said: list[str]) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="Not a directory"):
+        TraceWriter(tmp_path / "file" / "below", node="n", warn=said.append)
