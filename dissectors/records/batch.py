@@ -1,0 +1,233 @@
+"""Record batches of format 2: a fast way to values, and a careful one that knows where every byte belongs."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import google_crc32c
+
+from dissectors.errors import DecodeError
+from dissectors.node import Node
+from dissectors.primitives import TEXT_ERRORS, Odd
+from dissectors.records.compression import Decompressor, codec_name
+from dissectors.records.control import control
+from dissectors.records.cursor import Cursor
+from dissectors.records.fast import read_records
+from dissectors.records.formats import (
+    CONTROL,
+    DELETE_HORIZON,
+    TIMESTAMP_TYPE,
+    TRANSACTIONAL,
+    counted,
+    sentence,
+    timestamp_type,
+)
+
+#: The header in wire order, with `struct` codes.
+HEADER_FIELDS = (
+    ("base_offset", "q"),
+    ("batch_length", "i"),
+    ("partition_leader_epoch", "i"),
+    ("magic", "b"),
+    ("crc", "I"),
+    ("attributes", "h"),
+    ("last_offset_delta", "i"),
+    ("base_timestamp", "q"),
+    ("max_timestamp", "q"),
+    ("producer_id", "q"),
+    ("producer_epoch", "h"),
+    ("base_sequence", "i"),
+    ("records_count", "i"),
+)
+HEADER = struct.Struct(">" + "".join(code for _, code in HEADER_FIELDS))
+
+#: The CRC covers everything from the attributes on.
+CRC_START = 21
+
+_NAMES = tuple(name for name, _ in HEADER_FIELDS)
+_MAX_INT32 = 2**31 - 1
+
+
+def decode_batch(data: bytes, start: int, end: int, decompressor: Decompressor) -> dict[str, Any]:
+    """The batch in ``data[start:end]``, at least a header long, in the shape that `dissectors.records.decode` gives."""
+    header = dict(zip(_NAMES, HEADER.unpack_from(data, start), strict=True))
+    attributes, base_offset = header["attributes"], header["base_offset"]
+    batch = {
+        "base_offset": base_offset,
+        "last_offset": base_offset + header["last_offset_delta"],
+        "batch_length": header["batch_length"],
+        "partition_leader_epoch": header["partition_leader_epoch"],
+        "magic": 2,
+        "crc": header["crc"],
+        "crc_valid": google_crc32c.value(data[start + CRC_START : end]) == header["crc"],
+        "compression": codec_name(attributes),
+        "timestamp_type": timestamp_type(attributes),
+        "is_transactional": attributes & TRANSACTIONAL != 0,
+        "is_control": attributes & CONTROL != 0,
+        "last_offset_delta": header["last_offset_delta"],
+        "base_timestamp": header["base_timestamp"],
+        "max_timestamp": header["max_timestamp"],
+        "producer_id": header["producer_id"],
+        "producer_epoch": header["producer_epoch"],
+        "base_sequence": header["base_sequence"],
+    }
+    if attributes & DELETE_HORIZON:
+        batch["delete_horizon_ms"] = header["base_timestamp"]
+    batch["records"] = []
+    try:
+        span = start + HEADER.size, end
+        payload = _payload(data, *span, header, decompressor)
+        try:
+            batch["records"] = read_records(payload, header)
+        except (Odd, IndexError):
+            cursor = Cursor(payload, 0, len(payload), span if attributes & 7 else None)
+            for record in walk_records(cursor, header):
+                batch["records"].append(_record(record, header))
+    except DecodeError as error:
+        error.path = ("records", *error.path)
+        batch["error"] = sentence(error)
+    _complete(batch["records"], attributes, header)
+    return batch
+
+
+def walk_batch(cursor: Cursor, decompressor: Decompressor) -> None:
+    """Read the batch that ends where the cursor's bytes end.
+
+    Raises:
+        DecodeError: At the field that could not be read.
+    """
+    start = cursor.pos
+    nodes = walk_header(cursor)
+    header = {name: node.value for name, node in nodes.items()}
+    computed = google_crc32c.value(cursor.data[start + CRC_START : cursor.end])
+    nodes["crc"].meaning = "valid" if computed == header["crc"] else f"computed 0x{computed:08x}"
+    nodes["attributes"].meaning = describe_attributes(header["attributes"])
+    nodes["last_offset_delta"].meaning = f"last offset {header['base_offset'] + header['last_offset_delta']}"
+    with cursor.struct("records") as node:
+        if header["attributes"] & 7 == 0:
+            for _ in walk_records(cursor, header):
+                pass
+            return
+        span = cursor.pos, cursor.end
+        node.meaning = codec_name(header["attributes"])
+        node.value = cursor.data[slice(*span)]
+        cursor.pos = cursor.end
+        payload = _payload(cursor.data, *span, header, decompressor)
+        node.value = None
+        inner = Cursor(payload, 0, len(payload), span)
+        inner.nodes = node.children
+        for _ in walk_records(inner, header):
+            pass
+
+
+def walk_header(cursor: Cursor) -> dict[str, Node]:
+    """The fields before the records, by name.
+
+    Raises:
+        DecodeError: The bytes end inside the header.
+    """
+    return {name: cursor.fixed(name, code) for name, code in HEADER_FIELDS}
+
+
+def walk_records(cursor: Cursor, header: dict[str, Any]) -> Iterator[Node]:
+    """Give the node of each record once it is read whole.
+
+    Raises:
+        DecodeError: At the field that could not be read, or where records are missing or too many.
+    """
+    count = header["records_count"]
+    if count < 0:
+        raise cursor.fail(f"count is {count}", cursor.pos)
+    for index in range(count):
+        if cursor.pos == cursor.end:
+            raise cursor.fail(f"bytes end after {index} of {counted(count, 'record')}", cursor.pos)
+        with cursor.struct(str(index)) as node:
+            _walk_record(cursor, header)
+        yield node
+    if left := cursor.end - cursor.pos:
+        raise cursor.fail(f"{counted(left, 'byte')} left after {counted(count, 'record')}", cursor.pos)
+
+
+def describe_attributes(attributes: int) -> str:
+    """Codec, timestamp type and flags in words."""
+    words = [codec_name(attributes), timestamp_type(attributes)]
+    flags = ((TRANSACTIONAL, "transactional"), (CONTROL, "control"), (DELETE_HORIZON, "delete horizon set"))
+    return ", ".join(words + [name for bit, name in flags if attributes & bit])
+
+
+def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
+    start = cursor.pos
+    size = cursor.varint("length").value
+    left = cursor.end - cursor.pos
+    if size < 0:
+        raise cursor.fail(f"length is {size}", start, "length")
+    if size > left:
+        raise cursor.fail(f"length {size} does not fit: {counted(left, 'byte')} left", start, "length")
+    outer_end, cursor.end = cursor.end, cursor.pos + size  # not put back on an error, which ends the batch
+    cursor.fixed("attributes", "b")
+    delta = cursor.varint("timestamp_delta", 64)
+    delta.meaning = str(header["base_timestamp"] + delta.value)
+    delta = cursor.varint("offset_delta")
+    delta.meaning = f"offset {header['base_offset'] + delta.value}"
+    key = cursor.blob("key")
+    if header["attributes"] & CONTROL:
+        key.meaning = control(key.value)["type"]
+    cursor.blob("value")
+    count_at = cursor.pos
+    count = cursor.varint("headers_count").value
+    if count < 0:
+        raise cursor.fail(f"count is {count}", count_at, "headers_count")
+    if count:
+        with cursor.struct("headers"):
+            for index in range(count):
+                if cursor.pos == cursor.end:
+                    raise cursor.fail(f"record ends after {index} of {counted(count, 'header')}", cursor.pos)
+                with cursor.struct(str(index)):
+                    name = cursor.blob("key", nullable=False)
+                    name.value = name.value.decode("utf-8", TEXT_ERRORS)
+                    cursor.blob("value")
+    if cursor.pos != cursor.end:
+        spare = counted(cursor.end - cursor.pos, "byte")
+        raise cursor.fail(f"length {size} is {spare} more than the fields take", start, "length")
+    cursor.end = outer_end
+
+
+def _payload(data: bytes, start: int, end: int, header: dict[str, Any], decompressor: Decompressor) -> bytes:
+    """The bytes of the records, decompressed."""
+    codec = header["attributes"] & 7
+    if codec == 0:
+        return data[start:end]
+    payload = decompressor.decompress(codec, data[start:end], offset=start)
+    decompressor.charge_records(max(0, header["records_count"]), offset=start)
+    return payload
+
+
+def _record(node: Node, header: dict[str, Any]) -> dict[str, Any]:
+    """What `read_records` would have made of a record that was walked."""
+    fields = {child.name: child for child in node.children}
+    headers = fields["headers"].children if "headers" in fields else []
+    return {
+        "offset": header["base_offset"] + fields["offset_delta"].value,
+        "timestamp": header["base_timestamp"] + fields["timestamp_delta"].value,
+        "key": fields["key"].value,
+        "value": fields["value"].value,
+        "headers": [{"key": key.value, "value": value.value} for key, value in (one.children for one in headers)],
+    }
+
+
+def _complete(records: list[dict[str, Any]], attributes: int, header: dict[str, Any]) -> None:
+    """Add what only some batches have: sequences, the producer's time beside the broker's, control types."""
+    base_sequence = header["base_sequence"]
+    if base_sequence >= 0:
+        to_sequence = base_sequence - header["base_offset"]
+        for record in records:
+            record["sequence"] = (record["offset"] + to_sequence) & _MAX_INT32
+    if attributes & TIMESTAMP_TYPE:
+        for record in records:
+            record["create_timestamp"] = record["timestamp"]
+            record["timestamp"] = header["max_timestamp"]
+    if attributes & CONTROL:
+        for record in records:
+            record["control"] = control(record["key"])

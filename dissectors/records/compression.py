@@ -1,0 +1,180 @@
+"""gzip, snappy, lz4 and zstd as Kafka frames them, with an end to what decompression may give."""
+
+from __future__ import annotations
+
+import struct
+
+import cramjam
+
+from dissectors.errors import DecodeError
+
+#: Names by codec number, the low three bits of the attributes.
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+#: Bytes that one call of decode or walk may decompress to.
+DEFAULT_LIMIT = 64 << 20
+
+# What a record costs at least: a few bytes decompress to a dictionary or nodes of about this size.
+_RECORD_COST = 256
+
+_XERIAL = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK = 32 * 1024
+_SNAPPY_RATIO = 22  # three bytes copy 64 at most
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_STREAMS = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}
+_BUFFER_FULL = "failed to write whole buffer"  # Rust's words, which cramjam passes on
+
+
+class _Undecodable(ValueError):
+    """Compressed bytes cannot be read; says why, where is known outside."""
+
+
+def codec_name(attributes: int) -> str:
+    """The codec that the attributes of a batch or message name; ``unknown(5)`` for a number without meaning."""
+    codec = attributes & 7
+    return CODECS[codec] if codec < len(CODECS) else f"unknown({codec})"
+
+
+class Decompressor:
+    """Decompresses the payloads of one call, which may come to `limit` bytes together.
+
+    Buffers grow with what really comes out, so a size claimed by a header costs nothing. Failed attempts count like
+    output: many small bombs cost no more time than one.
+    """
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self.limit = self.left = limit
+
+    def decompress(self, codec: int, data: bytes, *, offset: int, magic: int = 2) -> bytes:
+        """The bytes that `data` stands for; `magic` is the format of the batch around it.
+
+        Raises:
+            DecodeError: Not what the codec number says, cut off, or over the limit; at `offset`, without a path.
+        """
+        try:
+            if codec == 2:
+                return self._snappy(data)
+            if codec == 3 and magic == 0:
+                data = repair_lz4_header(data)
+            if codec in _STREAMS:
+                return self._stream(codec, data)
+        except _Undecodable as error:
+            raise DecodeError(str(error), offset=offset) from None
+        raise DecodeError(f"compression codec {codec} does not exist", offset=offset)
+
+    def charge_records(self, count: int, *, offset: int) -> None:
+        """Count the cost of records against the limit.
+
+        Raises:
+            DecodeError: The limit does not allow them; at `offset`, without a path.
+        """
+        try:
+            self._charge(count * _RECORD_COST)
+        except _Undecodable:
+            raise DecodeError(f"too many records for the {self.limit} bytes allowed", offset=offset) from None
+
+    def _charge(self, cost: int) -> None:
+        if cost > self.left:
+            self.left = 0
+            raise _Undecodable(f"decompresses to more than the {self.limit} bytes allowed")
+        self.left -= cost
+
+    def _stream(self, codec: int, data: bytes) -> bytes:
+        capacity = min(self.left, max(4096, 8 * len(data)))
+        while True:
+            out = bytearray(capacity)
+            try:
+                size = _STREAMS[codec].decompress_into(data, out)
+            except cramjam.DecompressionError as error:
+                if str(error) != _BUFFER_FULL:
+                    self._charge(capacity)
+                    raise _Undecodable(f"not {CODECS[codec]}: {str(error).removeprefix('lz4: ')}") from None
+                if capacity == self.left:
+                    self._charge(capacity + 1)
+                capacity = min(self.left, 4 * capacity)
+            else:
+                self._charge(size)
+                return bytes(memoryview(out)[:size])
+
+    def _snappy(self, data: bytes) -> bytes:
+        """Raw snappy, or blocks of it behind the header of snappy-java (xerial), which Kafka's own clients write."""
+        if not data.startswith(_XERIAL):
+            return bytes(self._snappy_block(data))
+        out = bytearray()
+        pos = len(_XERIAL_HEADER)
+        while pos < len(data):
+            size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
+            pos += 4
+            if not 0 <= size <= len(data) - pos:
+                left = max(len(data) - pos, 0)
+                raise _Undecodable(f"not snappy: block of {size} bytes does not fit, {left} left")
+            out += self._snappy_block(data[pos : pos + size])
+            pos += size
+        return bytes(out)
+
+    def _snappy_block(self, block: bytes) -> bytearray:
+        try:
+            size = cramjam.snappy.decompress_raw_len(block)
+            if size > _SNAPPY_RATIO * len(block):
+                raise _Undecodable(f"not snappy: {len(block)} bytes cannot stand for the {size} claimed")
+            self._charge(size)
+            out = bytearray(size)
+            cramjam.snappy.decompress_raw_into(block, out)
+        except cramjam.DecompressionError as error:
+            raise _Undecodable(f"not {error}") from None
+        return out
+
+
+def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
+    """`data` as Kafka's own clients would frame it in a batch or message of format `magic`."""
+    if codec == 1:
+        return bytes(cramjam.gzip.compress(data, level=6))
+    if codec == 2:
+        blocks = (data[pos : pos + _XERIAL_BLOCK] for pos in range(0, len(data), _XERIAL_BLOCK))
+        packed = (bytes(cramjam.snappy.compress_raw(block)) for block in blocks)
+        return _XERIAL_HEADER + b"".join(len(block).to_bytes(4, "big") + block for block in packed)
+    if codec == 3:
+        # Kafka reads independent blocks only.
+        compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+        compressor.compress(data)
+        framed = bytes(compressor.finish())
+        return _lz4_with_checksum(framed, from_magic=True) if magic == 0 else framed
+    return bytes(cramjam.zstd.compress(data, level=3))
+
+
+def repair_lz4_header(data: bytes) -> bytes:
+    """An lz4 frame with the header checksum that the lz4 format asks for.
+
+    Clients of message format 0 took the checksum over the frame's magic too, and Kafka reads it unchecked there
+    (KAFKA-3160).
+    """
+    return _lz4_with_checksum(data, from_magic=False)
+
+
+def _lz4_with_checksum(data: bytes, *, from_magic: bool) -> bytes:
+    if not data.startswith(_LZ4_MAGIC) or len(data) < 7:
+        return data
+    flags = data[4]
+    end = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # content size, dictionary id
+    checksum = _xxh32_short(data[0 if from_magic else 4 : end]) >> 8 & 0xFF
+    return data[:end] + bytes([checksum]) + data[end + 1 :]
+
+
+def _xxh32_short(data: bytes) -> int:
+    """XXH32 with seed 0 of fewer than 16 bytes, which is all that an lz4 header has."""
+    value = 374761393 + len(data)
+    whole = len(data) & ~3
+    for (lane,) in struct.iter_unpack("<I", data[:whole]):
+        value = _rotate(value + lane * 3266489917, 17) * 668265263
+    for byte in data[whole:]:
+        value = _rotate(value + byte * 374761393, 11) * 2654435761
+    value &= 0xFFFFFFFF
+    value = (value ^ value >> 15) * 2246822519 & 0xFFFFFFFF
+    value = (value ^ value >> 13) * 3266489917 & 0xFFFFFFFF
+    return value ^ value >> 16
+
+
+def _rotate(value: int, bits: int) -> int:
+    value &= 0xFFFFFFFF
+    return value << bits | value >> 32 - bits

@@ -1,0 +1,100 @@
+"""Reads one field after the other and makes a node of each: the careful path through record data."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dissectors.errors import DecodeError
+from dissectors.node import Node
+from dissectors.primitives import Odd
+from dissectors.records.formats import counted
+from dissectors.records.varint import read_zigzag
+
+
+class Cursor:
+    """A position in ``data[pos:end]`` and the nodes that were read so far.
+
+    In decompressed data every node gets `span`, where the compressed bytes stand in the frame, and errors point at
+    its start. A failed read leaves `pos` at the field that could not be read.
+    """
+
+    def __init__(self, data: bytes, pos: int, end: int, span: tuple[int, int] | None = None) -> None:
+        self.data = data
+        self.pos = pos
+        self.end = end
+        self.span = span
+        self.nodes: list[Node] = []
+
+    def fail(self, message: str, offset: int, *path: str) -> DecodeError:
+        """An error at `offset` of `data`; `path` is relative to the open structs, which add their names."""
+        if self.span is None:
+            return DecodeError(message, offset=offset, path=path)
+        return DecodeError(f"{message} (byte {offset} once decompressed)", offset=self.span[0], path=path)
+
+    def leaf(self, name: str, end: int, value: object) -> Node:
+        """Take the bytes up to `end` as one field."""
+        start, stop = self.span or (self.pos, end)
+        node = Node(name, start, stop, value)
+        self.nodes.append(node)
+        self.pos = end
+        return node
+
+    @contextmanager
+    def struct(self, name: str) -> Iterator[Node]:
+        """What is read inside becomes the children of one node."""
+        start, stop = self.span or (self.pos, self.pos)
+        node = Node(name, start, stop)
+        self.nodes.append(node)
+        outer, self.nodes = self.nodes, node.children
+        try:
+            yield node
+        except DecodeError as error:
+            error.path = (name, *error.path)
+            raise
+        finally:
+            self.nodes = outer
+            if self.span is None:
+                node.end = self.pos
+
+    def fixed(self, name: str, code: str) -> Node:
+        """A big-endian integer, `code` as in `struct`."""
+        size = struct.calcsize(">" + code)
+        left = self.end - self.pos
+        if size > left:
+            raise self.fail(f"needs {counted(size, 'byte')}, {left} left", self.pos, name)
+        return self.leaf(name, self.pos + size, struct.unpack_from(">" + code, self.data, self.pos)[0])
+
+    def varint(self, name: str, bits: int = 32) -> Node:
+        """A signed varint, or with 64 bits a varlong."""
+        value, end = self._varint(name, bits)
+        return self.leaf(name, end, value)
+
+    def blob(self, name: str, *, varint: bool = True, nullable: bool = True) -> Node:
+        """Bytes behind their length, one leaf for both; length -1 is null."""
+        size, start = self._varint(name) if varint else self._int32(name)
+        if size < (-1 if nullable else 0):
+            raise self.fail(f"length is {size}", self.pos, name)
+        left = self.end - start
+        if size > left:
+            raise self.fail(f"length {size} does not fit: {counted(left, 'byte')} left", self.pos, name)
+        end = start + max(size, 0)
+        return self.leaf(name, end, None if size < 0 else self.data[start:end])
+
+    def _varint(self, name: str, bits: int = 32) -> tuple[int, int]:
+        try:
+            value, end = read_zigzag(self.data, self.pos, bits)
+        except IndexError:
+            end = self.end + 1
+        except Odd:
+            raise self.fail(f"varint of more than {bits} bits", self.pos, name) from None
+        if end > self.end:
+            raise self.fail("bytes end inside a varint", self.pos, name)
+        return value, end
+
+    def _int32(self, name: str) -> tuple[int, int]:
+        left = self.end - self.pos
+        if left < 4:
+            raise self.fail(f"needs 4 bytes for its length, {left} left", self.pos, name)
+        return int.from_bytes(self.data[self.pos : self.pos + 4], "big", signed=True), self.pos + 4

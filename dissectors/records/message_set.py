@@ -1,0 +1,158 @@
+"""Messages of formats 0 and 1, and the compressed messages that wrap others."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from dissectors.errors import DecodeError
+from dissectors.node import Node
+from dissectors.records.compression import CODECS, Decompressor, codec_name
+from dissectors.records.cursor import Cursor
+from dissectors.records.formats import TIMESTAMP_TYPE, counted, entries, sentence, timestamp_type
+
+#: The CRC covers everything from the magic on.
+CRC_START = 16
+
+_HEADER_FIELDS = (("offset", "q"), ("message_size", "i"), ("crc", "I"), ("magic", "b"), ("attributes", "b"))
+
+Fields = dict[str, Node]
+
+
+def decode_message(data: bytes, start: int, end: int, decompressor: Decompressor) -> dict[str, Any]:
+    """The outermost message in ``data[start:end]``, in the shape that `dissectors.records.decode` gives."""
+    cursor = Cursor(data, start, end)
+    messages: list[Fields] = []
+    error: DecodeError | None = None
+    try:
+        for message in walk_message(cursor, decompressor):
+            messages.append(message)  # noqa: PERF402 - what came before an error is kept
+    except DecodeError as caught:
+        error = caught
+    outer = {node.name: node for node in cursor.nodes}
+    magic, attributes, offset = outer["magic"].value, outer["attributes"].value, outer["offset"].value
+    to_absolute = 0
+    if magic == 1 and attributes & 7 and messages and error is None:
+        to_absolute = _to_absolute(offset, messages[-1]["offset"].value)
+    append_time = outer["timestamp"].value if magic == 1 and attributes & TIMESTAMP_TYPE else None
+    records = [_record(message, to_absolute, append_time, wrapped=attributes & 7 != 0) for message in messages]
+    batch = {
+        "base_offset": records[0]["offset"] if records else offset,
+        "last_offset": offset,
+        "batch_length": outer["message_size"].value,
+        "magic": magic,
+        "crc": outer["crc"].value,
+        "crc_valid": outer["crc"].meaning == "valid",
+        "compression": codec_name(attributes),
+    }
+    if magic == 1:
+        batch |= {"timestamp_type": timestamp_type(attributes), "max_timestamp": outer["timestamp"].value}
+    batch["records"] = records
+    if error is not None:
+        batch["error"] = sentence(error)
+    return batch
+
+
+def walk_message(cursor: Cursor, decompressor: Decompressor, *, wrapped: bool = False) -> Iterator[Fields]:
+    """Read the message that ends where the cursor's bytes end; give each that holds a record once it is read whole.
+
+    That is the message itself, or those inside if it is compressed.
+
+    Raises:
+        DecodeError: At the field that could not be read.
+    """
+    start = cursor.pos
+    fields = walk_header(cursor)
+    attributes = fields["attributes"]
+    computed = zlib.crc32(cursor.data[start + CRC_START : cursor.end])
+    fields["crc"].meaning = "valid" if computed == fields["crc"].value else f"computed 0x{computed:08x}"
+    attributes.meaning = codec_name(attributes.value)
+    if fields["magic"].value == 1:
+        attributes.meaning += f", {timestamp_type(attributes.value)}"
+    fields["key"] = cursor.blob("key", varint=False)
+    at = cursor.pos
+    fields["value"] = value = cursor.blob("value", varint=False)
+    if left := cursor.end - cursor.pos:
+        raise cursor.fail(f"{counted(left, 'byte')} left after the value", cursor.pos, "message_size")
+    if attributes.value & 7 == 0:
+        yield fields
+    elif wrapped:
+        raise cursor.fail("a compressed message inside a compressed one", at, "value")
+    else:
+        try:
+            yield from _walk_wrapped(cursor, fields, decompressor)
+        except DecodeError as error:
+            error.path = ("value", *error.path)
+            raise
+        finally:
+            if value.children:
+                value.value = None
+
+
+def walk_header(cursor: Cursor) -> Fields:
+    """The fields before the key, by name.
+
+    Raises:
+        DecodeError: The bytes end inside them.
+    """
+    fields = {name: cursor.fixed(name, code) for name, code in _HEADER_FIELDS}
+    if fields["magic"].value == 1:
+        fields["timestamp"] = cursor.fixed("timestamp", "q")
+    return fields
+
+
+def _walk_wrapped(cursor: Cursor, outer: Fields, decompressor: Decompressor) -> Iterator[Fields]:
+    """The messages in a compressed message's value, whose nodes carry the span of that value."""
+    value, magic, codec = outer["value"], outer["magic"].value, outer["attributes"].value & 7
+    span = value.start, value.end
+    value.meaning = codec_name(codec)
+    if value.value is None:
+        raise cursor.fail("a compressed message without a value", value.start)
+    if codec == CODECS.index("zstd"):
+        raise cursor.fail(f"zstd does not exist in record format {magic}", value.start)
+    payload = decompressor.decompress(codec, value.value, offset=value.start, magic=magic)
+    relative: list[Node] = []
+    for index, entry in enumerate(entries(payload, 0, len(payload))):
+        inner = Cursor(payload, entry.start, entry.end, span)
+        inner.nodes = value.children
+        with inner.struct(str(index)):
+            if entry.fault:
+                raise inner.fail(entry.fault.message, entry.fault.offset, *entry.fault.path)
+            if entry.magic is None:
+                raise inner.fail("decompressed bytes end inside this message", entry.start)
+            if entry.magic == 2:
+                raise inner.fail("a batch of format 2 inside a compressed message", entry.start + CRC_START, "magic")
+            decompressor.charge_records(1, offset=value.start)
+            for fields in walk_message(inner, decompressor, wrapped=True):
+                relative.append(fields["offset"])
+                yield fields
+    if not relative:
+        raise cursor.fail("a compressed message with none inside", value.start)
+    if magic == 1:
+        wrapper, last = outer["offset"].value, relative[-1].value
+        for node in relative:
+            node.meaning = f"offset {node.value + _to_absolute(wrapper, last)}"
+        if 0 != wrapper < last:
+            message = f"offset {wrapper} is below {last}, the relative offset of the last message inside"
+            raise cursor.fail(message, value.start)
+
+
+def _to_absolute(wrapper: int, last_relative: int) -> int:
+    """What to add to the offsets inside a wrapper of format 1, whose own offset is that of its last message.
+
+    Offset 0 is what some producers (librdkafka) leave there; Kafka then takes the inner offsets as they are.
+    """
+    return wrapper - last_relative if wrapper else 0
+
+
+def _record(message: Fields, to_absolute: int, append_time: int | None, *, wrapped: bool) -> dict[str, Any]:
+    record = {"offset": message["offset"].value + to_absolute}
+    if "timestamp" in message:
+        record["timestamp"] = message["timestamp"].value
+        if wrapped and append_time is not None:
+            record |= {"timestamp": append_time, "create_timestamp": message["timestamp"].value}
+    record |= {"key": message["key"].value, "value": message["value"].value}
+    if wrapped and message["crc"].meaning != "valid":
+        record |= {"crc": message["crc"].value, "crc_valid": False}
+    return record

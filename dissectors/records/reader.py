@@ -1,0 +1,128 @@
+"""Record data as a field holds it, batch after batch: as values, or as nodes with their bytes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dissectors.errors import DecodeError
+from dissectors.node import Node
+from dissectors.records import batch, message_set
+from dissectors.records.compression import DEFAULT_LIMIT, Decompressor
+from dissectors.records.cursor import Cursor
+from dissectors.records.formats import LOG_OVERHEAD, Entry, entries, sentence
+
+_MAGIC_AT = 16
+
+
+class Walked(NamedTuple):
+    """The batches as nodes, and the first error in them; a cut-off end is none."""
+
+    nodes: list[Node]
+    error: DecodeError | None
+
+
+def decode(data: bytes | memoryview, *, limit: int = DEFAULT_LIMIT) -> list[dict[str, Any]]:
+    """Read all that record data says.
+
+    Args:
+        data: The value of a ``records`` field.
+        limit: Bytes that the call may decompress to, each compressed record counting as 256 at least.
+
+    Returns:
+        A dictionary a batch. Never raises. Times are as Kafka sends them (ms), -1 is none.
+
+        Format 2: base_offset, last_offset, batch_length (as on the wire: without the first 12 bytes),
+        partition_leader_epoch, magic, crc, crc_valid, compression (``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd``,
+        ``unknown(5)``), timestamp_type (``CreateTime``, ``LogAppendTime``), is_transactional, is_control,
+        last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, records, and
+        delete_horizon_ms if it is set. A record: offset, timestamp, key, value, headers ``[{"key": str, "value"}]``;
+        also sequence if the batch has them; create_timestamp, the producer's time, under LogAppendTime; control
+        ``{"type", "version"}`` in control batches. Keys and values are bytes or None.
+
+        Formats 0 and 1: an outermost message is a batch, of one record or of those that it wraps, with base_offset,
+        last_offset, batch_length, magic, crc, crc_valid, compression, in format 1 timestamp_type and max_timestamp,
+        and records. A record: offset (absolute), in format 1 timestamp, key, value; crc and crc_valid only inside a
+        wrapper and if it is wrong; create_timestamp as above.
+
+        Bad bytes: ``error`` is a sentence that names the field; `records` holds those before it, in a wrapper of
+        format 1 with their relative offsets. An end that is cut off, as Fetch allows, is a last entry with
+        ``truncated`` (bytes there); bytes in which no batch can be found are one with ``error`` and ``unread``
+        (bytes). Both have base_offset, batch_length and magic as far as those are there, and so has a batch too
+        short for its header.
+
+    Source: Kafka's DefaultRecordBatch, AbstractLegacyRecordBatch, ByteBufferLogInputStream; KIP-31, KIP-32, KIP-98.
+    """
+    data = bytes(data)
+    decompressor = Decompressor(limit)
+    return [_decode(data, entry, decompressor) for entry in entries(data, 0, len(data))]
+
+
+def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> Walked:
+    """Read ``frame[start:end]`` field by field.
+
+    Returns:
+        A node a batch, named by its index, whose leaves cover every byte; fields have their names on the wire. A
+        cut-off end has the meaning ``truncated``, as has the name of a leaf for what is left behind its whole fields;
+        a leaf `unread` stands behind an error. What was compressed has children that carry the span of the compressed
+        bytes. Never raises; `error` counts from the start of `frame`, or points at the compressed bytes.
+    """
+    decompressor = Decompressor(limit)
+    nodes: list[Node] = []
+    first: DecodeError | None = None
+    for index, entry in enumerate(entries(frame, start, end)):
+        cursor = Cursor(frame, entry.start, entry.end)
+        try:
+            with cursor.struct(str(index)):
+                _walk(cursor, entry, decompressor)
+        except DecodeError as error:
+            first = first or error
+        [node] = cursor.nodes
+        if entry.magic is None and entry.fault is None:
+            node.meaning = "truncated"
+        if cursor.pos < entry.end:
+            rest = Node(node.meaning or "unread", cursor.pos, entry.end, frame[cursor.pos : entry.end])
+            node.children.append(rest)
+            node.end = entry.end
+        nodes.append(node)
+    return Walked(nodes, first)
+
+
+def _decode(data: bytes, entry: Entry, decompressor: Decompressor) -> dict[str, Any]:
+    if entry.magic == 2 and entry.end - entry.start >= batch.HEADER.size:
+        return batch.decode_batch(data, entry.start, entry.end, decompressor)
+    if entry.magic in (0, 1):
+        return message_set.decode_message(data, entry.start, entry.end, decompressor)
+    cursor = Cursor(data, entry.start, entry.end)
+    found: dict[str, Any] = {}
+    try:
+        _walk(cursor, entry, decompressor)
+    except DecodeError as error:
+        found = {"error": sentence(error)}
+        if entry.fault:
+            found["unread"] = entry.end - entry.start
+    else:
+        found = {"truncated": entry.end - entry.start}
+    names = {"offset": "base_offset", "message_size": "batch_length"}
+    read = {names.get(node.name, node.name): node.value for node in cursor.nodes}
+    return {name: read[name] for name in ("base_offset", "batch_length", "magic") if name in read} | found
+
+
+def _walk(cursor: Cursor, entry: Entry, decompressor: Decompressor) -> None:
+    """Read one entry; a cut-off one as far as its header goes."""
+    if entry.magic == 2:
+        batch.walk_batch(cursor, decompressor)
+    elif entry.magic is not None:
+        for _ in message_set.walk_message(cursor, decompressor):
+            pass
+    elif entry.fault is None and entry.end - entry.start > _MAGIC_AT:
+        read_header = batch.walk_header if cursor.data[cursor.pos + _MAGIC_AT] == 2 else message_set.walk_header
+        try:
+            read_header(cursor)
+        except DecodeError:
+            return  # cut off inside the header
+    elif entry.end - entry.start >= LOG_OVERHEAD:
+        cursor.fixed("base_offset", "q")
+        if entry.fault is None or entry.fault.path == ("magic",):
+            cursor.fixed("batch_length", "i")
+        if entry.fault:
+            raise entry.fault

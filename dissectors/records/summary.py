@@ -1,0 +1,90 @@
+"""What the headers of record data say, without reading a record: the hot path of every Produce and Fetch."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from dissectors.records.batch import HEADER
+from dissectors.records.compression import codec_name
+from dissectors.records.formats import CONTROL, TRANSACTIONAL, entries, sentence
+
+_BATCH_FACTS = struct.Struct(">21xh12xq14xi")  # attributes, max_timestamp, records_count
+_MESSAGE_FACTS = struct.Struct(">17xb")  # attributes
+_TIMESTAMP = struct.Struct(">18xq")
+
+
+class RecordsSummary(NamedTuple):
+    """The headers of record data.
+
+    `batches` counts batches and, in formats 0 and 1, outermost messages. `records` is what headers claim: batches say
+    how many they hold, a message counts as one, since how many a compressed one wraps cannot be known without
+    decompressing it. `complete_bytes` belong to whole batches, `trailing_bytes` follow them: a cut-off end, or
+    with `error` bytes in which no batch can be found. `magics` and `compressions` (``gzip``; ``none`` too) are in the
+    order of their first appearance. `max_timestamp` is in ms, -1 is none. The flags are set if any batch has them.
+    """
+
+    batches: int
+    records: int
+    complete_bytes: int
+    trailing_bytes: int
+    magics: tuple[int, ...]
+    compressions: tuple[str, ...]
+    max_timestamp: int
+    is_transactional: bool
+    is_control: bool
+    error: str | None
+
+
+def summarize(data: bytes | memoryview) -> RecordsSummary:
+    """Sum up the headers of a ``records`` field; CRCs and records are not looked at. Never raises.
+
+    A batch that is too short for its header, or has a negative count of records, counts without records and
+    sets `error`.
+    """
+    batches = records = complete = all_attributes = 0
+    max_timestamp = -1
+    magics: list[int] = []
+    codecs: list[str] = []
+    error = None
+    for start, end, magic, fault in entries(data, 0, len(data)):
+        if magic is None:
+            error = error or (sentence(fault) if fault else None)
+            break
+        batches += 1
+        complete = end
+        if magic not in magics:
+            magics.append(magic)
+        timestamp = -1
+        if magic == 2:
+            if end - start < HEADER.size:
+                error = error or f"batch {batches - 1}: {end - start} bytes are too few for its header"
+                continue
+            attributes, timestamp, count = _BATCH_FACTS.unpack_from(data, start)
+            if count < 0:
+                error = error or f"batch {batches - 1}: records_count is {count}"
+                count = 0
+            records += count
+            all_attributes |= attributes
+        else:
+            (attributes,) = _MESSAGE_FACTS.unpack_from(data, start)
+            records += 1
+            if magic == 1:
+                (timestamp,) = _TIMESTAMP.unpack_from(data, start)
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+        codec = codec_name(attributes)
+        if codec not in codecs:
+            codecs.append(codec)
+    return RecordsSummary(
+        batches,
+        records,
+        complete,
+        len(data) - complete,
+        tuple(magics),
+        tuple(codecs),
+        max_timestamp,
+        all_attributes & TRANSACTIONAL != 0,
+        all_attributes & CONTROL != 0,
+        error,
+    )

@@ -1,0 +1,173 @@
+"""Batches written: the bytes that Kafka wrote, and the way back through decode."""
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissectors.errors import EncodeError
+from dissectors.records import decode, encode
+from dissectors.records.compression import Decompressor
+
+
+def whole(data: bytes) -> list[dict[str, Any]]:
+    return [batch for batch in decode(data) if "truncated" not in batch]
+
+
+def without_packed(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without what depends on how well a library compresses."""
+    return [{name: value for name, value in batch.items() if name not in ("crc", "batch_length")} for batch in batches]
+
+
+def test_writes_again_what_kafka_wrote(row: dict[str, Any]) -> None:
+    batches = whole(row["data"])
+    again = encode(batches)
+    if all(batch["compression"] == "none" for batch in batches):
+        assert again == row["data"][: len(row["data"]) - row["trailing"]]
+    else:
+        assert without_packed(decode(again)) == without_packed(batches)
+
+
+def test_writes_the_same_bytes_inside_the_compression(row: dict[str, Any]) -> None:
+    def payload(data: bytes) -> bytes | None:
+        if len(data) < 61 or data[16] != 2 or data[22] & 7 == 0:
+            return None
+        end = 12 + int.from_bytes(data[8:12], "big")
+        return Decompressor().decompress(data[22] & 7, data[61:end], offset=0)
+
+    assert payload(encode(whole(row["data"]))) == payload(row["data"])
+
+
+INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+DATA = st.none() | st.binary(max_size=100)
+TIME = st.integers(0, 2**60)
+
+
+@st.composite
+def batches_v2(draw: st.DrawFn) -> dict[str, Any]:
+    base_offset, base_timestamp = draw(st.integers(0, 2**40)), draw(TIME)
+    append_time, sequences = draw(st.booleans()), draw(st.booleans())
+    batch: dict[str, Any] = {
+        "base_offset": base_offset,
+        "partition_leader_epoch": draw(INT32),
+        "magic": 2,
+        "compression": draw(st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"])),
+        "timestamp_type": "LogAppendTime" if append_time else "CreateTime",
+        "is_transactional": draw(st.booleans()),
+        "is_control": False,
+        "last_offset_delta": draw(INT32),
+        "base_timestamp": base_timestamp,
+        "max_timestamp": draw(INT64),
+        "producer_id": draw(INT64),
+        "producer_epoch": draw(st.integers(-(2**15), 2**15 - 1)),
+        "base_sequence": draw(st.integers(0, 2**31 - 1)) if sequences else -1,
+    }
+    batch["last_offset"] = base_offset + batch["last_offset_delta"]
+    if draw(st.booleans()):
+        batch["delete_horizon_ms"] = base_timestamp
+    batch["records"] = []
+    for delta in draw(st.lists(st.integers(0, 2**31 - 1), max_size=5)):
+        headers = st.lists(st.fixed_dictionaries({"key": st.text(max_size=5), "value": DATA}), max_size=3)
+        time = draw(TIME)
+        record = {
+            "offset": base_offset + delta,
+            "timestamp": batch["max_timestamp"] if append_time else time,
+            "key": draw(DATA),
+            "value": draw(DATA),
+            "headers": draw(headers),
+        }
+        if append_time:
+            record["create_timestamp"] = time
+        if sequences:
+            record["sequence"] = (batch["base_sequence"] + delta) & (2**31 - 1)
+        batch["records"].append(record)
+    return batch
+
+
+@st.composite
+def batches_v0_and_v1(draw: st.DrawFn) -> dict[str, Any]:
+    magic = draw(st.integers(0, 1))
+    compression = draw(st.sampled_from(["none", "gzip", "snappy", "lz4"]))
+    append_time = magic == 1 and draw(st.booleans())
+    wrapper_time = draw(TIME)
+    size = 1 if compression == "none" else draw(st.integers(1, 4))
+    base = draw(st.integers(0, 2**40))
+    records = []
+    for index in range(size):
+        record: dict[str, Any] = {"offset": base + index, "key": draw(DATA), "value": draw(DATA)}
+        if magic == 1:
+            record["timestamp"] = wrapper_time if append_time or compression == "none" else draw(TIME)
+        if append_time and compression != "none":
+            record["create_timestamp"] = draw(TIME)
+        records.append(record)
+    batch = {"base_offset": base, "last_offset": base + size - 1, "magic": magic, "compression": compression}
+    if magic == 1:
+        batch |= {
+            "timestamp_type": "LogAppendTime" if append_time else "CreateTime",
+            "max_timestamp": wrapper_time,
+        }
+    return batch | {"records": records}
+
+
+@given(st.lists(batches_v2() | batches_v0_and_v1(), max_size=3))
+def test_decode_gives_back_what_was_encoded(batches: list[dict[str, Any]]) -> None:
+    data = encode(batches)
+    read = decode(data)
+    assert all(batch.pop("crc_valid") for batch in read)
+    assert sum(batch.pop("batch_length") + 12 for batch in read) == len(data)
+    assert without_packed(read) == batches
+    assert encode(decode(data)) == data
+
+
+def test_a_batch_needs_no_more_than_its_records() -> None:
+    [batch] = decode(encode([{"records": [{"value": b"a", "timestamp": 5}, {"key": b"k", "timestamp": 4}]}]))
+    assert batch["crc_valid"]
+    assert (batch["base_timestamp"], batch["max_timestamp"], batch["last_offset"]) == (5, 5, 1)
+    assert batch["producer_id"] == batch["base_sequence"] == -1
+    assert [(record["offset"], record["timestamp"], record["key"], record["value"]) for record in batch["records"]] == [
+        (0, 5, None, b"a"),
+        (1, 4, b"k", None),
+    ]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_uncompressed_records_of_old_formats_are_a_message_each(magic: int) -> None:
+    records = [{"value": b"a"}, {"value": b"b"}]
+    read = decode(encode([{"magic": magic, "base_offset": 7, "records": records}]))
+    assert [batch["base_offset"] for batch in read] == [7, 8]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_a_wrong_crc_is_written_as_asked(magic: int, compression: str) -> None:
+    batch = {"magic": magic, "compression": compression, "records": [{"value": b"v"}]}
+    [read] = decode(encode([batch | {"crc": 0xDEADBEEF, "crc_valid": False}]))
+    assert (read["crc"], read["crc_valid"]) == (0xDEADBEEF, False)
+    assert decode(encode([batch | {"crc": 0xDEADBEEF}]))[0]["crc_valid"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ({"truncated": 5}, r"\[1\]: not a whole batch"),
+        ({"unread": 5, "error": "?"}, r"\[1\]: not a whole batch"),
+        ({"magic": 3}, r"\[1\]\.magic: record format 3 does not exist"),
+        ({"compression": "lzo"}, r"\[1\]\.compression: compression lzo does not exist in format 2"),
+        ({"magic": 1, "compression": "zstd"}, r"\[1\]\.compression: compression zstd does not exist in format 1"),
+        ({"producer_id": 2**63}, r"\[1\]: "),
+        ({"records": [{"key": 5}]}, r"\[1\]: "),
+        ({"records": [{"headers": [{"value": b""}]}]}, r"\[1\]: KeyError: 'key'"),
+    ],
+)
+def test_a_value_that_cannot_be_written_is_named(batch: dict[str, Any], message: str) -> None:
+    with pytest.raises(EncodeError, match=message):
+        encode([{"records": []}, batch])
+
+
+def test_the_header_has_its_published_layout() -> None:
+    data = encode([{"base_offset": 3, "partition_leader_epoch": 4, "producer_id": 5, "producer_epoch": 6,
+                    "base_sequence": 7, "base_timestamp": 8, "max_timestamp": 9, "last_offset_delta": 1}])  # fmt: skip
+    crc = struct.unpack_from(">I", data, 17)[0]
+    assert data == struct.pack(">qiibIhiqqqhii", 3, 49, 4, 2, crc, 0, 1, 8, 9, 5, 6, 7, 0)
