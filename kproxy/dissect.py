@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dissectors.connection import plausible_request
 from dissectors.events import Direction
 from dissectors.foreign import PROXY_V1, PROXY_V2, foreign
-from kproxy.capture import Data, Ended, Event, Flow, Lost, Opened, TlsDecryptor
+from kproxy.capture import Data, Ended, Event, Flow, Lost, Opened
 from kproxy.inspector import Inspector
 from kproxy.trace.lines import Line
+
+if TYPE_CHECKING:
+    from kproxy.capture.tls import TlsDecryptor
 
 #: Bytes of a flow that are kept until it is clear what it is.
 MOST_UNDECIDED = 256 << 10

@@ -117,12 +117,12 @@ class Inspector:
         return self._lines(state, state.connection.receive_data(direction, data, at=at))
 
     def lose(
-        self, number: int, direction: Direction, size: int, *, at: int, reason: str, frames: int = 0
+        self, number: int, direction: Direction, size: int, *, at: int, reason: str, frames: int | None = None
     ) -> list[Line]:
-        """Bytes that went by unseen; `frames` of them whole, as far as that is known."""
+        """Bytes that went by unseen; `frames`, if known, says how many whole ones they held before the next begins."""
         state = self._connections[number]
         state.bytes[direction] += size
-        state.frames[direction] += frames
+        state.frames[direction] += frames or 0
         events = state.connection.lose_data(direction, size, at=at, reason=reason, frames=frames)
         return self._lines(state, events)
 

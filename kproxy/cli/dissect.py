@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from kproxy.cli.errors import CLEAN, FINDINGS, CommandError
 
 if TYPE_CHECKING:
+    from kproxy.capture.tls import TlsDecryptor
+    from kproxy.dissect import Dissector
     from kproxy.outputs.choice import Output
     from kproxy.trace.lines import Line
 
@@ -98,29 +100,24 @@ def _lines(name: str, args: argparse.Namespace, output: Output) -> Iterator[Line
 
 
 def _captured(source: BinaryIO, name: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
-    from kproxy.capture import KeyLog, Reassembler, TlsDecryptor, open_capture
+    from kproxy.capture import Capture, Reassembler
     from kproxy.dissect import Dissector
     from kproxy.inspector import Inspector
     from kproxy.outputs.progress import progress
     from kproxy.trace.lines import Detail
 
-    keys = _keys(args.keylog)
-    inspector = Inspector(Path(name).name.split(".")[0] or "capture", output.detail(Detail(args.detail)))
-    decryptor: Callable[[], TlsDecryptor] | None = None
-    if keys is not None:
-        keylog = KeyLog(keys)
-        decryptor = lambda: TlsDecryptor(keylog)  # noqa: E731
-    dissector = Dissector(inspector, ports=frozenset(args.port), decryptor=decryptor)
+    inspector = Inspector(_stem(name), output.detail(Detail(args.detail)))
+    dissector = Dissector(inspector, ports=frozenset(args.port), decryptor=_decryptor(args.keylog))
     reassembler = Reassembler()
     packets = 0
-    with open_capture(source, name) as capture, progress(capture, Path(name)) as advance:
+    with Capture(source, name, owned=False) as capture, progress(capture, Path(name)) as advance:
         for packet in capture:
             packets += 1
             if not packets & 0x3FFF:
                 advance()
             for event in reassembler.receive(packet):
                 yield from dissector.take(event)
-        for event in reassembler.end():
+        for event in reassembler.close():
             yield from dissector.take(event)
     if capture.truncated:
         warn(f"{name}: {capture.truncated}; what stands before it was read")
@@ -134,26 +131,37 @@ def _captured(source: BinaryIO, name: str, args: argparse.Namespace, output: Out
 _EXPECTED = frozenset({"not IP", "not TCP"})
 
 
-def _tell_other(name: str, dissector: object, packets: int, args: argparse.Namespace) -> None:
-    from kproxy.dissect import Dissector
-
-    assert isinstance(dissector, Dissector)
+def _tell_other(name: str, dissector: Dissector, packets: int, args: argparse.Namespace) -> None:
     other = ", ".join(f"{count} {kind}" for kind, count in dissector.other.most_common())
     if dissector.flows == 0:
         where = f" on port {', '.join(map(str, args.port))}" if args.port else ""
         beside = f"; other TCP connections: {other}" if other else ""
         warn(f"{name}: no Kafka connection{where} in {packets} packets{beside}")
-    if dissector.other["TLS"] and not args.keylog:
-        warn(f"{name}: {dissector.other['TLS']} TLS connections; give --keylog FILE to decrypt them")
+        if dissector.other["TLS"] and not args.keylog:
+            warn(f"{name}: TLS may hide Kafka: give --keylog FILE to decrypt it")
 
 
-def _keys(path: str | None) -> str | None:
+def _stem(name: str) -> str:
+    """What connection ids of a capture begin with: its name without what says that it is one."""
+    stem = Path(name).name
+    for suffix in (".gz", ".pcap", ".pcapng", ".cap"):
+        stem = stem.removesuffix(suffix)
+    return stem
+
+
+def _decryptor(path: str | None) -> Callable[[], TlsDecryptor] | None:
+    """What makes a decryptor for each TLS flow, None without a key log."""
     if path is None:
         return None
     try:
-        return Path(path).read_text(encoding="ascii", errors="replace")
+        from kproxy.capture.tls import KeyLog, TlsDecryptor
+    except ImportError:
+        raise CommandError("--keylog needs the cryptography package: pip install 'kproxy[tls]'") from None
+    try:
+        keylog = KeyLog(Path(path).read_text(encoding="ascii", errors="replace"))
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from None
+    return lambda: TlsDecryptor(keylog)
 
 
 def warn(sentence: str) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kproxy.cli.errors import USAGE, CommandError
+from kproxy.cli.errors import CLEAN, USAGE, CommandError
+
+if TYPE_CHECKING:
+    from kproxy.proxy.relay import Listener
 
 _EXAMPLES = """
 examples:
@@ -56,17 +60,32 @@ def run(args: argparse.Namespace) -> int:
         return USAGE
     if len(args.listen) != len(args.upstream):
         raise CommandError(f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream")
-    from kproxy.outputs.choice import filter_for
-    from kproxy.watch import Watch, start_watching
+    from kproxy.live import run as run_live
+    from kproxy.outputs.choice import output_for
+    from kproxy.proxy.sockets import ListenError
+    from kproxy.watch import Watch
 
-    filter_for(args.filter)  # say what is wrong with it before anything starts
-    directory = None if args.no_trace else _trace_directory(Path(args.trace))
+    output_for(args, sys.stdout)  # says what is wrong with the options before anything starts
     listeners = _listeners(args)
-    watch = Watch(args, directory)
-    with start_watching(watch) as watcher:
-        from kproxy.proxy import serve
+    directory = None if args.no_trace else _trace_directory(Path(args.trace))
+    try:
+        run_live(listeners, Watch(args, directory), strict=args.strict_trace)
+    except ListenError as error:
+        raise CommandError(str(error)) from None
+    return CLEAN
 
-        return serve(listeners, watcher, strict=args.strict_trace)
+
+def _listeners(args: argparse.Namespace) -> list[Listener]:
+    from kproxy.proxy.address import parse_listen, parse_upstream
+    from kproxy.proxy.relay import Listener
+
+    try:
+        return [
+            Listener(parse_listen(listen), parse_upstream(upstream))
+            for listen, upstream in zip(args.listen, args.upstream, strict=True)
+        ]
+    except ValueError as error:
+        raise CommandError(str(error)) from None
 
 
 def _trace_directory(path: Path) -> Path:

@@ -28,7 +28,7 @@ def read(data: bytes) -> tuple[list[int], list[str]]:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
-def test_reads_plain_gzip_and_zstd(pack) -> None:  # noqa: ANN001
+def test_reads_plain_gzip_and_zstd(pack) -> None:
     assert read(pack(made(3))) == ([0, 1, 2], [])
 
 
@@ -47,7 +47,7 @@ def test_a_whole_last_line_needs_no_newline() -> None:
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
-def test_a_cut_compressed_file_gives_what_stands_before_the_cut(pack) -> None:  # noqa: ANN001
+def test_a_cut_compressed_file_gives_what_stands_before_the_cut(pack) -> None:
     data = pack(made(100)) + pack(made(100_000))
     numbers, said = read(data[: len(data) - len(data) // 10])
     assert numbers[:100] == list(range(100))

@@ -35,14 +35,14 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def make(tmp_path: Path, said: list[str]):  # noqa: ANN201
+def make(tmp_path: Path, said: list[str]):
     def make(**options: object) -> TraceWriter:
         return TraceWriter(tmp_path, node="web-1", warn=said.append, **options)  # type: ignore[arg-type]
 
     return make
 
 
-def test_a_file_is_hidden_until_it_is_whole(tmp_path: Path, make) -> None:  # noqa: ANN001
+def test_a_file_is_hidden_until_it_is_whole(tmp_path: Path, make) -> None:
     writer = make()
     writer.add(line(1), at=AT)
     writer.flush(at=AT)
@@ -55,7 +55,7 @@ def test_a_file_is_hidden_until_it_is_whole(tmp_path: Path, make) -> None:  # no
     assert numbers(tmp_path / FOLDER / name) == [1]
 
 
-def test_lines_of_another_hour_go_into_another_file(tmp_path: Path, make) -> None:  # noqa: ANN001
+def test_lines_of_another_hour_go_into_another_file(tmp_path: Path, make) -> None:
     writer = make()
     writer.add(line(1), at=AT)
     writer.add(line(2), at=AT + HOUR)
@@ -64,7 +64,7 @@ def test_lines_of_another_hour_go_into_another_file(tmp_path: Path, make) -> Non
     assert numbers(*(tmp_path / "date=2023-11-14/hour=23").glob("*.jsonl")) == [2]
 
 
-def test_a_file_that_has_grown_too_large_is_closed(tmp_path: Path, make) -> None:  # noqa: ANN001
+def test_a_file_that_has_grown_too_large_is_closed(tmp_path: Path, make) -> None:
     writer = make(max_bytes=300)
     for number in range(10):
         writer.add(line(number), at=AT)
@@ -75,19 +75,19 @@ def test_a_file_that_has_grown_too_large_is_closed(tmp_path: Path, make) -> None
     assert [number for path in files for number in numbers(path)] == list(range(10))
 
 
-def test_an_idle_hour_ends_without_a_line(tmp_path: Path, make) -> None:  # noqa: ANN001
+def test_an_idle_hour_ends_without_a_line(tmp_path: Path, make) -> None:
     writer = make()
     writer.add(line(1), at=AT)
     writer.tick(at=AT + HOUR)
     assert [path.suffix for path in (tmp_path / FOLDER).iterdir()] == [".jsonl"]
 
 
-def test_nothing_written_leaves_no_file(tmp_path: Path, make) -> None:  # noqa: ANN001
+def test_nothing_written_leaves_no_file(tmp_path: Path, make) -> None:
     make().close(at=AT)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_compressed_files_read_up_to_where_they_were_cut(tmp_path: Path, make) -> None:  # noqa: ANN001
+def test_compressed_files_read_up_to_where_they_were_cut(tmp_path: Path, make) -> None:
     writer = make(compress=True)
     for number in range(40_000):
         writer.add(line(number), at=AT)
@@ -105,7 +105,7 @@ def test_a_full_disk_is_said_once_counted_and_survived(
     tmp_path: Path,
     make,
     said: list[str],
-    monkeypatch: pytest.MonkeyPatch,  # noqa: ANN001
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     writer = make()
     writer.add(line(1), at=AT)
@@ -145,7 +145,7 @@ def test_a_full_disk_is_said_once_counted_and_survived(
 def test_a_disk_that_stays_full_is_tried_again_only_now_and_then(
     make,
     said: list[str],
-    monkeypatch: pytest.MonkeyPatch,  # noqa: ANN001
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = []
 
@@ -165,7 +165,7 @@ def test_a_disk_that_stays_full_is_tried_again_only_now_and_then(
     assert len(said) == 1
 
 
-def test_what_a_killed_process_left_gets_its_name(tmp_path: Path, make) -> None:  # noqa: ANN001
+def test_what_a_killed_process_left_gets_its_name(tmp_path: Path, make) -> None:
     dead = subprocess.Popen([sys.executable, "-c", "pass"])
     dead.wait()
     folder = tmp_path / FOLDER
@@ -181,7 +181,7 @@ def test_what_a_killed_process_left_gets_its_name(tmp_path: Path, make) -> None:
     ]
 
 
-def test_a_name_that_is_taken_is_not_written_over(tmp_path: Path, make) -> None:  # noqa: ANN001
+def test_a_name_that_is_taken_is_not_written_over(tmp_path: Path, make) -> None:
     folder = tmp_path / FOLDER
     folder.mkdir(parents=True)
     taken = folder / f"kproxy-web-1-{os.getpid()}-1.jsonl"

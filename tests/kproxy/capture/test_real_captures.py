@@ -1,0 +1,52 @@
+"""Real captures: every byte of every stream, compared with a second way to put them together."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from kproxy.capture import Data, Lost, Reassembler, open_capture
+from kproxy.capture.links import Endpoint
+from tests.kproxy.capture.packets import PCAPS
+
+Streams = dict[tuple[Endpoint, Endpoint], bytes]
+
+
+def streams_by_offset(path: Path) -> Streams:
+    """Each payload put where its sequence number says; knows Ethernet, IPv4 and one connection per port alone."""
+    file = gzip.decompress(path.read_bytes())
+    first: dict[tuple[Endpoint, Endpoint], int] = {}
+    streams: dict[tuple[Endpoint, Endpoint], dict[int, int]] = defaultdict(dict)
+    place = 24
+    while place < len(file):
+        captured = struct.unpack_from("<I", file, place + 8)[0]
+        ip = file[place + 16 + 14 : place + 16 + captured]
+        place += 16 + captured
+        segment = ip[(ip[0] & 15) * 4 : int.from_bytes(ip[2:4], "big")]
+        source_port, destination_port, seq = struct.unpack_from("!HHI", segment)
+        key = (".".join(map(str, ip[12:16])), source_port), (".".join(map(str, ip[16:20])), destination_port)
+        if segment[13] & 2:
+            first[key] = seq + 1
+        for offset, byte in enumerate(segment[(segment[12] >> 4) * 4 :], seq - first[key]):
+            streams[key].setdefault(offset, byte)
+    return {key: bytes(stream[offset] for offset in range(len(stream))) for key, stream in streams.items() if stream}
+
+
+@pytest.mark.parametrize("path", sorted(PCAPS.glob("*.pcap.gz")), ids=lambda path: path.name.split(".")[0])
+def test_real_captures_come_out_whole(path: Path) -> None:
+    reassembler = Reassembler()
+    streams: dict[tuple[Endpoint, Endpoint], bytes] = defaultdict(bytes)
+    with open_capture(path) as capture:
+        events = [event for packet in capture for event in reassembler.receive(packet)]
+        assert capture.truncated is None
+    for event in [*events, *reassembler.close()]:
+        assert not isinstance(event, Lost)
+        if isinstance(event, Data):
+            a, b = event.flow.endpoints
+            streams[(b, a) if event.direction else (a, b)] += event.data
+    assert streams == streams_by_offset(path)
+    assert not reassembler.skipped

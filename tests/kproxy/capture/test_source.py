@@ -1,0 +1,238 @@
+"""Capture files and streams: formats, compression, damage, and what is said of files that are none."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.capture import CaptureError, Packet, open_capture
+from tests.kproxy.capture.packets import AT, PCAPS, block, enhanced, interface, packet, pcap, section
+
+TWO = [packet(b"first packet"), packet(b"second", at=AT + 5_000, wire_length=1500)]
+SAMPLE = gzip.decompress((PCAPS / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
+
+
+def read(data: bytes) -> tuple[list[Packet], str | None]:
+    with open_capture(io.BytesIO(data)) as capture:
+        return list(capture), capture.truncated
+
+
+@pytest.mark.parametrize("endian", ["<", ">"])
+@pytest.mark.parametrize("nano", [False, True])
+def test_reads_pcap_in_either_byte_order_and_clock(endian: str, nano: bool) -> None:
+    assert read(pcap(TWO, endian=endian, nano=nano)) == (TWO, None)
+
+
+def test_keeps_nanoseconds_where_the_file_has_them() -> None:
+    exact = [packet(b"x", at=AT + 789)]
+    assert read(pcap(exact, nano=True)) == (exact, None)
+
+
+@pytest.mark.parametrize("endian", ["<", ">"])
+@pytest.mark.parametrize(
+    ("resolution", "ticks_a_second"), [(None, 10**6), (6, 10**6), (9, 10**9), (3, 10**3), (0x80 | 10, 1024)]
+)
+def test_reads_pcapng_at_any_resolution(endian: str, resolution: int | None, ticks_a_second: int) -> None:
+    ticks = 1_750_000_000 * ticks_a_second + 3
+    data = section(endian) + interface(resolution=resolution, endian=endian) + enhanced(b"abc", ticks, endian=endian)
+    assert read(data) == ([packet(b"abc", at=ticks * 10**9 // ticks_a_second)], None)
+
+
+def test_reads_each_pcapng_packet_with_the_link_type_of_its_interface() -> None:
+    data = section() + interface(1) + interface(113) + enhanced(b"a", 1, interface=1) + enhanced(b"b", 2, interface=0)
+    assert [link_type for _, link_type, _, _ in read(data)[0]] == [113, 1]
+
+
+def test_a_pcapng_section_counts_its_interfaces_anew() -> None:
+    first = section() + interface(1) + enhanced(b"a", 1)
+    second = section(">") + interface(113, endian=">") + enhanced(b"b", 2, endian=">")
+    assert [link_type for _, link_type, _, _ in read(first + second)[0]] == [1, 113]
+
+
+def test_reads_simple_and_obsolete_pcapng_packets() -> None:
+    obsolete = block(2, struct.pack("<HH4I", 0, 0, 0, 7_000_000, 3, 3) + b"old")
+    simple = block(3, struct.pack("<I", 9) + b"simp")
+    data = section() + interface(snaplen=4) + obsolete + simple
+    assert read(data)[0] == [packet(b"old", at=7_000_000_000), packet(b"simp", at=7_000_000_000, wire_length=9)]
+
+
+def test_passes_over_pcapng_blocks_of_other_kinds() -> None:
+    data = section() + interface() + block(5, bytes(12)) + block(0x0BAD, b"custom") + enhanced(b"abc", 0)
+    assert read(data) == ([packet(b"abc", at=0)], None)
+
+
+def test_gives_the_tls_keys_that_a_pcapng_carries() -> None:
+    log = b"CLIENT_RANDOM aa bb"
+    data = section() + block(10, struct.pack("<II", 0x544C534B, len(log)) + log) + interface()
+    with open_capture(io.BytesIO(data)) as capture:
+        assert list(capture) == []
+        assert capture.tls_keys == "CLIENT_RANDOM aa bb\n"
+
+
+def test_reads_packets_longer_than_65535_bytes_whole() -> None:
+    long = packet(bytes(70_000))
+    assert read(pcap([long])) == ([long], None)
+
+
+def test_ignores_how_long_the_frame_check_sequence_is() -> None:
+    assert read(pcap(TWO, link_type=1 | 0x3400_0000))[0] == TWO
+
+
+def test_reads_gzip_by_its_magic(tmp_path: Path) -> None:
+    path = tmp_path / "capture.bin"
+    path.write_bytes(gzip.compress(pcap(TWO[:1])) + gzip.compress(pcap(TWO)[24 + 16 + 12 :]))  # two members
+    with open_capture(path) as capture:
+        assert list(capture) == TWO
+        assert capture.bytes_read == path.stat().st_size
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_reads_a_pipe_that_gives_a_byte_at_a_time(compress: type[bytes]) -> None:
+    data = compress(pcap(TWO))
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        with open(writing, "wb", buffering=0) as pipe:  # noqa: PTH123
+            for byte in data:
+                pipe.write(bytes((byte,)))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with open(reading, "rb") as pipe, open_capture(pipe) as capture:  # noqa: PTH123
+        assert list(capture) == TWO
+    writer.join()
+
+
+def test_gives_a_packet_before_the_next_one_is_written() -> None:
+    reading, writing = os.pipe()
+    with open(writing, "wb", buffering=0) as pipe, open(reading, "rb") as source:  # noqa: PTH123
+        pipe.write(pcap(TWO[:1]))
+        with open_capture(source) as capture:
+            assert next(iter(capture)) == TWO[0]
+
+
+def test_closes_the_file_that_it_opened_and_no_other(tmp_path: Path) -> None:
+    stream = io.BytesIO(pcap(TWO))
+    with open_capture(stream):
+        pass
+    assert not stream.closed
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(pcap(TWO))
+    with open_capture(path) as capture:
+        packets = iter(capture)
+        next(packets)
+    assert capture._source is not None
+    assert capture._source.closed
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "the stream is empty: capture again"),
+        (b"GET / HTTP/1.1\r\n", r"is no capture file \(it begins with b'GET / HT'\): give a pcap or pcapng file"),
+        (pcap([])[:20], "is no capture file"),
+        (section()[:16], "is no capture file"),
+        (gzip.compress(b""), "is empty"),
+        (gzip.compress(gzip.compress(pcap(TWO))), "is no capture file"),
+        (gzip.compress(pcap(TWO))[:12], "the gzip'd data is cut short"),
+        (b"\x1f\x8bnonsense", "the gzip'd data is damaged"),
+        (pcap(TWO, link_type=189), "has link type 189, which is not supported: capture it as one of Ethernet, Linux"),
+        (section() + interface(189) + enhanced(b"usb", 0), "has link type 189"),
+    ],
+)
+def test_says_in_one_sentence_what_is_wrong(data: bytes, sentence: str) -> None:
+    with pytest.raises(CaptureError, match=sentence) as caught:
+        read(data)
+    assert "\n" not in str(caught.value)
+
+
+def test_says_which_file_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match=r"missing\.pcap cannot be opened: No such file"):
+        open_capture(tmp_path / "missing.pcap")
+    with pytest.raises(CaptureError, match="cannot be opened: Is a directory"):
+        open_capture(tmp_path)
+
+
+def test_an_unsupported_interface_beside_a_supported_one_is_no_error() -> None:
+    data = section() + interface(189) + interface(1) + enhanced(b"usb", 0) + enhanced(b"abc", 0, interface=1)
+    assert [link_type for _, link_type, _, _ in read(data)[0]] == [189, 1]
+
+
+@pytest.mark.parametrize("claim", [17 << 20, 0xFFFF_FFFF])
+def test_a_packet_that_claims_too_much_ends_the_file(claim: int) -> None:
+    data = pcap(TWO) + struct.pack("<4I", 1, 1, claim, claim) + b"rest"
+    packets, truncated = read(data)
+    assert packets == TWO
+    assert truncated == f"packet 3 claims {claim} bytes, which cannot be: the rest is not read"
+
+
+@pytest.mark.parametrize(
+    ("tail", "truncated"),
+    [
+        (struct.pack("<II", 6, 0xFFFF_FFF0), "block 4 claims 4294967280 bytes, which cannot be: the rest is not read"),
+        (struct.pack("<II", 6, 8), "block 4 claims 8 bytes, which cannot be: the rest is not read"),
+        (struct.pack("<I", 6), "the file ends in the head of block 4"),
+        (enhanced(b"abc", 0)[:-4] + b"nope", "block 4 gives two lengths: the rest is not read"),
+        (section()[:20], "the section header in block 4 is damaged"),
+        (enhanced(b"abc", 0, interface=7), "block 4 is damaged and was passed over"),
+        (block(6, b"short"), "block 4 is damaged and was passed over"),
+        (block(1, b""), "block 4 is damaged and was passed over"),
+    ],
+)
+def test_damage_in_a_pcapng_leaves_what_stands_before_it(tail: bytes, truncated: str) -> None:
+    assert read(section() + interface() + enhanced(b"abc", 0) + tail) == ([packet(b"abc", at=0)], truncated)
+
+
+def test_a_capture_cut_anywhere_gives_the_packets_before_the_cut() -> None:
+    whole, truncated = read(SAMPLE)
+    assert truncated is None
+    ends, end = [], 24
+    for one in whole:
+        end += 16 + len(one.data)
+        ends.append(end)
+    assert end == len(SAMPLE)
+    for cut in range(24, len(SAMPLE), 97):
+        packets, truncated = read(SAMPLE[:cut])
+        assert packets == whole[: sum(end <= cut for end in ends)]
+        assert (truncated is None) == (cut in (24, *ends))
+
+
+def test_a_gzipped_capture_cut_anywhere_gives_packets_or_one_error() -> None:
+    whole, _ = read(SAMPLE)
+    compressed = gzip.compress(SAMPLE, mtime=0)
+    counts = []
+    for cut in range(1, len(compressed), 97):
+        try:
+            packets, truncated = read(compressed[:cut])
+        except CaptureError:
+            continue
+        assert packets == whole[: len(packets)]
+        assert truncated == "the gzip'd data is cut short"
+        counts.append(len(packets))
+    assert counts == sorted(counts)
+    assert counts[-1] > 100
+
+
+@given(st.integers(0, 200), st.binary(max_size=8))
+def test_damaged_bytes_never_raise_anything_else(place: int, damage: bytes) -> None:
+    pcapng = section() + interface(resolution=9) + enhanced(b"abc", 1) + section(">") + interface(endian=">")
+    for data in (pcapng, pcap(TWO)):
+        try:
+            read(data[:place] + damage + data[place + len(damage) :])
+        except CaptureError as error:
+            assert str(error)  # noqa: PT017
+
+
+def test_scapy_is_imported_by_opening_a_file_alone() -> None:
+    script = "import sys, kproxy.capture; sys.exit('scapy' in sys.modules or 'cryptography' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

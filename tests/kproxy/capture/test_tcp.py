@@ -1,0 +1,414 @@
+"""What the reassembler makes of each situation that TCP, or the way of capturing it, brings about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from kproxy.capture import Data, Ended, Event, Lost, Opened, Packet, Reassembler
+from tests.kproxy.capture.packets import (
+    ACK,
+    AT,
+    CLIENT,
+    FIN_ACK,
+    RST,
+    RST_ACK,
+    SERVER,
+    SYN,
+    SYN_ACK,
+    ethernet,
+    ipv4,
+    packet,
+    sent,
+    tcp,
+)
+
+HANDSHAKE = [
+    sent(99, flags=SYN),
+    sent(499, ack=100, flags=SYN_ACK, server=True),
+    sent(100, ack=500),
+]
+
+
+def run(packets: Iterable[Packet], reassembler: Reassembler | None = None) -> list[Event]:
+    reassembler = reassembler or Reassembler()
+    events = [event for packet in packets for event in reassembler.receive(packet)]
+    return [*events, *reassembler.close()]
+
+
+def told(events: Iterable[Event]) -> Iterator[tuple[object, ...]]:
+    """Events in short: (direction, bytes or how many were lost), (how it ended, by whom)."""
+    for event in events:
+        if isinstance(event, Data):
+            yield event.direction, event.data
+        elif isinstance(event, Lost):
+            yield event.direction, event.size
+        elif isinstance(event, Ended):
+            yield event.how, event.by
+
+
+def after_handshake(*packets: Packet) -> list[tuple[object, ...]]:
+    return list(told(run([*HANDSHAKE, *packets])))
+
+
+STILL_OPEN = ("end of capture", None)
+
+
+def test_a_connection_opens_exchanges_and_ends() -> None:
+    packets = [
+        *HANDSHAKE,
+        sent(100, b"ask", ack=500, at=AT + 1),
+        sent(500, b"answer", ack=103, server=True, at=AT + 2),
+        sent(103, ack=506, flags=FIN_ACK, at=AT + 3),
+        sent(506, ack=104, flags=FIN_ACK, server=True, at=AT + 4),
+        sent(104, ack=507, at=AT + 5),
+    ]
+    opened, asked, answered, ended = run(packets)
+    assert isinstance(opened, Opened)
+    flow = opened.flow
+    assert (flow.id, flow.client, flow.server, flow.midstream) == (0, CLIENT, SERVER, False)
+    assert opened.at == AT
+    assert asked == Data(flow, 0, AT + 1, b"ask")
+    assert answered == Data(flow, 1, AT + 2, b"answer")
+    assert ended == Ended(flow, AT + 4, "fin", 0)
+
+
+def test_the_side_that_first_said_fin_ended_the_connection() -> None:
+    assert after_handshake(
+        sent(500, ack=100, flags=FIN_ACK, server=True),
+        sent(100, b"last words", ack=501),
+        sent(110, ack=501, flags=FIN_ACK),
+    ) == [(0, b"last words"), ("fin", 1)]
+
+
+def test_a_fin_may_carry_data() -> None:
+    assert after_handshake(
+        sent(100, b"bye", ack=500, flags=FIN_ACK), sent(500, b"ok", ack=104, flags=FIN_ACK, server=True)
+    ) == [(0, b"bye"), (1, b"ok"), ("fin", 0)]
+
+
+@pytest.mark.parametrize("flags", [RST, RST_ACK])
+def test_a_reset_ends_both_directions(flags: int) -> None:
+    assert after_handshake(
+        sent(100, b"ask", ack=500), sent(500, ack=103, flags=flags, server=True), sent(103, b"too late", ack=500)
+    ) == [(0, b"ask"), ("reset", 1)]
+
+
+def test_a_refused_connection_is_a_reset_by_the_server() -> None:
+    events = list(told(run([sent(99, flags=SYN), sent(0, ack=100, flags=RST_ACK, server=True)])))
+    assert events == [("reset", 1)]
+
+
+def test_a_reset_of_an_older_connection_does_not_end_this_one() -> None:
+    stray = sent(500 + (1 << 30), flags=RST, server=True)
+    answer = sent(500, b"answer", ack=100, server=True)
+    assert after_handshake(answer, stray, sent(506, b"!", ack=100, server=True)) == [
+        (1, b"answer"),
+        (1, b"!"),
+        STILL_OPEN,
+    ]
+
+
+def test_data_in_a_syn_is_data() -> None:
+    packets = [
+        sent(99, b"early", flags=SYN),
+        sent(499, ack=105, flags=SYN_ACK, server=True),
+        sent(105, b" bird", ack=500),
+    ]
+    assert list(told(run(packets))) == [(0, b"early"), (0, b" bird"), STILL_OPEN]
+
+
+def test_retransmissions_are_dropped() -> None:
+    assert after_handshake(
+        sent(100, b"abc", ack=500), sent(100, b"abc", ack=500), sent(103, b"def", ack=500), sent(101, b"bcd", ack=500)
+    ) == [(0, b"abc"), (0, b"def"), STILL_OPEN]
+
+
+def test_a_retransmission_with_more_gives_what_is_new() -> None:
+    assert after_handshake(sent(100, b"abc", ack=500), sent(100, b"abcdef", ack=500)) == [
+        (0, b"abc"),
+        (0, b"def"),
+        STILL_OPEN,
+    ]
+
+
+def test_every_packet_captured_twice_makes_no_difference() -> None:
+    packets = [
+        *HANDSHAKE,
+        sent(100, b"ask", ack=500),
+        sent(500, b"answer", ack=103, server=True),
+        sent(103, ack=506, flags=FIN_ACK),
+        sent(506, ack=104, flags=FIN_ACK, server=True),
+    ]
+    twice = [packet for packet in packets for _ in range(2)]
+    assert list(told(run(twice))) == list(told(run(packets))) == [(0, b"ask"), (1, b"answer"), ("fin", 0)]
+
+
+def test_segments_out_of_order_wait_for_the_missing_one() -> None:
+    reassembler = Reassembler()
+    run_events = [event for packet in HANDSHAKE for event in reassembler.receive(packet)]
+    assert len(run_events) == 1
+    assert reassembler.receive(sent(106, b"ghi", ack=500, at=AT + 1)) == []
+    assert reassembler.receive(sent(103, b"def", ack=500, at=AT + 2)) == []
+    events = reassembler.receive(sent(100, b"abc", ack=500, at=AT + 3))
+    assert list(told(events)) == [(0, b"abc"), (0, b"def"), (0, b"ghi")]
+    assert {event.at for event in events} == {AT + 3}, "bytes are readable when the gap fills"
+
+
+def test_of_two_versions_of_a_byte_the_first_wins() -> None:
+    assert after_handshake(sent(103, b"DEF", ack=500), sent(102, b"cdefgh", ack=500), sent(100, b"abcd", ack=500)) == [
+        (0, b"ab"),
+        (0, b"c"),
+        (0, b"DEF"),
+        (0, b"gh"),
+        STILL_OPEN,
+    ]
+
+
+def test_sequence_numbers_wrap() -> None:
+    start = 0xFFFF_FFFE
+    packets = [
+        sent(start - 1, flags=SYN),
+        sent(499, ack=start, flags=SYN_ACK, server=True),
+        sent(start + 6, b"ghi", ack=500),
+        sent(start, b"abc", ack=500),
+        sent(start, b"abc", ack=500),
+        sent(500, b"ok", ack=start + 3, server=True),
+        sent(start + 3, b"def", ack=502),
+        sent(start + 9, b"jkl", ack=502),
+    ]
+    assert list(told(run(packets))) == [
+        (0, b"abc"),
+        (1, b"ok"),
+        (0, b"def"),
+        (0, b"ghi"),
+        (0, b"jkl"),
+        STILL_OPEN,
+    ]
+
+
+@pytest.mark.parametrize("probe", [b"", b"c", b"\0"])
+def test_keep_alive_probes_are_no_data(probe: bytes) -> None:
+    assert after_handshake(
+        sent(100, b"abc", ack=500),
+        sent(102, probe, ack=500),
+        sent(500, ack=103, server=True),
+        sent(103, b"def", ack=500),
+    ) == [(0, b"abc"), (0, b"def"), STILL_OPEN]
+
+
+def test_a_zero_window_probe_is_the_next_byte() -> None:
+    assert after_handshake(sent(100, b"a", ack=500), sent(500, ack=100, server=True), sent(100, b"abc", ack=500)) == [
+        (0, b"a"),
+        (0, b"bc"),
+        STILL_OPEN,
+    ]
+
+
+def test_what_the_other_side_acknowledged_but_the_capture_lacks_is_lost() -> None:
+    assert after_handshake(sent(110, b"after the gap", ack=500), sent(500, b"answer", ack=123, server=True)) == [
+        (0, 10),
+        (0, b"after the gap"),
+        (1, b"answer"),
+        STILL_OPEN,
+    ]
+
+
+def test_a_gap_that_was_acknowledged_before_it_was_seen_does_not_wait() -> None:
+    assert after_handshake(sent(500, b"answer", ack=110, server=True), sent(110, b"next", ack=506)) == [
+        (1, b"answer"),
+        (0, 10),
+        (0, b"next"),
+        STILL_OPEN,
+    ]
+
+
+def test_duplicate_acknowledgements_leave_a_gap_open() -> None:
+    assert after_handshake(sent(103, b"def", ack=500), sent(500, ack=100, server=True), sent(100, b"abc", ack=500)) == [
+        (0, b"abc"),
+        (0, b"def"),
+        STILL_OPEN,
+    ]
+
+
+def test_a_gap_before_the_fin_is_lost() -> None:
+    assert after_handshake(sent(107, ack=500, flags=FIN_ACK), sent(500, ack=108, flags=FIN_ACK, server=True)) == [
+        (0, 7),
+        ("fin", 0),
+    ]
+
+
+def test_the_end_of_the_capture_gives_what_waits() -> None:
+    assert after_handshake(sent(103, b"def", ack=500), sent(109, b"jkl", ack=500)) == [
+        (0, 3),
+        (0, b"def"),
+        (0, 3),
+        (0, b"jkl"),
+        STILL_OPEN,
+    ]
+
+
+def test_acknowledged_bytes_that_never_came_are_lost_at_the_end() -> None:
+    assert after_handshake(sent(500, b"answer", ack=120, server=True)) == [(1, b"answer"), (0, 20), STILL_OPEN]
+
+
+def test_bytes_cut_by_the_snapshot_length_are_lost_in_their_place() -> None:
+    whole = sent(100, b"abcdef", ack=500)
+    cut = packet(whole.data[:-4], at=AT, wire_length=len(whole.data))
+    assert after_handshake(cut, sent(106, b"ghi", ack=500)) == [(0, b"ab"), (0, 4), (0, b"ghi"), STILL_OPEN]
+    assert after_handshake(sent(106, b"ghi", ack=500), cut) == [(0, b"ab"), (0, 4), (0, b"ghi"), STILL_OPEN]
+
+
+def test_a_flow_met_midstream_guesses_the_client_by_its_port() -> None:
+    for first in (sent(1000, b"x", ack=5), sent(5, b"x", ack=1000, server=True)):
+        opened = run([first])[0]
+        assert isinstance(opened, Opened)
+        assert opened.flow.midstream
+        assert opened.flow.endpoints == (CLIENT, SERVER)
+
+
+def test_a_flow_met_midstream_begins_with_its_first_data() -> None:
+    packets = [
+        sent(1000, ack=50),
+        sent(1000, b"abc", ack=50),
+        sent(50, b"xyz", ack=1003, server=True),
+        sent(1003, b"def", ack=53),
+    ]
+    assert list(told(run(packets))) == [(0, b"abc"), (1, b"xyz"), (0, b"def"), STILL_OPEN]
+
+
+def test_a_retransmission_does_not_begin_a_flow_that_is_met_midstream() -> None:
+    packets = [
+        sent(50, b"xyz", ack=1010, server=True),
+        sent(1000, b"old bytes!", ack=53),
+        sent(1010, b"new", ack=53),
+    ]
+    assert list(told(run(packets))) == [(1, b"xyz"), (0, b"new"), STILL_OPEN]
+
+
+@pytest.mark.parametrize("dropped", [0, 1, 2])
+def test_a_handshake_of_which_a_packet_is_missing_still_tells_client_and_first_byte(dropped: int) -> None:
+    handshake = [packet for number, packet in enumerate(HANDSHAKE) if number != dropped]
+    events = run([*handshake, sent(103, b"def", ack=500), sent(500, b"ok", ack=106, server=True)])
+    opened = events[0]
+    assert isinstance(opened, Opened)
+    assert (opened.flow.client, opened.flow.midstream) == (CLIENT, False)
+    assert list(told(events)) == [(0, 3), (0, b"def"), (1, b"ok"), STILL_OPEN]
+
+
+def test_one_direction_alone_is_read_all_the_same() -> None:
+    packets = [sent(99, flags=SYN), sent(100, b"abc", ack=500), sent(103, b"def", ack=600)]
+    assert list(told(run(packets)))[:2] == [(0, b"abc"), (0, b"def")]
+
+
+def test_no_flow_opens_for_what_carries_nothing() -> None:
+    assert run([sent(1, ack=1), sent(1, flags=RST), sent(1, ack=1, flags=FIN_ACK, server=True)]) == []
+
+
+def test_the_same_ports_again_are_another_flow() -> None:
+    again = [sent(7000, flags=SYN), sent(7001, b"new", ack=1)]
+    events = run([*HANDSHAKE, sent(100, b"old", ack=500), *again])
+    assert list(told(events)) == [(0, b"old"), ("replaced", None), (0, b"new"), STILL_OPEN]
+    assert [event.flow.id for event in events] == [0, 0, 0, 1, 1, 1]
+
+
+def test_the_same_ports_again_after_an_end_are_another_flow() -> None:
+    reset = sent(500, ack=103, flags=RST_ACK, server=True)
+    again = [sent(7000, flags=SYN), sent(7001, b"new", ack=1)]
+    assert after_handshake(sent(100, b"old", ack=500), reset, *again) == [
+        (0, b"old"),
+        ("reset", 1),
+        (0, b"new"),
+        STILL_OPEN,
+    ]
+
+
+@pytest.mark.parametrize("far", [-(1 << 28), 1 << 28])
+def test_the_same_ports_again_are_told_by_their_sequence_numbers_if_the_handshake_is_missing(far: int) -> None:
+    reset = sent(500, ack=103, flags=RST_ACK, server=True)
+    events = run([*HANDSHAKE, sent(100, b"old", ack=500), reset, sent(103 + far, b"new", ack=9)])
+    assert list(told(events)) == [(0, b"old"), ("reset", 1), (0, b"new"), STILL_OPEN]
+
+
+def test_a_handshake_seen_twice_opens_one_flow() -> None:
+    events = run([*HANDSHAKE, *HANDSHAKE, sent(100, b"abc", ack=500), *HANDSHAKE])
+    assert [type(event) for event in events] == [Opened, Data, Ended]
+
+
+def test_packets_after_the_end_open_nothing_and_their_data_is_counted() -> None:
+    reassembler = Reassembler()
+    late = [sent(103, b"late", ack=500), sent(107, ack=500)]
+    events = run([*HANDSHAKE, sent(500, ack=103, flags=RST, server=True), *late], reassembler)
+    assert list(told(events)) == [("reset", 1)]
+    assert reassembler.skipped == {"data after the end of its connection": 1}
+
+
+def test_packets_that_are_no_tcp_are_counted_by_reason() -> None:
+    reassembler = Reassembler()
+    others = [packet(ethernet(ipv4(b"", protocol=17))), packet(ethernet(b"", 0x0806)), packet(b"", 189)]
+    assert run([*others, others[0]], reassembler) == []
+    assert reassembler.skipped == {"not TCP": 2, "not IP": 1, "link type 189 is not supported": 1}
+
+
+def test_a_socket_connected_to_itself_does_not_confuse() -> None:
+    itself = ethernet(ipv4(tcp(5000, 5000, 1, b"echo"), source=b"\x7f\0\0\1", destination=b"\x7f\0\0\1"))
+    reassembler = Reassembler(max_flows=1)
+    events = run([packet(itself), sent(1, b"another")], reassembler)
+    assert [event.data for event in events if isinstance(event, Data)] == [b"echo", b"another"]
+
+
+def client_port(port: int, payload: bytes = b"", flags: int = ACK, *, seq: int = 1, at: int = AT) -> Packet:
+    return packet(ethernet(ipv4(tcp(port, 9092, seq, payload, flags=flags))), at=at)
+
+
+def test_too_many_flows_push_out_the_quiet_ones() -> None:
+    reassembler = Reassembler(max_flows=16)
+    opening = [client_port(2000 + n, b"x", at=AT + n) for n in range(16)]
+    talking = client_port(2000, b"y", seq=2, at=AT + 50)
+    one_more = client_port(3000, b"x", at=AT + 60)
+    events = [event for one in (*opening, talking, one_more) for event in reassembler.receive(one)]
+    ended = [event for event in events if isinstance(event, Ended)]
+    assert [event.flow.client[1] for event in ended] == [2001, 2002, 2003]
+    assert {(event.how, event.at) for event in ended} == {("timeout", AT + 60)}
+
+
+def test_flows_that_have_ended_are_forgotten_first_and_silently() -> None:
+    reassembler = Reassembler(max_flows=8)
+    packets = [client_port(2000 + n, b"x", at=AT + n) for n in range(8)]
+    packets += [client_port(2000 + n, flags=RST, seq=2, at=AT + 20) for n in (6, 7)]
+    packets += [client_port(3000, b"x", at=AT + 30)]
+    events = [event for one in packets for event in reassembler.receive(one)]
+    assert [event.how for event in events if isinstance(event, Ended)] == ["reset", "reset"]
+
+
+def test_a_million_flows_need_the_memory_of_a_few() -> None:
+    reassembler = Reassembler(max_flows=64)
+    opened = ended = 0
+    for number in range(5000):
+        for event in reassembler.receive(client_port(1024 + number, b"x")):
+            opened += isinstance(event, Opened)
+            ended += isinstance(event, Ended)
+    assert opened == 5000
+    assert len(reassembler._connections) == opened - ended <= 64
+    assert len(reassembler._senders) == 2 * len(reassembler._connections)
+
+
+def test_one_direction_keeps_no_more_than_its_limit_behind_a_gap() -> None:
+    reassembler = Reassembler(max_waiting=10_000)
+    packets = [*HANDSHAKE, *(sent(200 + 1000 * n, bytes(1000), ack=500) for n in range(8))]
+    events = [event for one in packets for event in reassembler.receive(one)]
+    assert not list(told(events))
+    events = [*reassembler.receive(sent(8200, bytes(1000), ack=500))]
+    assert list(told(events)) == [(0, 100)] + 9 * [(0, bytes(1000))]
+
+
+def test_when_all_keep_too_much_the_oldest_gap_is_given_up() -> None:
+    reassembler = Reassembler(max_waiting_total=3000)
+    events: list[Event] = []
+    for number in range(3):
+        events += reassembler.receive(client_port(2000 + number, b"begin"))
+        events += reassembler.receive(client_port(2000 + number, bytes(1000), seq=10))
+    lost = [event for event in events if isinstance(event, Lost)]
+    assert [(event.flow.client[1], event.size) for event in lost] == [(2000, 4)]
+    assert list(told(reassembler.close())).count((0, 4)) == 2

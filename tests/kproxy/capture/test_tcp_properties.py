@@ -1,0 +1,74 @@
+"""However a byte stream was cut, repeated and reordered, the same bytes come out."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.capture import Data, Ended, Lost, Packet, Reassembler
+from tests.kproxy.capture.packets import ACK, SYN, SYN_ACK, sent
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> tuple[bytes, int, list[Packet]]:
+    """A stream of bytes, its first sequence number, and packets that carry all of it in a shuffled order."""
+    stream = draw(st.binary(min_size=1, max_size=300))
+    first = draw(st.sampled_from([0, 1, 1000, 0x7FFF_FFF0, 0xFFFF_FFF0]))
+    edges = sorted({0, len(stream), *draw(st.lists(st.integers(0, len(stream)), max_size=12))})
+    pieces = list(zip(edges, edges[1:], strict=False))
+    repeated = draw(st.lists(st.tuples(st.integers(0, len(stream)), st.integers(0, len(stream))), max_size=6))
+    pieces += [(min(pair), max(pair)) for pair in repeated]
+    window = draw(st.integers(1, len(pieces)))
+    order = sorted(range(len(pieces)), key=lambda place: place + draw(st.integers(0, window)))
+    packets = [sent(first + a, stream[a:b], ack=500, flags=ACK) for a, b in (pieces[place] for place in order)]
+    return stream, first, packets
+
+
+def handshake(first: int) -> list[Packet]:
+    return [sent(first - 1, flags=SYN), sent(499, ack=first, flags=SYN_ACK, server=True)]
+
+
+@given(deliveries())
+def test_any_segmentation_order_and_repetition_gives_the_same_bytes(delivery: tuple[bytes, int, list[Packet]]) -> None:
+    stream, first, packets = delivery
+    reassembler = Reassembler()
+    events = [event for one in [*handshake(first), *packets] for event in reassembler.receive(one)]
+    assert b"".join(event.data for event in events if isinstance(event, Data)) == stream
+    assert reassembler._waiting_total == 0
+    assert [type(event) for event in reassembler.close()] == [Ended]
+
+
+@given(deliveries(), st.data())
+def test_bytes_and_losses_add_up_whatever_the_capture_drops(
+    delivery: tuple[bytes, int, list[Packet]], data: st.DataObject
+) -> None:
+    stream, first, packets = delivery
+    kept = data.draw(st.lists(st.booleans(), min_size=len(packets), max_size=len(packets)))
+    packets = [one for one, keep in zip(packets, kept, strict=True) if keep]
+    everything_arrived = sent(500, ack=first + len(stream), server=True)
+    reassembler = Reassembler()
+    events = [event for one in [*handshake(first), *packets, everything_arrived] for event in reassembler.receive(one)]
+    position = 0
+    for event in [*events, *reassembler.close()]:
+        if isinstance(event, Data):
+            assert event.data == stream[position : position + len(event.data)]
+            position += len(event.data)
+        elif isinstance(event, Lost):
+            position += event.size
+    assert position == len(stream)
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=30), st.integers(0, 63), st.booleans()), max_size=30))
+def test_any_segments_whatever_their_flags_neither_raise_nor_leave_anything_waiting(
+    segments: list[tuple[int, bytes, int, bool]],
+) -> None:
+    reassembler = Reassembler(max_waiting=1000, max_waiting_total=1500, max_flows=2)
+    opened = ended = 0
+    for seq, payload, flags, server in segments:
+        for event in reassembler.receive(sent(seq, payload, ack=seq, flags=flags, server=server)):
+            ended += isinstance(event, Ended)
+            opened += type(event).__name__ == "Opened"
+    ended += sum(isinstance(event, Ended) for event in reassembler.close())
+    assert opened == ended
+    assert reassembler._waiting_total == 0
+    assert not reassembler._gaps

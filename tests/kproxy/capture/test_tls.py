@@ -1,0 +1,147 @@
+"""TLS sessions decrypted with their key log: captures of Kafka, and sessions that OpenSSL held with itself."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.capture import Data, Reassembler, open_capture
+from kproxy.capture.keylog import KeyLog
+from tests.kproxy.capture.packets import PCAPS
+
+pytest.importorskip("cryptography", reason="the extra kproxy[tls] is not installed")
+
+from kproxy.capture.tls import TlsDecryptor  # noqa: E402
+
+#: OpenSSL 3.0's s_client and s_server (-rev) through a relay that wrote down each chunk and its direction.
+SESSIONS: list[dict[str, Any]] = [json.loads(line) for line in (PCAPS / "tls-sessions.jsonl").read_text().splitlines()]
+READABLE = [session for session in SESSIONS if "CBC" not in session["name"]]
+SESSION = READABLE[0]
+
+
+def chunks(session: dict[str, Any]) -> list[tuple[int, bytes]]:
+    return [(direction, bytes.fromhex(data)) for direction, data in session["chunks"]]
+
+
+def decrypt(decryptor: TlsDecryptor, received: list[tuple[int, bytes]]) -> tuple[str, str]:
+    plain = [b"", b""]
+    for direction, data in received:
+        for side, text in decryptor.receive_data(direction, data):
+            plain[side] += text
+    return plain[0].decode(), plain[1].decode()
+
+
+@pytest.mark.parametrize("session", READABLE, ids=lambda session: session["name"])
+def test_decrypts_each_suite_key_updates_and_retries(session: dict[str, Any]) -> None:
+    decryptor = TlsDecryptor(KeyLog(session["keylog"]))
+    assert decrypt(decryptor, chunks(session)) == (session["client"], session["server"])
+    assert decryptor.problem is None
+
+
+@pytest.mark.parametrize("session", READABLE, ids=lambda session: session["name"])
+def test_how_the_stream_was_cut_makes_no_difference(session: dict[str, Any]) -> None:
+    decryptor = TlsDecryptor(KeyLog(session["keylog"]))
+    single = [(direction, bytes((byte,))) for direction, data in chunks(session) for byte in data]
+    assert decrypt(decryptor, single) == (session["client"], session["server"])
+
+
+def test_the_handshake_tells_who_is_the_client() -> None:
+    decryptor = TlsDecryptor(KeyLog(SESSION["keylog"]))
+    swapped = [(1 - direction, data) for direction, data in chunks(SESSION)]
+    assert decrypt(decryptor, swapped) == (SESSION["server"], SESSION["client"])
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session["name"])
+def test_without_its_key_a_session_gives_nothing_and_says_why(session: dict[str, Any]) -> None:
+    decryptor = TlsDecryptor(KeyLog())
+    assert decrypt(decryptor, chunks(session)) == ("", "")
+    client_random = chunks(session)[0][1][11:43].hex()
+    reason = "TLS version 0x0303 with suite 0xc009 is not supported" if "CBC" in session["name"] else None
+    assert decryptor.problem == (reason or f"no key for client random {client_random}")
+
+
+def test_a_connection_whose_beginning_is_missing_says_so() -> None:
+    for skipped in (1, 4):
+        decryptor = TlsDecryptor(KeyLog(SESSION["keylog"]))
+        decrypt(decryptor, chunks(SESSION)[skipped:])
+        assert decryptor.problem == "the beginning of the TLS connection is not in the capture"
+
+
+def test_a_missing_record_ends_decryption_with_a_reason() -> None:
+    decryptor = TlsDecryptor(KeyLog(SESSION["keylog"]))
+    received = chunks(SESSION)
+    first = max(place for place, (direction, _) in enumerate(received) if direction == 1)
+    _, server = decrypt(decryptor, received[: first - 3] + received[first:])
+    assert SESSION["server"] != server
+    assert decryptor.problem == "a TLS record cannot be decrypted: bytes are missing, or the key is another session's"
+
+
+def test_bytes_that_are_no_tls_are_named_so() -> None:
+    decryptor = TlsDecryptor(KeyLog())
+    assert decryptor.receive_data(0, b"\0\0\0\x12\0\x03\0\0\0\0\0\1") == []
+    assert decryptor.problem == "what was captured is not a sequence of TLS records"
+
+
+@given(st.integers(0, 3000), st.binary(min_size=1, max_size=4), st.integers(0, len(READABLE) - 1))
+def test_damaged_bytes_never_raise_nor_forge_plaintext(place: int, damage: bytes, which: int) -> None:
+    session = READABLE[which]
+    decryptor = TlsDecryptor(KeyLog(session["keylog"]))
+    received = []
+    for direction, data in chunks(session):
+        received.append((direction, data[:place] + damage + data[place + len(damage) :] if place < len(data) else data))
+        place -= len(data)
+        place = place if place >= 0 else 1 << 20
+    client, server = decrypt(decryptor, received)
+    assert session["client"].startswith(client)
+    assert session["server"].startswith(server)
+
+
+def test_a_key_log_passes_over_lines_that_are_none() -> None:
+    keylog = KeyLog("# comment\n\nCLIENT_RANDOM aa bb\nCLIENT_RANDOM xx bb\nRSA aa\nCLIENT_RANDOM cc dd\n")
+    keylog.add("CLIENT_RANDOM aa ee")
+    assert len(keylog) == 2
+    assert keylog.secret("CLIENT_RANDOM", b"\xaa") == b"\xee"
+    assert keylog.secret("CLIENT_RANDOM", b"\xbb") is None
+
+
+def decrypted(capture: Path, keylog: KeyLog) -> tuple[dict[tuple[int, int], bytes], list[str | None]]:
+    decryptors: dict[int, TlsDecryptor] = defaultdict(lambda: TlsDecryptor(keylog))
+    plain: dict[tuple[int, int], bytes] = defaultdict(bytes)
+    reassembler = Reassembler()
+    with open_capture(capture) as packets:
+        for packet in packets:
+            for event in reassembler.receive(packet):
+                if isinstance(event, Data):
+                    for direction, text in decryptors[event.flow.id].receive_data(event.direction, event.data):
+                        plain[event.flow.id, direction] += text
+    return plain, [decryptor.problem for decryptor in decryptors.values()]
+
+
+@pytest.mark.parametrize("name", ["tls-kafka-python-4.3.1", "sasl_ssl-scram512-kafka-python-4.3.1"])
+def test_kafka_inside_tls_comes_out_as_whole_frames(name: str) -> None:
+    plain, problems = decrypted(PCAPS / f"{name}.pcap.gz", KeyLog((PCAPS / f"{name}.keys").read_text()))
+    assert problems == [None] * 6
+    for flow in range(6):
+        asked, answered = [], []
+        for direction, ids in enumerate((asked, answered)):
+            rest = plain[flow, direction]
+            while rest:
+                size = int.from_bytes(rest[:4], "big")
+                frame, rest = rest[4 : 4 + size], rest[4 + size :]
+                assert len(frame) == size
+                ids.append(frame[4:8] if direction == 0 else frame[:4])
+                assert direction == 1 or int.from_bytes(frame[:2], "big") in (18, 17, 36, 3, 19, 20, 0, 2)
+        assert answered == asked
+
+
+def test_a_capture_without_keys_gives_nothing_and_a_reason_per_connection() -> None:
+    plain, problems = decrypted(PCAPS / "tls-java-nokeys-4.3.1.pcap.gz", KeyLog())
+    assert plain == {}
+    assert len(problems) == 4
+    assert all(problem and problem.startswith("no key for client random ") for problem in problems)

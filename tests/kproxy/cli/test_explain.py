@@ -1,0 +1,171 @@
+"""`kproxy explain`: frames as people paste them."""
+
+import itertools
+import json
+
+import pytest
+
+from tests.kproxy.cli.conftest import Run
+from tests.kproxy.frames import framed, request, response
+
+METADATA = "00 00 00 12 00 03 00 00 00 00 00 01 00 04 74 65 73 74 00 00 00 00"
+XXD = """\
+00000000: 0000 0012 0003 0000 0000 0001 0004 7465  ..............te
+00000010: 7374 0000 0000                           st....
+"""
+HEXDUMP = """\
+00000000  00 00 00 12 00 03 00 00  00 00 00 01 00 04 74 65  |..............te|
+00000010  73 74 00 00 00 00                                 |st....|
+00000016
+"""
+EXPECTED = [
+    ("00 00 00 12", "size", "18"),
+    ("00 03", "header.request_api_key", "3"),
+    ("00 00", "header.request_api_version", "0"),
+    ("00 00 00 01", "header.correlation_id", "1"),
+    ("00 04 74 65 73 74", "header.client_id", '"test"'),
+    ("00 00 00 00", "topics", "[]"),
+]
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        METADATA,
+        METADATA.replace(" ", ""),
+        METADATA.replace(" 00 03", "\n00 03"),
+        " ".join("0x" + byte for byte in METADATA.split()),
+        XXD,
+        HEXDUMP,
+    ],
+)
+def test_a_request_typed_for_nc_is_named_byte_by_byte(kproxy: Run, pasted: str) -> None:
+    done = kproxy("explain", "-", stdin=pasted)
+    assert done.returncode == 0, done.stderr
+    title, *rows = done.stdout.splitlines()
+    assert title == "Metadata v0 request, 22 bytes"
+    for row, (hex_bytes, path, value) in zip(rows, EXPECTED, strict=True):
+        assert hex_bytes in row
+        assert f" {path} " in row
+        assert value in row
+
+
+def test_hex_may_stand_on_the_command_line_in_pieces(kproxy: Run) -> None:
+    assert kproxy("explain", *METADATA.split()).returncode == 0
+
+
+def test_a_wrong_length_prefix_is_said_with_the_right_one(kproxy: Run) -> None:
+    done = kproxy("explain", METADATA.replace("12", "22", 1))
+    assert done.returncode == 1
+    assert "the length prefix says 34 bytes, 18 follow: for these bytes it would be 00 00 00 12" in done.stderr
+    assert "Metadata v0 request" in done.stdout
+
+
+def test_a_request_without_its_prefix_is_read_and_said(kproxy: Run) -> None:
+    done = kproxy("explain", METADATA[12:])
+    assert "no length prefix here: read as a request with 00 00 00 12 before it" in done.stderr
+    assert "Metadata v0 request" in done.stdout
+
+
+def test_several_frames_are_explained_one_after_the_other(kproxy: Run) -> None:
+    done = kproxy("explain", METADATA + METADATA)
+    assert done.returncode == 0
+    assert done.stdout.count("Metadata v0 request") == 2
+
+
+def test_a_response_is_read_by_its_request_or_by_name(kproxy: Run) -> None:
+    answer = response("FindCoordinator", 0, {"host": "127.0.0.1", "port": 65132}).hex()
+    asked = request("FindCoordinator", 0, {"key": "g"}).hex()
+    for options in (
+        ["--request", asked],
+        ["--api", "findcoordinator", "--version", "0"],
+        ["--api", "10", "--version", 0],
+    ):
+        done = kproxy("explain", *options, answer)
+        assert done.returncode == 0, done.stderr
+        assert "FindCoordinator v0 response" in done.stdout
+        assert '"127.0.0.1"' in done.stdout
+
+
+def test_a_lone_response_names_what_it_could_be(kproxy: Run) -> None:
+    frame = response(
+        "SaslHandshake", 1, {"error_code": 33, "mechanisms": ["PLAIN", "SCRAM-SHA-256"]}, correlation_id=-2
+    )
+    done = kproxy("explain", frame.hex())
+    assert done.returncode == 2
+    assert "--api SaslHandshake --version 1" in done.stderr
+
+
+def test_bytes_that_no_field_takes_are_shown_and_named(kproxy: Run) -> None:
+    frame = framed(request("Metadata", 0, {"topics": [{"name": "a"}]})[4:] + b"\xab\xcd")
+    done = kproxy("explain", frame.hex())
+    assert done.returncode == 1
+    assert any("ab cd" in row and "(not decoded)" in row for row in done.stdout.splitlines())
+    assert "L001 trailing-bytes" in done.stdout
+
+
+def test_secrets_are_not_shown(kproxy: Run) -> None:
+    frame = request("SaslAuthenticate", 2, {"auth_bytes": b"\0alice\0hunter2"})
+    for options in ([], ["--json"]):
+        done = kproxy("explain", *options, frame.hex())
+        assert b"hunter2".hex() not in done.stdout.replace(" ", "")
+        assert "hunter2" not in done.stdout
+        assert "redacted" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["zz"], "'z' is not a hex digit"),
+        (["-"], "no bytes given"),
+        (["--api", "Metadta", "--version", "0", "00"], "no API is called 'Metadta': did you mean Metadata"),
+        (["--api", "Metadata", "00"], "--api Metadata needs --version N, 0 to 13"),
+        (["--version", "0", "00"], "--version needs --api NAME"),
+        (["--api", "Metadata", "--request", "00", "00"], "give --request or --api, not both"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_status_2(kproxy: Run, args: list[str], said: str) -> None:
+    done = kproxy("explain", *args)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_json_lines_in_and_out(kproxy: Run) -> None:
+    answer = response("Metadata", 0, {"topics": [{"name": "a", "error_code": 3}]})
+    lines = [
+        {"id": 1, "frame": METADATA.replace(" ", "")},
+        {"id": "b", "frame": answer.hex(), "request": METADATA.replace(" ", "")},
+        {"id": 3, "frame": answer.hex(), "type": "response", "api_key": 3, "version": 0},
+        {"id": 4, "frame": answer[:-1].hex(), "type": "response", "api_key": 3, "version": 0},
+        {"id": 5, "frame": "xyz"},
+        {"id": 6, "frame": answer.hex(), "type": "response"},
+    ]
+    done = kproxy("explain", "--json", "-", stdin="\n".join(map(json.dumps, lines)))
+    assert done.returncode == 2
+    one, two, three, four, five, six = map(json.loads, done.stdout.splitlines())
+    assert one == {
+        "id": 1, "api": "Metadata", "api_version": 0, "type": "request",
+        "header": {"request_api_key": 3, "request_api_version": 0, "correlation_id": 1, "client_id": "test"},
+        "body": {"topics": []}, "fields": one["fields"], "findings": [],
+    }  # fmt: skip
+    assert [(row["path"], row["span"]) for row in one["fields"]][-2:] == [
+        ("header.client_id", [12, 18]),
+        ("topics", [18, 22]),
+    ]
+    assert two["id"] == "b"
+    assert {**two, "id": 3} == three
+    assert two["body"]["topics"][0]["error_code"] == 3
+    assert four["error"]["offset"] == len(answer) - 4
+    assert [finding["code"] for finding in four["findings"]] == ["L002"]
+    assert five["error"]["message"].startswith("a line takes")
+    assert "request" in six["error"]["message"]
+
+
+def test_rows_follow_each_other_without_a_gap(kproxy: Run) -> None:
+    frame = response("Metadata", 12, {"brokers": [{"node_id": 1, "host": "h", "port": 9}], "topics": [{"name": "a"}]})
+    done = kproxy("explain", "--json", "--api", "Metadata", "--version", 12, frame.hex())
+    spans = [row["span"] for row in json.loads(done.stdout)["fields"]]
+    assert spans[0][0] == 0
+    assert spans[-1][1] == len(frame)
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))

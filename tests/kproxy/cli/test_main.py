@@ -1,0 +1,75 @@
+"""The command line itself: help, wrong usage, what it imports."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.kproxy.cli.conftest import Run
+
+
+@pytest.mark.parametrize("command", [[], ["dissect"], ["explain"]])
+def test_help_has_examples_and_exit_statuses(kproxy: Run, command: list[str]) -> None:
+    done = kproxy(*command, "--help")
+    assert done.returncode == 0
+    assert "examples:" in done.stdout
+    assert "exit status:" in done.stdout
+
+
+def test_without_anything_to_do_it_says_what_to_give(kproxy: Run) -> None:
+    done = kproxy()
+    assert done.returncode == 2
+    assert done.stderr == "kproxy: nothing to do: give --listen and --upstream, or a command; see kproxy --help\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--listen", "9092"], "1 --listen and 0 --upstream: each --listen needs one --upstream"),
+        (["--listen", "x", "--upstream", "h:1"], "--listen"),
+        (["--listen", "0", "--upstream", "h"], "--upstream"),
+        (["--listen", "0", "--upstream", "h:1", "-f", "apii=Fetch"], "unknown field 'apii'"),
+        (["--bogus"], "unrecognized arguments: --bogus"),
+        (["bogus"], "invalid choice: 'bogus'"),
+        (["--listen", "0", "--upstream", "h:1", "--trace", "/dev/null/x"], "--trace /dev/null/x"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], said: str) -> None:
+    done = kproxy(*args)
+    assert done.returncode == 2
+    assert done.stderr.startswith("kproxy: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "heavy"),
+    [
+        (["--help"], ["textual", "scapy", "pyspark", "asyncio", "rich", "msgspec", "dissectors"]),
+        (["--listen", "0", "--upstream", "bad"], ["textual", "scapy", "pyspark"]),
+        (["explain", "00"], ["textual", "scapy", "pyspark", "asyncio"]),
+    ],
+)
+def test_a_command_imports_no_more_than_it_needs(args: list[str], heavy: list[str]) -> None:
+    code = (
+        "import sys\nfrom kproxy.cli import main\n"
+        f"try:\n    main({args!r})\nexcept SystemExit:\n    pass\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    loaded = set(done.stderr.split())
+    assert "kproxy.cli" in loaded
+    assert loaded.isdisjoint(heavy)
+
+
+def test_the_relay_imports_neither_textual_nor_scapy_nor_pyspark() -> None:
+    code = "import sys, kproxy.live; print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert set(done.stdout.split()).isdisjoint({"textual", "scapy", "pyspark"})
+
+
+def test_importing_dissectors_reads_no_schema() -> None:
+    code = "import dissectors, dissectors.connection, dissectors.schemas as s; print(s._lines.cache_info().currsize)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "0\n"

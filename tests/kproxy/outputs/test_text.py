@@ -1,0 +1,133 @@
+"""Trace lines as text."""
+
+import io
+
+import pytest
+
+from kproxy.outputs.text import TextOutput, duration, safe, size, topics
+from kproxy.trace.lines import (
+    CloseLine,
+    ErrorEntry,
+    FindingEntry,
+    FindingLine,
+    GapLine,
+    Line,
+    OpenLine,
+    RequestLine,
+    ResponseLine,
+    TopicEntry,
+)
+
+COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "web-1-77-12"}
+ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
+REQUEST = RequestLine(
+    **COMMON, **ENDS, api="Produce", api_key=0, api_version=9, correlation_id=7, client_id="shop", size=1500, offset=0,
+    acks=-1, topics=[TopicEntry("orders", None, [0, 1], 1400, 12)],
+)  # fmt: skip
+RESPONSE = ResponseLine(
+    **COMMON, **ENDS, api="Produce", api_key=0, api_version=9, correlation_id=7, client_id="shop", size=90, offset=0,
+    latency_us=2100, throttle_time_ms=50, errors=[ErrorEntry("a", 6, "NOT_LEADER_OR_FOLLOWER")],
+    findings=[FindingEntry("L001", "trailing-bytes", "error", "3 bytes left", span=(80, 83), hint="drop them")],
+)  # fmt: skip
+
+
+def text(line: Line, **options: bool) -> str:
+    file = io.StringIO()
+    TextOutput(file, **options).write(line)
+    return file.getvalue()
+
+
+def test_a_request_is_one_aligned_row() -> None:
+    expected = (
+        "03:41:00.123    #12 > Produce v9                   1.5 KB            "
+        "shop  orders[0,1] 12 records 1.4 KB  acks=-1\n"
+    )
+    assert text(REQUEST) == expected
+
+
+def test_a_response_shows_latency_throttling_errors_and_its_findings_below() -> None:
+    row, finding, hint = text(RESPONSE).splitlines()
+    assert row.startswith("03:41:00.123    #12 < Produce v9                     90 B    2.1 ms  ")
+    assert row.endswith("throttled 50 ms  NOT_LEADER_OR_FOLLOWER")
+    assert finding.split() == ["L001", "trailing-bytes", "3", "bytes", "left", "[bytes", "80..83]"]
+    assert hint.strip() == "hint: drop them"
+
+
+def test_columns_stand_below_each_other() -> None:
+    request, response = text(REQUEST).index("1.5 KB") + 6, text(RESPONSE).index("90 B") + 4
+    assert request == response
+
+
+def test_quiet_shows_only_what_is_wrong() -> None:
+    assert text(REQUEST, quiet=True) == ""
+    assert "L001" in text(RESPONSE, quiet=True)
+    assert "gap" in text(GapLine(**COMMON, direction="request", bytes=3, reason="behind"), quiet=True)
+
+
+def test_verbose_shows_the_body_as_fields() -> None:
+    RESPONSE.body = {"topics": [{"name": "orders", "ids": [1, 2], "none": None, "data": b"\xff\x00"}], "ok": True}
+    shown = [row.strip() for row in text(RESPONSE, verbose=True).splitlines()]
+    RESPONSE.body = None
+    for expected in ("topics:", "[0]", "name: orders", "none: null", "data: base64 /wA= (2 bytes)", "ok: true"):
+        assert expected in shown
+
+
+def test_a_large_body_is_cut_on_the_screen() -> None:
+    RESPONSE.body = {"ids": list(range(10_000))}
+    shown = text(RESPONSE, verbose=True).splitlines()
+    RESPONSE.body = None
+    assert len(shown) < 80
+
+
+def test_a_client_cannot_write_to_the_terminal() -> None:
+    evil = RequestLine(**COMMON, **ENDS, api="Metadata", api_version=1, size=9, offset=0, client_id="\x1b[2J\udcff\n")
+    assert "\x1b" not in text(evil)
+    assert r"\x1b[2J\udcff\n" in text(evil)
+
+
+def test_connections_open_and_close_with_their_ends() -> None:
+    assert "open   10.0.0.1:5 -> 10.0.0.2:9092" in text(OpenLine(**COMMON, **ENDS))
+    closed = text(CloseLine(**COMMON, **ENDS, by="client", how="reset", requests=4, responses=3, unanswered=1))
+    assert "reset by client" in closed
+    assert "1 unanswered" in closed
+
+
+def test_a_finding_of_a_connection_has_its_hint() -> None:
+    line = FindingLine(**COMMON, code="X003", name="http-to-kafka", severity="error", message="HTTP", hint="other port")
+    assert [row.strip() for row in text(line).splitlines()][1] == "hint: other port"
+
+
+def test_colours_only_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured = Terminal()
+    TextOutput(coloured).write(REQUEST)
+    assert "\x1b[" in coloured.getvalue()
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = Terminal()
+    TextOutput(plain).write(REQUEST)
+    assert "\x1b[" not in plain.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(999, "999 B"), (1000, "1.0 KB"), (999_999, "1.0 MB"), (3_400_000, "3.4 MB")]
+)
+def test_sizes(count: int, shown: str) -> None:
+    assert size(count) == shown
+
+
+@pytest.mark.parametrize(("us", "shown"), [(None, ""), (999, "999 us"), (1500, "1.5 ms"), (2_500_000, "2.5 s")])
+def test_durations(us: int | None, shown: str) -> None:
+    assert duration(us) == shown
+
+
+def test_many_topics_are_counted() -> None:
+    assert topics([TopicEntry(f"t{n}") for n in range(9)]) == "t0, t1, t2 +6 more"
+
+
+def test_printable_text_stays() -> None:
+    assert safe("Grüße, 注文") == "Grüße, 注文"
