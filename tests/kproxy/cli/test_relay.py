@@ -1,0 +1,238 @@
+"""The live proxy as its user runs it: one process started, clients through it, a signal, and what is left behind."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kproxy.trace.encoding import parse_line
+from kproxy.trace.reader import trace_files
+from tests.kproxy.frames import request, response
+
+ASKED = request("ApiVersions", 0, {}, correlation_id=7, client_id="tester")
+ANSWER = response("ApiVersions", 0, {"api_keys": [{"api_key": 18, "max_version": 4}]}, correlation_id=7)
+
+
+class Broker(socketserver.ThreadingTCPServer):
+    """Answers whatever comes with the same bytes."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    class RequestHandlerClass(socketserver.BaseRequestHandler):  # type: ignore[assignment]
+        def handle(self) -> None:
+            while self.request.recv(65536):
+                self.request.sendall(ANSWER)
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), self.RequestHandlerClass)
+        self.port: int = self.server_address[1]
+        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.shutdown()
+        self.thread.join()
+        self.server_close()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    made = Broker()
+    yield made
+    made.stop()
+
+
+class Proxy:
+    """A running kproxy."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+        self.said: list[str] = []
+        self.port = 0
+
+    def wait_until_listening(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := re.match(r"listening on 127\.0\.0\.1:(\d+) -> ", line):
+                self.port = int(found[1])
+                return
+        raise AssertionError("".join(self.said))
+
+    def ask(self, times: int = 1) -> None:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as client:
+            for _ in range(times):
+                client.sendall(ASKED)
+                got = b""
+                while len(got) < len(ANSWER):
+                    more = client.recv(65536)
+                    assert more
+                    got += more
+                assert got == ANSWER
+
+    def end(self, number: int = signal.SIGINT) -> tuple[str, str]:
+        """Standard output and error until the end."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=20)
+        return out, "".join(self.said) + err
+
+
+@contextmanager
+def running(tmp_path: Path, *args: object, **options: object) -> Iterator[Proxy]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0", *map(str, args)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONWARNINGS": "error", "COLUMNS": "120"}, **options,
+    )  # type: ignore[call-overload]  # fmt: skip
+    try:
+        proxy = Proxy(process)
+        proxy.wait_until_listening()
+        yield proxy
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def traced(directory: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for path in trace_files(directory) for line in path.read_text().splitlines()]
+
+
+def until(condition: object, seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_relays_traces_shows_and_ends_on_a_signal(tmp_path: Path, broker: Broker, number: int) -> None:
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}") as proxy:
+        proxy.ask(3)
+        out, err = proxy.end(number)
+        assert proxy.process.returncode == 0
+    kinds = [line["kind"] for line in traced(tmp_path / "kproxy-trace")]
+    assert kinds == ["open", *["request", "response"] * 3, "close"]
+    assert [path.suffix for path in trace_files(tmp_path / "kproxy-trace")] == [".jsonl"]
+    rows = out.splitlines()
+    assert " > ApiVersions v0 " in rows[1]
+    assert " < ApiVersions v0 " in rows[2]
+    assert "1 connection, 6 frames" in err
+    assert re.search(r"ApiVersions +0 +3 +3 ", err)
+
+
+def test_lines_are_there_at_once_and_whole_when_it_is_killed(tmp_path: Path, broker: Broker) -> None:
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:
+        proxy.ask(5)
+        until(lambda: len(traced(tmp_path / "kproxy-trace")) >= 11)
+        proxy.process.send_signal(signal.SIGKILL)
+        until(lambda: [path.suffix for path in trace_files(tmp_path / "kproxy-trace")] == [".jsonl"])
+    for path in trace_files(tmp_path / "kproxy-trace"):
+        for line in path.read_bytes().splitlines():
+            parse_line(line)
+
+
+def test_json_on_standard_output_is_the_trace(tmp_path: Path, broker: Broker) -> None:
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--json", "--detail", "full") as proxy:
+        proxy.ask()
+        out, _ = proxy.end()
+    assert [json.loads(line) for line in out.splitlines()] == traced(tmp_path / "kproxy-trace")
+    assert json.loads(out.splitlines()[2])["body"]["api_keys"][0]["max_version"] == 4
+
+
+def test_verbose_fields_are_for_the_screen_and_not_in_a_summary_trace(tmp_path: Path, broker: Broker) -> None:
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-v") as proxy:
+        proxy.ask()
+        out, _ = proxy.end()
+    assert "max_version: 4" in out
+    assert all("body" not in line for line in traced(tmp_path / "kproxy-trace"))
+
+
+def test_a_filter_chooses_what_is_shown_not_what_is_traced(tmp_path: Path, broker: Broker) -> None:
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-f", "kind=response") as proxy:
+        proxy.ask(2)
+        out, _ = proxy.end()
+    assert len(out.splitlines()) == 2
+    assert len(traced(tmp_path / "kproxy-trace")) == 6
+
+
+def test_no_trace_leaves_nothing_behind(tmp_path: Path, broker: Broker) -> None:
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--no-trace", "-q") as proxy:
+        proxy.ask()
+        out, _ = proxy.end()
+    assert out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_leaves_does_not_end_the_trace(tmp_path: Path, broker: Broker) -> None:
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}") as proxy:
+        assert proxy.process.stdout is not None
+        proxy.process.stdout.close()
+        for _ in range(3):
+            proxy.ask()
+        until(lambda: len(traced(tmp_path / "kproxy-trace")) == 12)
+        proxy.process.send_signal(signal.SIGINT)
+        assert proxy.process.wait(20) == 0
+
+
+def test_an_upstream_that_is_down_is_said_and_the_relay_goes_on(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        with running(tmp_path, "--upstream", f"127.0.0.1:{unused.getsockname()[1]}") as proxy:
+            for _ in range(2):
+                with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
+                    client.settimeout(10)
+                    with contextlib.suppress(ConnectionResetError):
+                        assert client.recv(10) == b""
+            _, err = proxy.end()
+            assert proxy.process.returncode == 0
+    assert err.count("cannot be reached") == 1
+
+
+def test_a_port_in_use_is_one_sentence_and_status_2(tmp_path: Path, broker: Broker) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kproxy", "--listen", f"127.0.0.1:{broker.port}", "--upstream", "127.0.0.1:1"],
+        capture_output=True, text=True, cwd=tmp_path, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("kproxy: ")
+    assert "in use" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_several_listeners_and_a_unix_socket(tmp_path: Path, broker: Broker) -> None:
+    upstream = f"127.0.0.1:{broker.port}"
+    with running(tmp_path, "--upstream", upstream, "--listen", "unix:k.sock", "--upstream", upstream) as proxy:
+        until((tmp_path / "k.sock").exists)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(tmp_path / "k.sock"))
+            client.sendall(ASKED)
+            assert client.recv(65536) == ANSWER
+        proxy.ask()
+        proxy.end()
+    lines = traced(tmp_path / "kproxy-trace")
+    assert len({line["connection_id"] for line in lines}) == 2
+    assert not (tmp_path / "k.sock").exists()
+
+
+def test_a_compressed_trace_reads_back(tmp_path: Path, broker: Broker) -> None:
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--compress", "-q", "--strict-trace") as proxy:
+        proxy.ask(2)
+        proxy.end()
+    [path] = trace_files(tmp_path / "kproxy-trace")
+    assert path.name.endswith(".jsonl.zst")
+    command = [sys.executable, "-m", "kproxy", "dissect", "--json", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    assert len(done.stdout.splitlines()) == 6
