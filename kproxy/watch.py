@@ -190,5 +190,3 @@ class _Watcher:
 def warn(sentence: str) -> None:
     """Tell the user on standard error."""
     print(f"kproxy: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
-
-

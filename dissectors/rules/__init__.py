@@ -71,14 +71,16 @@ def rules() -> tuple[Rule, ...]:
 
 
 @functools.cache
-def _checks(event: type) -> tuple[Rule, ...]:
-    return tuple(each for each in rules() if event in each.events)
+def _checks() -> dict[type, tuple[Rule, ...]]:
+    """The rules by the type of event that they want to see."""
+    types = {event for each in rules() for event in each.events}
+    return {event: tuple(each for each in rules() if event in each.events) for event in types}
 
 
 def check(event: object, conversation: Conversation) -> list[Finding]:
     """What the rules say of an event, in the order of their codes."""
     return [
         Finding(each.code, each.name, each.severity, each.blame, problem)
-        for each in _checks(type(event))
+        for each in _checks().get(type(event), ())
         for problem in each.check(event, conversation)
     ]

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterator
 from struct import Struct
 from struct import error as StructError
+from typing import Any
 
 from kproxy.capture.links import LINK_TYPES
 from kproxy.capture.packet import CaptureError, Notes, Packet
@@ -30,7 +31,7 @@ _TLS_KEY_LOG = 0x544C534B
 _SECOND = 1_000_000_000
 
 
-def read_packets(file: io.BufferedReader, name: str, notes: Notes) -> Iterator[Packet]:
+def read_packets(file: io.BufferedReader[Any], name: str, notes: Notes) -> Iterator[Packet]:
     """The packets of an open file; `notes.damage` says where it ends too early, if it does.
 
     Raises:
@@ -41,14 +42,16 @@ def read_packets(file: io.BufferedReader, name: str, notes: Notes) -> Iterator[P
         raise CaptureError(f"{name} is empty{_because(notes)}: capture again, e.g. with tcpdump -w FILE port 9092")
     is_pcapng = start[:4] == _SECTION_TYPE
     try:
-        reader = _PcapNg(file) if is_pcapng else RawPcapReader(file)
+        open_reader: Any = _PcapNg if is_pcapng else RawPcapReader  # typed as if they took names alone
+        reader = open_reader(file)
     except (Scapy_Exception, OSError, MemoryError) as error:
         raise CaptureError(
             f"{name} is no capture file (it begins with {start!r}){_because(notes)}: "
             "give a pcap or pcapng file, as tcpdump -w or Wireshark write it"
         ) from error
     if is_pcapng:
-        return reader.packets(file, name, notes)
+        packets: Iterator[Packet] = reader.packets(file, name, notes)
+        return packets
     link_type = reader.linktype & 0xFFFF  # the bits above tell the length of the frame check sequence
     if link_type not in LINK_TYPES:
         raise _unsupported(name, link_type)
@@ -65,7 +68,7 @@ def _unsupported(name: str, link_type: int) -> CaptureError:
 
 
 def _pcap_packets(
-    file: io.BufferedReader, head: Struct, fraction_ns: int, link_type: int, notes: Notes
+    file: io.BufferedReader[Any], head: Struct, fraction_ns: int, link_type: int, notes: Notes
 ) -> Iterator[Packet]:
     read, unpack, number = file.read, head.unpack, 0
     while start := read(16):
@@ -91,7 +94,7 @@ class _PcapNg(RawPcapNgReader):
         self.interfaces.clear()  # each section counts its own from 0
         super()._read_block_shb()
 
-    def packets(self, file: io.BufferedReader, name: str, notes: Notes) -> Iterator[Packet]:
+    def packets(self, file: io.BufferedReader[Any], name: str, notes: Notes) -> Iterator[Packet]:
         """Every packet of the file, after the section header that the constructor has read."""
         at = 0
         for number, kind, body in self._blocks(file, notes):
@@ -118,7 +121,7 @@ class _PcapNg(RawPcapNgReader):
                 raise _unsupported(name, link_type)
             yield Packet(at, link_type, data, wire_length)
 
-    def _blocks(self, file: io.BufferedReader, notes: Notes) -> Iterator[tuple[int, int, bytes]]:
+    def _blocks(self, file: io.BufferedReader[Any], notes: Notes) -> Iterator[tuple[int, int, bytes]]:
         """Each block's number in the file, its type, and its body with the four bytes that repeat its length."""
         read, unpack = file.read, self._set_byte_order()
         for number in itertools.count(2):
@@ -163,4 +166,5 @@ class _PcapNg(RawPcapNgReader):
         elif kind == _SECRETS:
             secrets, length = Struct(self.endian + "II").unpack_from(body)
             if secrets == _TLS_KEY_LOG:
-                notes.tls_keys += body[8 : min(8 + length, len(body) - 4)] + b"\n"
+                text = body[8 : min(8 + length, len(body) - 4)]
+                notes.tls_keys += text.decode("ascii", errors="replace") + "\n"

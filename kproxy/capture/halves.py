@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from kproxy.capture.flows import Data, Event, Flow, Lost
+from kproxy.capture.links import FIN, SYN, Segment
 
 #: Position, bytes, and how many after them were not captured.
 Piece: TypeAlias = tuple[int, bytes, int]
@@ -37,43 +38,66 @@ class Half:
         self.waiting: list[Piece] = []
         self.waiting_bytes = 0
 
-    def begin(self, position: int) -> None:
-        """Fix the first position."""
-        self.start = self.next = position
-
     def position(self, sequence: int) -> int:
         """Unwrap a sequence number: the position nearest to the next byte."""
         return self.next + ((sequence - self.next + _HALF_WRAP) & WRAP) - _HALF_WRAP
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the next byte is known, and nothing waits and nothing ends."""
+        return self.start is not None and not self.waiting and self.fin is None
 
     @property
     def finished(self) -> bool:
         """Whether all bytes up to the FIN were handed on."""
         return self.fin is not None and self.next >= self.fin
 
-    def add(self, position: int, payload: bytes, missing: int, at: int, events: list[Event]) -> None:
-        """Take a segment. Bytes that are already there win over later ones at the same position."""
-        if position < self.next:
-            position, payload, missing = _cut((position, payload, missing), self.next, None)
-        if position == self.next and not self.waiting:
-            self._hand_on(payload, missing, at, events)
-        elif payload or missing:
-            self._keep((position, payload, missing))
-            self._hand_on_waiting(at, events)
+    def take(self, segment: Segment, at: int, events: list[Event]) -> None:
+        """Take what this side sent, in any order; a segment that is no reset."""
+        _, sequence, _, flags, payload, missing = segment
+        if flags & SYN:
+            sequence = (sequence + 1) & WRAP
+            if self.start is None:
+                self._begin(sequence)
+        ends = flags & FIN
+        if not (payload or missing or ends):
+            return
+        if self.start is None:  # met midstream, perhaps by a probe or a retransmission, behind what is expected
+            behind = 0 if self.acked is None else (self.acked - sequence) & WRAP
+            self._begin(sequence + behind if behind < _HALF_WRAP else sequence)
+        position = self.position(sequence)
+        if self.fin is None or position < self.fin:
+            self._add((position, payload, missing), at, events)
+        if ends and self.fin is None:
+            self.fin = position + len(payload) + missing
+        self._skip_received(at, events)
+
+    def acknowledge(self, acked: int, at: int, events: list[Event]) -> None:
+        """Take the sequence number that the other side expects next."""
+        self.acked = acked
+        if self.start is not None:
+            self._skip_received(at, events)
+        elif not self.flow.midstream:  # the SYN was not captured: this is the first byte after it
+            self._begin(acked)
 
     def skip_gap(self, at: int, events: list[Event]) -> None:
-        """Give up the bytes before the first waiting piece, or before the FIN."""
-        end = self.waiting[0][0] if self.waiting else self.fin
-        if end is not None and end > self.next:
-            events.append(Lost(self.flow, self.direction, at, end - self.next))
-            self.next = end
-            self._hand_on_waiting(at, events)
+        """Give up the bytes before the first waiting piece."""
+        self._lose_up_to(self.waiting[0][0], at, events)
+        self._hand_on_waiting(at, events)
 
-    def skip_gaps(self, at: int, events: list[Event]) -> None:
-        """Hand on all that waits: no missing byte can come any more."""
+    def finish(self, at: int, events: list[Event]) -> None:
+        """No byte can come any more: hand on all that waits, and count what must have followed."""
         while self.waiting:
             self.skip_gap(at, events)
+        if self.fin is not None:
+            self._lose_up_to(self.fin, at, events)
+        elif self.start is not None and self.acked is not None:
+            self._lose_up_to(self.position(self.acked), at, events)
 
-    def skip_received(self, at: int, events: list[Event]) -> None:
+    def _begin(self, position: int) -> None:
+        self.start = self.next = position
+
+    def _skip_received(self, at: int, events: list[Event]) -> None:
         """Give up what the other side has acknowledged: it arrived there, so the capture dropped it.
 
         Only where something after the gap shows that it is one; until then the packets may come late.
@@ -84,7 +108,22 @@ class Half:
         while self.waiting and acked >= self.waiting[0][0]:
             self.skip_gap(at, events)
         if not self.waiting and self.fin is not None and acked > self.fin:
-            self.skip_gap(at, events)
+            self._lose_up_to(self.fin, at, events)
+
+    def _lose_up_to(self, position: int, at: int, events: list[Event]) -> None:
+        if position > self.next:
+            events.append(Lost(self.flow, self.direction, at, position - self.next))
+            self.next = position
+
+    def _add(self, piece: Piece, at: int, events: list[Event]) -> None:
+        if piece[0] < self.next:
+            piece = _cut(piece, self.next, None)
+        position, payload, missing = piece
+        if position == self.next and not self.waiting:
+            self._hand_on(payload, missing, at, events)
+        elif payload or missing:
+            self._keep(piece)
+            self._hand_on_waiting(at, events)
 
     def _keep(self, new: Piece) -> None:
         waiting = self.waiting

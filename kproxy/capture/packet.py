@@ -28,4 +28,4 @@ class Notes:
     """Filled while packets are read: why reading stopped too early, and the TLS key logs that a pcapng carries."""
 
     damage: str | None = None
-    tls_keys: bytes = b""
+    tls_keys: str = ""

@@ -7,7 +7,7 @@ import io
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from kproxy.capture.packet import CaptureError, Notes, Packet
 
@@ -29,7 +29,7 @@ class Capture:
         self._source = source if owned else None
         self._raw = _Raw(source)
         self._notes = Notes()
-        file = io.BufferedReader(self._raw, _CHUNK)
+        file: io.BufferedReader[Any] = io.BufferedReader(self._raw, _CHUNK)
         if file.peek(2)[:2] == _GZIP_MAGIC:
             file = io.BufferedReader(_Gunzipped(file, self._notes), _CHUNK)
         self._packets = read_packets(file, name, self._notes)
@@ -40,7 +40,7 @@ class Capture:
         return self._notes.damage
 
     @property
-    def tls_keys(self) -> bytes:
+    def tls_keys(self) -> str:
         """The TLS key logs (NSS format) of a pcapng, as far as it was read."""
         return self._notes.tls_keys
 
@@ -107,7 +107,7 @@ class _Raw(io.RawIOBase):
 class _Gunzipped(io.RawIOBase):
     """Ends where compressed data can no longer be read, and notes why."""
 
-    def __init__(self, source: io.BufferedReader, notes: Notes) -> None:
+    def __init__(self, source: io.BufferedReader[Any], notes: Notes) -> None:
         self._file = gzip.GzipFile(fileobj=source)
         self._notes = notes
         self._begun = False

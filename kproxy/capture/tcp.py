@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import TypeAlias
 
 from kproxy.capture.flows import Data, Ended, Event, Flow, How, Opened
 from kproxy.capture.halves import WRAP, Half
@@ -15,7 +17,7 @@ _FAR = 1 << 26
 
 
 class _Connection:
-    """The state of one flow; `in_step` while nothing is out of order, begun, or ending."""
+    """The state of one flow; `in_step` while both directions are under way and nothing waits or ends."""
 
     __slots__ = ("closed_by", "ended", "flow", "halves", "in_step", "keys", "last_at")
 
@@ -29,6 +31,10 @@ class _Connection:
         self.closed_by: int | None = None
 
 
+#: A connection, the half that sends under a key, and the other.
+_Sender: TypeAlias = tuple[_Connection, Half, Half]
+
+
 class Reassembler:
     """Feed it packets in the order of the capture; it returns what they completed.
 
@@ -37,11 +43,12 @@ class Reassembler:
     the flow ends. Retransmissions, and packets captured twice, are dropped; of two versions of a byte the first wins.
 
     Args:
-        max_flows: When more are known, those unheard of for longest end, first of all those that have ended anyway.
+        max_flows: When more are known, an eighth of them is forgotten: those that have ended, then those unheard of
+            for longest.
         max_waiting: Bytes that one direction may keep behind gaps.
         max_waiting_total: Bytes that all may keep; the oldest gap is given up first.
 
-    `skipped` counts packets that led to no flow, by reason.
+    `skipped` counts packets that could not be read, or came too late, by reason.
     """
 
     def __init__(
@@ -51,18 +58,138 @@ class Reassembler:
         self._max_flows = max_flows
         self._max_waiting = max_waiting
         self._max_waiting_total = max_waiting_total
-        self._senders: dict[bytes, tuple[_Connection, Half, Half]] = {}
-        self._gaps: dict[Half, int] = {}  # waiting bytes by half, the oldest gap first
+        self._connections: dict[_Connection, None] = {}
+        self._senders: dict[bytes, _Sender] = {}
+        self._gaps: dict[Half, int] = {}  # waiting bytes of each half that has any, the oldest first
         self._waiting_total = 0
-        self._flows_seen = 0
+        self._flow_ids = count()
 
     def receive(self, packet: Packet) -> Sequence[Event]:
-        """Take the next packet; never raises on what is in it."""
+        """Take the next packet. Nothing that is in it can raise."""
         at, link_type, data, wire_length = packet
         segment = tcp_segment(link_type, data, wire_length)
-        if segment.__class__ is str:
+        if isinstance(segment, str):
             self.skipped[segment] += 1
             return ()
         key, sequence, ack, flags, payload, missing = segment
         sender = self._senders.get(key)
-        if sender is None: ...
+        if sender is not None:
+            connection, half, peer = sender
+            plain = flags & (ACK | FIN | RST | SYN) == ACK and not missing
+            if connection.in_step and plain and sequence == half.next & WRAP:
+                connection.last_at = at
+                peer.acked = ack
+                if not payload:
+                    return ()
+                half.next += len(payload)
+                return (Data(half.flow, half.direction, at, payload),)
+        return self._receive_unusual(segment, at, sender)
+
+    def close(self) -> Iterator[Event]:
+        """The capture ends: hand on what waits, and end every flow."""
+        at = max((connection.last_at for connection in self._connections), default=0)
+        while self._connections:
+            events: list[Event] = []
+            self._forget(next(iter(self._connections)), at, "end of capture", events)
+            yield from events
+
+    def _receive_unusual(self, segment: Segment, at: int, sender: _Sender | None) -> list[Event]:
+        events: list[Event] = []
+        if sender is not None and _begins_anew(segment, sender):
+            self._forget(sender[0], at, "replaced", events)
+            sender = None
+        flags, has_payload = segment.flags, bool(segment.payload or segment.missing)
+        if sender is None:
+            if flags & RST or not (flags & SYN or has_payload):
+                return events
+            sender = self._open(segment, at, events)
+        connection, half, peer = sender
+        if connection.ended:
+            if has_payload:
+                self.skipped["data after the end of its connection"] += 1
+            return events
+        connection.last_at = at
+        if flags & ACK:
+            peer.acknowledge(segment.ack, at, events)
+        if flags & RST:
+            if half.start is None or abs(half.position(segment.seq) - half.next) <= _FAR:
+                self._end(connection, at, "reset", half.direction, events)
+            return events
+        half.take(segment, at, events)
+        if half.fin is not None and connection.closed_by is None:
+            connection.closed_by = half.direction
+        self._bound(half, peer, at, events)
+        if half.finished and peer.finished:
+            self._end(connection, at, "fin", connection.closed_by, events)
+        connection.in_step = not connection.ended and half.in_step and peer.in_step
+        return events
+
+    def _open(self, segment: Segment, at: int, events: list[Event]) -> _Sender:
+        if len(self._connections) >= self._max_flows:
+            oldest_first = sorted(self._connections, key=lambda known: (not known.ended, known.last_at))
+            for connection in oldest_first[: self._max_flows // 8 + 1]:
+                self._forget(connection, at, "timeout", events)
+        key = segment.key
+        begins = bool(segment.flags & SYN)
+        if begins:
+            from_client = not segment.flags & ACK
+        else:
+            (_, source_port), (_, destination_port) = endpoints(key)
+            from_client = source_port >= destination_port  # systems give clients high ports
+        keys = (key, reverse(key)) if from_client else (reverse(key), key)
+        flow = Flow(next(self._flow_ids), endpoints(keys[0]), midstream=not begins)
+        connection = _Connection(flow, keys)
+        client, server = connection.halves
+        self._connections[connection] = None
+        self._senders[keys[0]] = (connection, client, server)
+        self._senders[keys[1]] = (connection, server, client)
+        events.append(Opened(flow, at))
+        return self._senders[key]
+
+    def _bound(self, half: Half, peer: Half, at: int, events: list[Event]) -> None:
+        """Keep waiting bytes within their limits."""
+        while half.waiting_bytes > self._max_waiting:
+            half.skip_gap(at, events)
+        self._count_waiting(half)
+        self._count_waiting(peer)
+        while self._waiting_total > self._max_waiting_total:
+            oldest = next(iter(self._gaps))
+            oldest.skip_gap(at, events)
+            self._count_waiting(oldest)
+
+    def _count_waiting(self, half: Half) -> None:
+        self._waiting_total += half.waiting_bytes - self._gaps.get(half, 0)
+        if half.waiting_bytes:
+            self._gaps[half] = half.waiting_bytes
+        else:
+            self._gaps.pop(half, None)
+
+    def _end(self, connection: _Connection, at: int, how: How, by: int | None, events: list[Event]) -> None:
+        """End a flow. It stays known: late packets belong to it, and must not open another."""
+        if connection.ended:
+            return
+        for half in connection.halves:
+            half.finish(at, events)
+            self._count_waiting(half)
+        connection.ended = True
+        connection.in_step = False
+        events.append(Ended(connection.flow, at, how, by))
+
+    def _forget(self, connection: _Connection, at: int, how: How, events: list[Event]) -> None:
+        self._end(connection, at, how, None, events)
+        del self._connections[connection]
+        for key in connection.keys:
+            self._senders.pop(key, None)  # one key only, if a socket was connected to itself
+
+
+def _begins_anew(segment: Segment, sender: _Sender) -> bool:
+    """Whether a segment cannot be of the connection that is known by its addresses."""
+    connection, half, _ = sender
+    if segment.flags & SYN:
+        if half.start is None:
+            return not segment.flags & ACK
+        return half.start & WRAP != (segment.seq + 1) & WRAP
+    if segment.flags & RST or half.start is None or not (segment.payload or segment.missing):
+        return False
+    distance = half.position(segment.seq) - half.next
+    return distance < -_FAR or (connection.ended and distance > _FAR)

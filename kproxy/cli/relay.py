@@ -37,7 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--upstream", action="append", default=[], metavar="HOST:PORT",
         help="the broker; with several --listen one for each, in the same order",
     )  # fmt: skip
-    group.add_argument("--trace", metavar="DIR", default="kproxy-trace", help="write the trace here (default: %(default)s)")
+    group.add_argument(
+        "--trace", metavar="DIR", default="kproxy-trace", help="write the trace here (default: %(default)s)"
+    )
     group.add_argument("--no-trace", action="store_true", help="write no trace")
     group.add_argument("--compress", action="store_true", help="write the trace with zstd")
     group.add_argument(
@@ -59,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
         print("kproxy: nothing to do: give --listen and --upstream, or a command; see kproxy --help", file=sys.stderr)  # noqa: T201
         return USAGE
     if len(args.listen) != len(args.upstream):
-        raise CommandError(f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream")
+        raise CommandError(
+            f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream"
+        )
     from kproxy.live import run as run_live
     from kproxy.outputs.choice import output_for
     from kproxy.proxy.sockets import ListenError

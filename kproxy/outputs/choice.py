@@ -44,8 +44,7 @@ class Output(ABC):
 def _has_error(line: Line) -> bool:
     if getattr(line, "severity", None) == "error":
         return True
-    findings = getattr(line, "findings", None)
-    return bool(findings) and any(finding.severity == "error" for finding in findings)
+    return any(finding.severity == "error" for finding in getattr(line, "findings", ()))
 
 
 class _Text(Output):

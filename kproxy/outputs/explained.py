@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
-from dissectors.findings import Finding
 from kproxy.explain import Explanation, Row
 from kproxy.inspector import finding_entry
 from kproxy.outputs.text import Piece, finding_rows, painter, safe
@@ -20,21 +19,21 @@ def write_explanation(explanation: Explanation, file: TextIO) -> None:
     paint = painter(file)
     message = explanation.message
     kind = "request" if message.is_request else "response"
-    rows: list[list[Piece]] = [
+    text: list[list[Piece]] = [
         [(f"{message.api} v{message.version} {kind}", "name"), (f", {len(explanation.frame)} bytes", "")]
     ]
     path = max((len(row.path) for row in explanation.rows), default=0)
     value = min(max((len(_value(row)) for row in explanation.rows), default=0), _VALUE)
     for row in explanation.rows:
-        rows.extend(_rows(explanation.frame, row, path, value))
+        text.extend(_rows(explanation.frame, row, path, value))
     if message.opaque:
-        rows.append([(f"not decoded: {message.opaque}", "warning")])
+        text.append([(f"not decoded: {message.opaque}", "warning")])
     if explanation.error and not explanation.findings:
-        rows.append([(str(explanation.error), "error")])
+        text.append([(str(explanation.error), "error")])
     for finding in explanation.findings:
-        rows.extend(_finding(finding))
-    for row in rows:
-        file.write(paint(row) + "\n")
+        text.extend(finding_rows(finding_entry(finding)))
+    for pieces in text:
+        file.write(paint(pieces) + "\n")
 
 
 def _rows(frame: bytes, row: Row, path: int, value: int) -> list[list[Piece]]:
@@ -66,7 +65,3 @@ def _value(row: Row) -> str:
     if isinstance(value, bytes | memoryview):
         return f"{len(value)} bytes"
     return {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))
-
-
-def _finding(finding: Finding) -> list[list[Piece]]:
-    return list(finding_rows(finding_entry(finding)))

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import msgspec
 import zstandard
@@ -45,7 +45,7 @@ def open_trace(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Opened
     Raises:
         TraceError: While the lines are read, as `read_trace`.
     """
-    source = io.BufferedReader(cast("io.RawIOBase", file), _CHUNK)
+    source: io.BufferedReader[Any] = io.BufferedReader(cast("io.RawIOBase", file), _CHUNK)
     start = source.peek(4096)
     if start[:4] == ZSTD_MAGIC:
         is_trace = True
@@ -59,7 +59,7 @@ def open_trace(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Opened
     return Opened(read_trace(source, name, warn) if is_trace else None, source)
 
 
-def read_trace(source: io.BufferedReader, name: str, warn: Callable[[str], None]) -> Iterator[Line]:
+def read_trace(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[Line]:
     """The lines of one open trace file.
 
     A torn end is left out, and so is a line that is none; both are told to `warn` once, with how many.
@@ -92,7 +92,7 @@ def _why(name: str, raw: bytes, error: Exception) -> str:
     return f"{name} is not a kproxy trace: {error}"
 
 
-def _lines(source: io.BufferedReader, name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
+def _lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
     rest = b""
     for chunk in _plain(source, name, warn):
         lines = (rest + chunk).split(b"\n")
@@ -107,7 +107,7 @@ def _lines(source: io.BufferedReader, name: str, warn: Callable[[str], None]) ->
             yield rest
 
 
-def _plain(source: io.BufferedReader, name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
+def _plain(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
     """Decompressed chunks; a damaged end of a compressed file gives what stands before it."""
     magic = source.peek(4)[:4]
     try:

@@ -1,0 +1,28 @@
+"""Secrets of TLS sessions as clients and servers log them (the NSS format of SSLKEYLOGFILE)."""
+
+from __future__ import annotations
+
+
+class KeyLog:
+    """Secrets by label and client random. Lines that are none, such as comments, are passed over."""
+
+    def __init__(self, text: str = "") -> None:
+        self._secrets: dict[tuple[str, bytes], bytes] = {}
+        self.add(text)
+
+    def add(self, text: str) -> None:
+        """Take more lines, `LABEL client_random secret` in hex; of two for the same session the last counts."""
+        for line in text.splitlines():
+            if line.startswith("#") or len(words := line.split()) != 3:
+                continue
+            try:
+                self._secrets[words[0], bytes.fromhex(words[1])] = bytes.fromhex(words[2])
+            except ValueError:
+                continue
+
+    def __len__(self) -> int:
+        return len(self._secrets)
+
+    def secret(self, label: str, client_random: bytes) -> bytes | None:
+        """The secret of that session, None if it was not logged."""
+        return self._secrets.get((label, client_random))

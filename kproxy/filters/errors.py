@@ -1,0 +1,26 @@
+"""What can be wrong with a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class FilterError(ValueError):
+    """A filter that cannot be read. ``text[start:end]`` is what it is about; the message says where, too."""
+
+    def __init__(self, problem: str, start: int, end: int, hint: str = "") -> None:
+        super().__init__(problem, hint)
+        self.start = start
+        self.end = end
+
+    def __str__(self) -> str:
+        problem, hint = self.args
+        return f"{problem} at column {self.start + 1}{f': {hint}' if hint else ''}"
+
+
+def suggestion(written: str, known: Iterable[str]) -> str:
+    """``did you mean 'latency'?``, or nothing when nothing is near; case does not count."""
+    by_lower = {name.lower(): name for name in known}
+    near = get_close_matches(written.lower(), by_lower, n=1)
+    return f"did you mean {by_lower[near[0]]!r}?" if near else ""

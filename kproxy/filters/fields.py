@@ -1,0 +1,210 @@
+"""The table of fields: what a filter can ask of a trace line. Parser, completion and docs/filters.md read it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain, count, takewhile
+from typing import Any
+
+Line = Mapping[str, Any]
+Read = Callable[[Line], Any]
+
+
+class Kind(StrEnum):
+    """How a field's values are written and compared."""
+
+    NAME = "name"  # text whose case does not count
+    TEXT = "text"
+    NUMBER = "number"
+    COUNT = "count"  # a number of which 0 is none
+    DURATION = "duration"
+    SIZE = "size"
+    TIME = "time"
+    FLAG = "flag"
+    SEVERITY = "severity"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field.
+
+    `read` gives a value or None, of a field with `many` a sequence of values. `columns` are the keys of a line that it
+    looks at. `known` are values to suggest; when they are `closed`, there are no others. `unit` is what 1 is in the
+    trace: microseconds of a duration.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    read: Read
+    columns: frozenset[str]
+    aliases: tuple[str, ...] = ()
+    many: bool = False
+    known: Callable[[], Sequence[str]] = tuple
+    closed: bool = False
+    unit: int = 1
+
+
+def _one(name: str, kind: Kind, help_: str, *aliases: str, **more: Any) -> Field:
+    """A field that is a key of the line."""
+    return Field(name, kind, help_, lambda line: line.get(name), frozenset({name}), aliases, **more)
+
+
+def _of(line_kind: str, name: str, kind: Kind, help_: str, **more: Any) -> Field:
+    """A key of one kind of line, of which 0 and false are left out of the trace."""
+    absent = False if kind is Kind.FLAG else 0
+
+    def read(line: Line) -> Any:
+        value = line.get(name)
+        return absent if value is None and line.get("kind") == line_kind else value
+
+    return Field(name, kind, help_, read, frozenset({name, "kind"}), **more)
+
+
+def _many(name: str, kind: Kind, help_: str, read: Read, *aliases: str, columns: Sequence[str], **more: Any) -> Field:
+    return Field(name, kind, help_, read, frozenset(columns), aliases, many=True, **more)
+
+
+def _in(entries: str, key: str) -> Read:
+    """The values of one key of the entries of an array."""
+    return lambda line: [value for entry in line.get(entries) or () if (value := entry.get(key)) is not None]
+
+
+def _partitions(line: Line) -> Sequence[int]:
+    return list(chain.from_iterable(entry.get("partitions") or () for entry in line.get("topics") or ()))
+
+
+def _of_finding(key: str) -> Read:
+    """A key of the findings of a frame, or of a line that is a finding."""
+
+    def read(line: Line) -> Sequence[str]:
+        values = [entry.get(key) for entry in line.get("findings") or ()]
+        if line.get("kind") == "finding":
+            values.append(line.get(key))
+        return [value for value in values if value is not None]
+
+    return read
+
+
+_finding_codes, _finding_names = _of_finding("code"), _of_finding("name")
+
+
+def _findings(line: Line) -> Sequence[str]:
+    return [*_finding_codes(line), *_finding_names(line)]
+
+
+def _errors(line: Line) -> Sequence[int | str]:
+    """Codes and names; a response that was decoded and has none has NONE."""
+    if errors := line.get("errors"):
+        return [value for entry in errors for value in (entry["code"], entry["name"])]
+    answered = line.get("kind") == "response" and line.get("not_decoded") is None
+    return (0, "NONE") if answered else ()
+
+
+def _direction(line: Line) -> str | None:
+    kind = line.get("kind")
+    found: str | None = kind if kind in ("request", "response") else line.get("direction")
+    return found
+
+
+_topic_bytes = _in("topics", "bytes")
+
+
+def _bytes(line: Line) -> Sequence[int]:
+    return _topic_bytes(line) if line.get("bytes") is None else [line["bytes"]]
+
+
+@functools.cache
+def _api_names() -> tuple[str, ...]:
+    from dissectors import schemas
+
+    return tuple(sorted(api.name for api in schemas.apis()))
+
+
+@functools.cache
+def _error_names() -> tuple[str, ...]:
+    from dissectors.schemas import error_name
+
+    return tuple(filter(None, takewhile(bool, map(error_name, count(-1)))))  # Kafka numbers them without a gap
+
+
+@functools.cache
+def _rules() -> tuple[str, ...]:
+    from dissectors.rules import rules
+
+    return tuple(chain.from_iterable((rule.code, rule.name) for rule in rules()))
+
+
+def _words(*words: str) -> Callable[[], Sequence[str]]:
+    return lambda: words
+
+
+#: From least to most.
+SEVERITIES = ("info", "warning", "error")
+_FLAG = {"known": _words("true", "false"), "closed": True}
+
+FIELDS: tuple[Field, ...] = (
+    _one("kind", Kind.NAME, "what the line is", closed=True,
+         known=_words("open", "request", "response", "finding", "gap", "close")),
+    _one("ts", Kind.TIME, "when it was seen (UTC)", "time"),
+    _one("connection_id", Kind.TEXT, "the connection", "conn", "connection"),
+    _many("client", Kind.TEXT, "the client: its client id or its address",
+          lambda line: [value for key in ("client_id", "client") if (value := line.get(key)) is not None],
+          columns=("client_id", "client")),
+    _one("client_id", Kind.TEXT, "the client id of the request"),
+    _one("server", Kind.TEXT, "address of the broker"),
+    _one("listener", Kind.TEXT, "listener that accepted the connection"),
+    _of("open", "tls", Kind.FLAG, "whether the connection is TLS", **_FLAG),
+    _of("open", "midstream", Kind.FLAG, "whether the connection was open when it was first seen", **_FLAG),
+    Field("direction", Kind.NAME, "which way the bytes went", _direction, frozenset({"direction", "kind"}),
+          known=_words("request", "response"), closed=True),
+    _one("api", Kind.NAME, "name of the API", known=_api_names, closed=True),
+    _one("api_key", Kind.NUMBER, "number of the API", "key"),
+    _one("api_version", Kind.NUMBER, "version of the API", "version"),
+    _one("correlation_id", Kind.NUMBER, "correlation id", "correlation"),
+    _one("size", Kind.SIZE, "bytes of the frame, length prefix included"),
+    _one("request_size", Kind.SIZE, "bytes of the request that a response answers"),
+    _one("offset", Kind.NUMBER, "where the frame begins in its direction's stream"),
+    _one("latency_us", Kind.DURATION, "from request to response; a bare number is microseconds", "latency"),
+    _one("request_ts", Kind.TIME, "when the request of a response was seen (UTC)", "request_time"),
+    _one("throttle_time_ms", Kind.DURATION, "throttle time of a response; a bare number is milliseconds", "throttle",
+         unit=1000),
+    _one("acks", Kind.NUMBER, "acks of a Produce request"),
+    _many("topic", Kind.TEXT, "any topic that the frame names", _in("topics", "topic"), "topics", columns=("topics",)),
+    _many("topic_id", Kind.TEXT, "any topic id", _in("topics", "topic_id"), columns=("topics",)),
+    _many("partition", Kind.NUMBER, "any partition", _partitions, "partitions", columns=("topics",)),
+    _many("records", Kind.COUNT, "records of any topic", _in("topics", "records"), columns=("topics",)),
+    _many("bytes", Kind.SIZE, "record bytes of any topic, or the bytes of a gap", _bytes,
+          columns=("topics", "bytes")),
+    _one("group_id", Kind.TEXT, "consumer group", "group"),
+    _one("member_id", Kind.TEXT, "member of the group", "member"),
+    _one("transactional_id", Kind.TEXT, "transactional id", "transaction"),
+    _many("error", Kind.ERROR, "any error of a response, code or name; 0 or NONE when it has none", _errors, "errors",
+          columns=("errors", "kind", "not_decoded"), known=_error_names, closed=True),
+    _many("finding", Kind.NAME, "any finding, code or name", _findings, "findings", "code", "name",
+          columns=("findings", "kind", "code", "name"), known=_rules),
+    _many("severity", Kind.SEVERITY, "severity of any finding; info < warning < error", _of_finding("severity"),
+          columns=("findings", "kind", "severity"), known=_words(*SEVERITIES), closed=True),
+    _many("blame", Kind.NAME, "who any finding blames", _of_finding("blame"), columns=("findings", "kind", "blame"),
+          known=_words("broker", "client", "network"), closed=True),
+    _many("message", Kind.TEXT, "sentence of any finding", _of_finding("message"),
+          columns=("findings", "kind", "message")),
+    _many("hint", Kind.TEXT, "advice of any finding", _of_finding("hint"), columns=("findings", "kind", "hint")),
+    _one("not_decoded", Kind.TEXT, "why a frame's body was left alone"),
+    _one("reason", Kind.TEXT, "why the bytes of a gap were not inspected"),
+    _of("gap", "frames", Kind.COUNT, "frames of a gap"),
+    _one("by", Kind.TEXT, "who ended the connection"),
+    _one("how", Kind.TEXT, "how the connection ended"),
+    _of("close", "requests", Kind.COUNT, "requests of an ended connection"),
+    _of("close", "responses", Kind.COUNT, "responses of an ended connection"),
+    _of("close", "request_bytes", Kind.SIZE, "bytes of an ended connection's requests"),
+    _of("close", "response_bytes", Kind.SIZE, "bytes of an ended connection's responses"),
+    _of("close", "unanswered", Kind.COUNT, "requests that an ended connection left unanswered"),
+)  # fmt: skip
+
+#: Every name that a filter may use, aliases too.
+BY_NAME: Mapping[str, Field] = {name: field for field in FIELDS for name in (field.name, *field.aliases)}

@@ -1,0 +1,53 @@
+"""A filter as the rest of kproxy uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kproxy.filters.evaluate import compile_node
+from kproxy.filters.nodes import Comparison, Node, Not, Presence
+from kproxy.filters.parser import parse_node
+
+
+class Filter:
+    """A parsed filter. Two are equal when they ask the same; `str` gives text that parses to an equal one.
+
+    ``matches(line)`` says whether the filter wants a trace line: plain dicts and lists, as
+    `kproxy.trace.encoding.as_mapping` makes them; keys may be absent or None. ``columns`` are the keys it looks at.
+    """
+
+    __slots__ = ("columns", "matches", "node")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.matches: Callable[[Mapping[str, Any]], bool] = compile_node(node)
+        self.columns = _columns(node)
+
+    def __str__(self) -> str:
+        return str(self.node)
+
+    def __repr__(self) -> str:
+        return f"parse({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Filter) and self.node == other.node
+
+    def __hash__(self) -> int:
+        return hash(self.node)
+
+
+def parse(text: str) -> Filter:
+    """Read a filter such as ``api=Fetch and latency>50ms``.
+
+    Raises:
+        FilterError: It is none; the message is one sentence with the column, and `start` and `end` are the place.
+    """
+    return Filter(parse_node(text))
+
+
+def _columns(node: Node) -> frozenset[str]:
+    if isinstance(node, Comparison | Presence):
+        return node.field.columns
+    terms = (node.term,) if isinstance(node, Not) else node.terms
+    return frozenset().union(*map(_columns, terms))

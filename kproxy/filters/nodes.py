@@ -1,0 +1,86 @@
+"""A parsed filter: comparisons, and what joins them. Printed, it is a filter that parses to the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from kproxy.filters.fields import Field
+from kproxy.filters.lexer import quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value as written, without its quotes; `start` and `end` are its place in the filter's text."""
+
+    text: str
+    quoted: bool
+    start: int = dataclasses.field(default=0, compare=False)
+    end: int = dataclasses.field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        return quoted(self.text) if self.quoted else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A field against a value, of several values with ``in``. A negated one is true when no value fits."""
+
+    field: Field
+    operator: str  # = < <= > >= ~ in
+    values: tuple[Value, ...]
+    negated: bool = False
+    start: int = dataclasses.field(default=0, compare=False)  # of the operator
+    end: int = dataclasses.field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        if self.operator == "in":
+            return f"{self.field.name}{' not' * self.negated} in ({', '.join(map(str, self.values))})"
+        return f"{self.field.name}{'!' * self.negated}{self.operator}{self.values[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """A field alone: it has a value that is neither false nor a count of 0."""
+
+    field: Field
+
+    def __str__(self) -> str:
+        return self.field.name
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """True where its term is not."""
+
+    term: Node
+
+    def __str__(self) -> str:
+        return f"not {_inside(self.term, And, Or)}"
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """True where all terms are."""
+
+    terms: tuple[Node, ...]
+
+    def __str__(self) -> str:
+        return " and ".join(_inside(term, And, Or) for term in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """True where any term is."""
+
+    terms: tuple[Node, ...]
+
+    def __str__(self) -> str:
+        return " or ".join(_inside(term, Or) for term in self.terms)
+
+
+Node = Comparison | Presence | Not | And | Or
+
+
+def _inside(term: Node, *looser: type[Node]) -> str:
+    return f"({term})" if isinstance(term, looser) else str(term)

@@ -1,0 +1,130 @@
+"""Text to a parsed filter."""
+
+from __future__ import annotations
+
+from kproxy.filters.errors import FilterError, suggestion
+from kproxy.filters.fields import BY_NAME, Field
+from kproxy.filters.lexer import Sort, Token, tokens
+from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Value
+
+_MOST_OPEN = 50  # parentheses and nots in each other: the limit is there so that no text can exhaust the stack
+
+
+def parse_node(text: str) -> Node:
+    """Read a filter; values are not yet looked at.
+
+    Raises:
+        FilterError: It is none.
+    """
+    parser = _Parser(text)
+    node = parser.alternatives()
+    parser.expect_end()
+    return node
+
+
+class _Parser:
+    """Recursive descent: ``not`` binds tighter than ``and``, ``and`` than ``or``."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = tokens(text)
+        self._at = 0
+        self._open = 0
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> Token:
+        token = self._token
+        self._at += 1
+        return token
+
+    def _take_sign(self, value: str) -> bool:
+        found = self._token.sort is Sort.SIGN and self._token.value == value
+        self._at += found
+        return found
+
+    def _error(self, message: str, hint: str = "") -> FilterError:
+        return FilterError(message, self._token.start, self._token.end, hint)
+
+    def expect_end(self) -> None:
+        token = self._token
+        if token.sort is Sort.SIGN and token.value == ")":
+            raise self._error("')' without '('")
+        if token.sort is not Sort.END:
+            raise self._error("'and' or 'or' is missing", "quote a value that has blanks or signs in it")
+
+    def alternatives(self) -> Node:
+        terms = [self._all()]
+        while self._take_sign("or"):
+            terms.append(self._all())
+        return terms[0] if len(terms) == 1 else Or(tuple(terms))
+
+    def _all(self) -> Node:
+        terms = [self._term()]
+        while self._take_sign("and"):
+            terms.append(self._term())
+        return terms[0] if len(terms) == 1 else And(tuple(terms))
+
+    def _term(self) -> Node:
+        token = self._token
+        if token.sort is Sort.SIGN and token.value in ("not", "("):
+            self._at += 1
+            self._open += 1
+            if self._open > _MOST_OPEN:
+                raise FilterError("too many parentheses in each other", token.start, token.end)
+            node = Not(self._term()) if token.value == "not" else self._group(token)
+            self._open -= 1
+            return node
+        return self._comparison()
+
+    def _group(self, opening: Token) -> Node:
+        node = self.alternatives()
+        if not self._take_sign(")"):
+            if self._token.sort is Sort.END:
+                raise FilterError("'(' without ')'", opening.start, opening.end)
+            self.expect_end()
+        return node
+
+    def _comparison(self) -> Node:
+        field = self._field()
+        operator = self._token
+        if operator.sort is Sort.OPERATOR:
+            self._at += 1
+            negated = operator.value.startswith("!")
+            sign = {"!=": "=", "!~": "~"}.get(operator.value, operator.value)
+            return Comparison(field, sign, (self._value(operator.value),), negated, operator.start, operator.end)
+        negated = self._take_sign("not")
+        if self._take_sign("in"):
+            return Comparison(field, "in", self._values(), negated, operator.start, operator.end)
+        if negated:
+            raise self._error("'in' is missing after 'not'", f"write not {field.name}, or {field.name} not in (...)")
+        return Presence(field)
+
+    def _field(self) -> Field:
+        if self._token.sort is not Sort.WORD:
+            raise self._error("a field is missing", "write a term such as api=Fetch")
+        token = self._take()
+        if (field := BY_NAME.get(token.value)) is None:
+            hint = suggestion(token.value, BY_NAME)
+            raise FilterError(f"unknown field {token.value!r}", token.start, token.end, hint)
+        return field
+
+    def _value(self, after: str) -> Value:
+        if self._token.sort not in (Sort.WORD, Sort.STRING):
+            hint = {"(": "write in (...) for several", "": ""}.get(
+                self._token.value, f'quote it: "{self._token.value}"'
+            )
+            raise self._error(f"a value is missing after {after!r}", hint)
+        token = self._take()
+        return Value(token.value, token.sort is Sort.STRING, token.start, token.end)
+
+    def _values(self) -> tuple[Value, ...]:
+        if not self._take_sign("("):
+            raise self._error("'(' is missing after 'in'", "write in (Fetch, Produce)")
+        values = [self._value("(")]
+        while self._take_sign(","):
+            values.append(self._value(","))
+        if not self._take_sign(")"):
+            raise self._error("',' or ')' is missing")
+        return tuple(values)

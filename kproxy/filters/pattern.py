@@ -1,0 +1,238 @@
+"""Regular expressions that take linear time, whatever the pattern: what ``~`` and the wildcards of ``=`` run on.
+
+Python's own can take for ever on one short text (``(a+)+$``), and a filter may come from a web page. Here a pattern
+becomes its positions and what can follow each (Glushkov's automaton); sets of positions are its states, made when a
+text needs them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_MOST_POSITIONS = 500
+_MOST_GROUPS_OPEN = 50
+_MOST_MOVES = 5000
+_ATOM = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\[dDwWsSnrt]|\\[^A-Za-z0-9]|[^\\\[(){}*+?|]", re.DOTALL)
+_REPEAT = re.compile(r"(?:([*+?])|\{(\d{1,3})(,(\d{1,3})?)?\})\??")  # lazy or not: the same yes or no
+_BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_BEGIN, _END = "begin", "end"  # read before and after the text, for ^ and $; no atom takes two letters at once
+_FOUND = -1
+
+
+class PatternError(ValueError):
+    """Not a pattern that this can read; `position` is where in it."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+def compile_pattern(pattern: str, *, ignore_case: bool = False) -> Callable[[str], bool]:
+    r"""Make a function that says whether the pattern is found anywhere in a text.
+
+    Python's syntax without what needs backtracking: literals, ``.`` (line breaks too), ``[...]``, ``\d \w \s`` and
+    their opposites, ``* + ? {2,3}``, ``|``, ``(...)``, ``^`` and ``$`` (the very end). A leading ``(?i)`` ignores case.
+
+    Raises:
+        PatternError: No such pattern, or one with look-around, back-references, named groups or ``\b``.
+    """
+    start = 4 if pattern.startswith("(?i)") else 0
+    reader = _Reader(pattern, start, re.IGNORECASE if ignore_case or start else re.NOFLAG)
+    # Names repeat from line to line: most are known already.
+    return functools.lru_cache(maxsize=1024)(_Automaton(reader.whole()).search)
+
+
+def glob_pattern(glob: str) -> str:
+    """The pattern of a text in which ``*`` is any text and ``?`` any character."""
+    return "^" + re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".") + "$"
+
+
+@dataclass(frozen=True, slots=True)
+class _Atom:
+    """One character, or the begin or end of the text."""
+
+    accepts: Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    nodes: list[_Node]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    nodes: list[_Node]
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeat:
+    node: _Node
+    least: int
+    most: int | None
+
+
+_Node = _Atom | _Sequence | _Choice | _Repeat
+
+
+class _Reader:
+    """Recursive descent over the pattern."""
+
+    def __init__(self, pattern: str, start: int, flags: re.RegexFlag) -> None:
+        self._pattern = pattern
+        self._at = start
+        self._flags = flags | re.DOTALL
+        self._open = 0
+
+    def whole(self) -> _Node:
+        node = self._choice()
+        if self._at < len(self._pattern):
+            raise PatternError("this group was never opened, write \\)", self._at)
+        return node
+
+    def _next_is(self, characters: str) -> bool:
+        return self._at < len(self._pattern) and self._pattern[self._at] in characters
+
+    def _choice(self) -> _Node:
+        branches = [self._sequence()]
+        while self._next_is("|"):
+            self._at += 1
+            branches.append(self._sequence())
+        return _Choice(branches)
+
+    def _sequence(self) -> _Node:
+        nodes: list[_Node] = []
+        while self._at < len(self._pattern) and not self._next_is("|)"):
+            nodes.append(self._repeated())
+        return _Sequence(nodes)
+
+    def _repeated(self) -> _Node:
+        node = self._group() if self._next_is("(") else self._atom()
+        if (repeat := _REPEAT.match(self._pattern, self._at)) is None:
+            return node
+        sign, least, comma, most = repeat.groups()
+        bounds = _BOUNDS[sign] if sign else (int(least), int(most) if most else None if comma else int(least))
+        if bounds[1] is not None and bounds[1] < bounds[0]:
+            raise PatternError("the second number is below the first", self._at)
+        self._at = repeat.end()
+        return _Repeat(node, *bounds)
+
+    def _group(self) -> _Node:
+        start = self._at
+        self._at += 3 if self._pattern.startswith("(?:", start) else 1
+        if self._next_is("?"):
+            raise PatternError("only (...) and (?:...) groups can be used here", start)
+        self._open += 1
+        if self._open > _MOST_GROUPS_OPEN:
+            raise PatternError("too many groups in each other", start)
+        node = self._choice()
+        if not self._next_is(")"):
+            raise PatternError("this group is not closed, write \\( if you mean the character", start)
+        self._open -= 1
+        self._at += 1
+        return node
+
+    def _atom(self) -> _Node:
+        start = self._at
+        atom = _ATOM.match(self._pattern, start)
+        if atom is None:
+            what = self._pattern[start : start + 2] if self._next_is("\\") else self._pattern[start]
+            raise PatternError(f"{what!r} cannot stand here", start)
+        self._at = atom.end()
+        if atom[0] in "^$":
+            return _Atom((_BEGIN if atom[0] == "^" else _END).__eq__)
+        source = atom[0] if atom[0][0] in ".[\\" else re.escape(atom[0])
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", FutureWarning)  # '[[' and such, which Python may read otherwise one day
+                return _Atom(re.compile(source, self._flags).fullmatch)
+        except (re.error, FutureWarning) as error:
+            raise PatternError(str(error), start) from None
+
+
+class _Automaton:
+    """Positions are the pattern's atoms, numbered; sets of them are the bits of an int."""
+
+    def __init__(self, node: _Node) -> None:
+        self._accepts: list[Callable[[str], object]] = []
+        self._follow: list[int] = []
+        self._first, self._last, self._always = self._part(node)
+        self._moves: dict[tuple[int, str], int] = {}
+
+    def search(self, text: str) -> bool:
+        """Whether the pattern is found in the text."""
+        if self._always:
+            return True
+        state = self._first
+        moves = self._moves
+        for character in (_BEGIN, *text, _END):
+            reached = moves.get((state, character))
+            state = self._move(state, character) if reached is None else reached
+            if state == _FOUND:
+                return True
+        return False
+
+    def _move(self, state: int, character: str) -> int:
+        """The positions that may come next, always with those that may come first: it may be found from anywhere."""
+        reached = self._first
+        for position in _bits(state):
+            if self._accepts[position](character):
+                if self._last >> position & 1:
+                    reached = _FOUND
+                    break
+                reached |= self._follow[position]
+        if len(self._moves) >= _MOST_MOVES:
+            self._moves.clear()
+        self._moves[state, character] = reached
+        return reached
+
+    def _part(self, node: _Node) -> tuple[int, int, bool]:
+        """Number the positions of a node: which may begin it, which may end it, and whether it may be empty."""
+        if isinstance(node, _Atom):
+            if len(self._accepts) >= _MOST_POSITIONS:
+                raise PatternError("the pattern is too long", 0)
+            self._accepts.append(node.accepts)
+            self._follow.append(0)
+            bit = 1 << (len(self._accepts) - 1)
+            return bit, bit, False
+        if isinstance(node, _Repeat):
+            return self._repeated(node)
+        if isinstance(node, _Choice):
+            first, last, empty = 0, 0, False
+            for branch in node.nodes:
+                part = self._part(branch)
+                first, last, empty = first | part[0], last | part[1], empty or part[2]
+            return first, last, empty
+        whole = (0, 0, True)
+        for each in node.nodes:
+            whole = self._joined(whole, self._part(each))
+        return whole
+
+    def _repeated(self, node: _Repeat) -> tuple[int, int, bool]:
+        whole = (0, 0, True)
+        copies = max(node.least, 1) if node.most is None else node.most
+        for number in range(1, copies + 1):
+            first, last, empty = self._part(node.node)
+            if not first:
+                break  # there is nothing in it to be repeated
+            if node.most is None and number == copies:
+                self._connect(last, first)
+            whole = self._joined(whole, (first, last, empty or number > node.least))
+        return whole
+
+    def _joined(self, left: tuple[int, int, bool], right: tuple[int, int, bool]) -> tuple[int, int, bool]:
+        self._connect(left[1], right[0])
+        first = left[0] | right[0] if left[2] else left[0]
+        last = left[1] | right[1] if right[2] else right[1]
+        return first, last, left[2] and right[2]
+
+    def _connect(self, last: int, first: int) -> None:
+        for position in _bits(last):
+            self._follow[position] |= first
+
+
+def _bits(state: int) -> list[int]:
+    return [position for position in range(state.bit_length()) if state >> position & 1]

@@ -1,0 +1,72 @@
+"""What a value in a filter stands for: durations, sizes, times, and words of a closed list."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from kproxy.filters.errors import FilterError, suggestion
+from kproxy.filters.fields import Field, Kind
+from kproxy.filters.nodes import Value
+
+Number = int | Decimal
+
+#: In microseconds.
+DURATIONS = {"us": 1, "µs": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000}
+#: In bytes.
+SIZES = {"B": 1, "KB": 1_000, "KiB": 1 << 10, "MB": 1_000_000, "MiB": 1 << 20}
+
+_NUMBER = re.compile(r"(-?\d{1,20}(?:\.\d{1,9})?)([A-Za-zµ]*)")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?Z?")
+_MIDNIGHT = "0000-00-00T00:00:00.000000"
+
+
+def number(field: Field, value: Value) -> Number:
+    """The value in the unit that the trace has for the field; a bare number is in that unit already.
+
+    Raises:
+        FilterError: No number, or a unit that the field does not have.
+    """
+    units = {Kind.DURATION: DURATIONS, Kind.SIZE: SIZES}.get(field.kind, {})
+    example = {Kind.DURATION: "write 50ms", Kind.SIZE: "write 10KiB"}.get(field.kind, "write digits")
+    match = _NUMBER.fullmatch(value.text)
+    if match is None:
+        raise _wrong(value, f"{value.text!r} is no {field.kind}", example)
+    digits, unit = match.groups()
+    factor = {name.lower(): factor for name, factor in units.items()}.get(unit.lower()) if unit else field.unit
+    if factor is None:
+        hint = f"write {', '.join(units)}" if units else example
+        raise _wrong(value, f"{field.name} has no unit {unit!r}", hint)
+    exact = Decimal(digits) * factor / field.unit
+    return int(exact) if exact == exact.to_integral_value() else exact
+
+
+def instant(field: Field, value: Value) -> str:
+    """The time as traces write it, so that text order is time order; what is left out is 0.
+
+    Raises:
+        FilterError: No time.
+    """
+    if _INSTANT.fullmatch(value.text) is None:
+        hint = "write 2025-01-31, 2025-01-31T12:00 or 2025-01-31T12:00:00.5Z (UTC)"
+        raise _wrong(value, f"{value.text!r} is no time", hint)
+    text = value.text.removesuffix("Z").replace(" ", "T")
+    return text + _MIDNIGHT[len(text) :] + "Z"
+
+
+def closed_value(field: Field, value: Value) -> str:
+    """The value as the field's list of values has it; case does not count.
+
+    Raises:
+        FilterError: Not one of them.
+    """
+    known = {name.lower(): name for name in field.known()}
+    if (found := known.get(value.text.lower())) is not None:
+        return found
+    near = suggestion(value.text, known.values())
+    few = f"it is {', '.join(known.values())}" if len(known) < 8 else ""
+    raise _wrong(value, f"no {field.name} is called {value.text!r}", near or few)
+
+
+def _wrong(value: Value, problem: str, hint: str) -> FilterError:
+    return FilterError(problem, value.start, value.end, hint)

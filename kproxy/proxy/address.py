@@ -1,0 +1,102 @@
+"""Reads what stands after ``--listen`` and ``--upstream``."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TypeAlias
+
+_UNIX = "unix:"
+_MAX_UNIX_PATH = 107  # bytes, sun_path less its final zero
+
+
+@dataclass(frozen=True, slots=True)
+class TcpAddress:
+    """A host, as name or number, and a port; no host stands for loopback, IPv4 and IPv6."""
+
+    host: str | None
+    port: int
+
+    def __str__(self) -> str:
+        host = self.host or "localhost"
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnixAddress:
+    """A Unix socket in the file system."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return _UNIX + self.path
+
+
+Address: TypeAlias = TcpAddress | UnixAddress
+
+
+def parse_listen(text: str) -> Address:
+    """Read ``9092`` or ``:9092`` (loopback), ``HOST:9092``, ``[::1]:9092``, ``unix:/path``; port 0 takes a free one.
+
+    Raises:
+        ValueError: One sentence that says what to write instead.
+    """
+    return _parse(text, "--listen", least_port=0)
+
+
+def parse_upstream(text: str) -> Address:
+    """Read ``HOST:9092``, ``[::1]:9092``, ``unix:/path``, or ``9092`` for a broker on this machine.
+
+    Raises:
+        ValueError: One sentence that says what to write instead.
+    """
+    return _parse(text, "--upstream", least_port=1)
+
+
+def _parse(text: str, option: str, *, least_port: int) -> Address:
+    if text.startswith(_UNIX):
+        return _parse_unix(text)
+    if "," in text:
+        raise ValueError(f"{option} takes one address, not {text!r}: repeat --listen and --upstream for each broker")
+    scheme, separator, rest = text.partition("://")
+    if separator:
+        raise ValueError(f"{option} takes no {scheme}://: write {rest or 'HOST:PORT'}")
+    host, separator, port = text.rpartition(":")
+    if not separator and not text.isdecimal():
+        raise ValueError(f"{option} {text!r} has no port: write {text or 'HOST'}:9092")
+    if not (port.isascii() and port.isdecimal()) or not least_port <= int(port) <= 65535:
+        raise ValueError(_wrong_port(text, option, port, least_port))
+    return TcpAddress(_host(host, int(port), text, option) if host else None, int(port))
+
+
+def _wrong_port(text: str, option: str, port: str, least_port: int) -> str:
+    if text.count(":") > 1 and not text.startswith("["):
+        return f"{option} {text!r} is an IPv6 address without brackets: write [{text}]:9092"
+    if text.endswith("]"):
+        return f"{option} {text!r} has no port: write {text}:9092"
+    return f"{option} {text!r}: {port!r} is no port; write a number from {least_port} to 65535 after the last colon"
+
+
+def _host(host: str, port: int, text: str, option: str) -> str:
+    if host.startswith("[") and host.endswith("]"):
+        try:
+            ipaddress.IPv6Address(host[1:-1])
+        except ValueError:
+            raise ValueError(f"{option} {text!r}: {host} is no IPv6 address; write [::1]:{port}, or a name") from None
+        return host[1:-1]
+    if ":" in host:
+        raise ValueError(f"{option} {text!r} is an IPv6 address without brackets: write [::1]:9092 with it in between")
+    if host == "*":
+        raise ValueError(f"{option} {text!r}: write 0.0.0.0:{port} for every IPv4 address, [::]:{port} for IPv6")
+    if any(character.isspace() or character in "[]/@" for character in host):
+        raise ValueError(f"{option} {text!r}: {host!r} is no host name; write HOST:{port}")
+    return host
+
+
+def _parse_unix(text: str) -> UnixAddress:
+    path = text.removeprefix(_UNIX)
+    if not path or "\0" in path:
+        raise ValueError(f"{text!r} names no file: write unix:/path/to/socket")
+    if len(path.encode(errors="surrogateescape")) > _MAX_UNIX_PATH:
+        raise ValueError(f"the path of a Unix socket has at most {_MAX_UNIX_PATH} bytes: choose a shorter one")
+    return UnixAddress(path)

@@ -1,0 +1,223 @@
+"""The relay: listens, connects each client to its upstream, and keeps count."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from kproxy.proxy.acceptor import Acceptor
+from kproxy.proxy.address import Address, UnixAddress
+from kproxy.proxy.connection import RelayedConnection
+from kproxy.proxy.events import InspectorLost, Report, UpstreamReachable, UpstreamUnreachable
+from kproxy.proxy.sockets import ListenError, connect, keep_alive, listen, name, reason, remove_stale, reset_on_close
+from kproxy.proxy.tap import Tap
+
+CONNECT_TIMEOUT_S: Final = 10.0
+#: Read at once from a socket. One such buffer serves all connections: what was read is passed on before the next read.
+_READ_BYTES: Final = 256 * 1024
+_GRACE_S: Final = 1.0  # for what was read to leave, when the relay ends
+_GOODBYE_S: Final = 5.0  # without the inspector taking anything of what is queued, when the relay ends
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where to listen, and where the connections that come there lead."""
+
+    listen: Address
+    upstream: Address
+
+
+@dataclass(slots=True)
+class Totals:
+    """Since the relay began. Bytes are those that were relayed, in connections open and closed."""
+
+    connections: int = 0  # accepted, those turned away included
+    turned_away: int = 0  # the upstream could not be reached
+    request_bytes: int = 0
+    response_bytes: int = 0
+
+
+@asynccontextmanager
+async def serve(
+    listeners: Sequence[Listener],
+    *,
+    tap: Tap | None = None,
+    report: Report = lambda event: None,
+    connect_timeout: float = CONNECT_TIMEOUT_S,
+) -> AsyncIterator[Relay]:
+    """Relay in the background while the `async with` block lasts.
+
+    At its end the listeners are closed, then the connections, then the tap, which belongs to the relay.
+
+    Args:
+        listeners: Bound before anything is relayed.
+        tap: Shown everything that is relayed.
+        report: Called with what the user should hear of; must not block.
+        connect_timeout: Seconds for an upstream to answer, over all addresses of its name.
+
+    Raises:
+        ListenError: An address cannot be listened on; then none is.
+    """
+    relay = Relay(tap, report, connect_timeout)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(relay.close_tap)
+        tasks = await asyncio.TaskGroup().__aenter__()
+        # Not as a context manager: what the block raises would leave it inside an ExceptionGroup.
+        stack.push_async_callback(tasks.__aexit__, None, None, None)
+        stack.push_async_callback(relay.close_connections)
+        for listener in listeners:
+            sockets = await asyncio.to_thread(listen, listener.listen)
+            if isinstance(listener.listen, UnixAddress):
+                stack.push_async_callback(_remove, Path(listener.listen.path))
+            for sock in sockets:
+                acceptor = Acceptor(sock, partial(relay.take, listener, tasks), report)
+                stack.callback(acceptor.close)
+                relay.add(listener, acceptor)
+        relay.begin()
+        yield relay
+
+
+class Relay:
+    """A relay that runs; `serve` makes it."""
+
+    def __init__(self, tap: Tap | None, report: Report, connect_timeout: float) -> None:
+        self._tap = tap
+        self._report = report
+        self._connect_timeout = connect_timeout
+        self._acceptors: list[tuple[Listener, Acceptor]] = []
+        self._numbers = itertools.count(1)
+        self._buffer = memoryview(bytearray(_READ_BYTES))
+        self._clients: dict[asyncio.Task[None] | None, RelayedConnection | None] = {}  # None: not connected yet
+        self._closed = Totals()
+        self._down: dict[Address, str] = {}  # upstreams that could not be reached, and why
+        self._pressed = False
+
+    @property
+    def addresses(self) -> list[str]:
+        """What is listened on, with the real ports, in the order of the listeners; loopback can be two."""
+        return [acceptor.name for _, acceptor in self._acceptors]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Each address as in `addresses`, and the upstream that it leads to."""
+        return [(acceptor.name, str(listener.upstream)) for listener, acceptor in self._acceptors]
+
+    @property
+    def totals(self) -> Totals:
+        """A copy that is up to date."""
+        totals = replace(self._closed)
+        for connection in self._clients.values():
+            _add(totals, connection)
+        return totals
+
+    def add(self, listener: Listener, acceptor: Acceptor) -> None:
+        self._acceptors.append((listener, acceptor))
+
+    def begin(self) -> None:
+        if self._tap is not None:
+            self._tap.begin(self.pairs, self._press, lambda error: self._report(InspectorLost(reason(error))))
+        for _, acceptor in self._acceptors:
+            acceptor.start()
+
+    def take(self, listener: Listener, tasks: asyncio.TaskGroup, accepted: socket.socket, client: str) -> None:
+        tasks.create_task(self._serve(listener, accepted, client))
+
+    async def close_connections(self) -> None:
+        await asyncio.sleep(0)  # so that every task has begun: the socket of one that never does would be lost
+        try:
+            for task, connection in list(self._clients.items()):
+                if connection is not None:
+                    connection.close()
+                elif task is not None:
+                    task.cancel()
+            if self._clients:
+                await asyncio.wait([task for task in self._clients if task], timeout=_GRACE_S)
+        finally:
+            for connection in self._clients.values():
+                if connection is not None:
+                    connection.abort()
+
+    async def close_tap(self) -> None:
+        if self._tap is None or self._tap.lost:
+            return
+        totals = self._closed
+        counts = (totals.connections, totals.request_bytes, totals.response_bytes)
+        if not await self._tap.close(*counts, patience=_GOODBYE_S) and not self._tap.lost:
+            self._report(InspectorLost(f"it read nothing for {_GOODBYE_S:g} s"))
+
+    async def _serve(self, listener: Listener, accepted: socket.socket, client: str) -> None:
+        """One client, from accept to end. What a peer or the network does is never an exception here."""
+        task = asyncio.current_task()
+        self._clients[task] = None
+        self._closed.connections += 1
+        try:
+            with accepted:
+                try:
+                    await self._connect_and_relay(task, listener, accepted, client)
+                except OSError:  # the upstream cannot be reached, or one of the two sockets was dead from the start
+                    reset_on_close(accepted)
+        finally:
+            _add(self._closed, self._clients.pop(task))
+
+    async def _connect_and_relay(
+        self, task: asyncio.Task[None] | None, listener: Listener, accepted: socket.socket, client: str
+    ) -> None:
+        at, number = time.time_ns(), next(self._numbers)
+        local = name(accepted.getsockname(), accepted.family)
+        try:
+            upstream = await connect(listener.upstream, self._connect_timeout)
+        except OSError as error:
+            if self._tap is not None:
+                refused = self._tap.open(number, at, client, str(listener.upstream), local)
+                refused.close("proxy", "unreachable", time.time_ns(), 0, 0)
+            self._turned_away(listener.upstream, reason(error))
+            raise
+        if self._down.pop(listener.upstream, None):
+            self._report(UpstreamReachable(str(listener.upstream)))
+        with upstream:
+            keep_alive(accepted)
+            keep_alive(upstream)
+            server = name(upstream.getpeername(), upstream.family)
+            tapped = self._tap.open(number, at, client, server, local) if self._tap is not None else None
+            connection = RelayedConnection(self._buffer, tapped)
+            if self._pressed:
+                connection.press(True)
+            self._clients[task] = connection
+            await connection.run(accepted, upstream)
+
+    def _turned_away(self, upstream: Address, why: str) -> None:
+        self._closed.turned_away += 1
+        if self._down.get(upstream) != why:
+            self._down[upstream] = why
+            self._report(UpstreamUnreachable(str(upstream), why))
+
+    def _press(self, pressed: bool) -> None:
+        """Stop everything until the inspector has caught up, or go on."""
+        self._pressed = pressed
+        for _, acceptor in self._acceptors:
+            if pressed:
+                acceptor.stop()
+            else:
+                acceptor.start()
+        for connection in self._clients.values():
+            if connection is not None:
+                connection.press(pressed)
+
+
+def _add(totals: Totals, connection: RelayedConnection | None) -> None:
+    if connection is not None:
+        totals.request_bytes += connection.request_bytes
+        totals.response_bytes += connection.response_bytes
+
+
+async def _remove(path: Path) -> None:
+    with suppress(ListenError, OSError):  # another proxy may listen there by now
+        await asyncio.to_thread(remove_stale, path)

@@ -1,0 +1,207 @@
+"""Sockets: bound for listeners, connected to upstreams, and what the system says when it cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import stat
+import struct
+from pathlib import Path
+from typing import Any
+
+from kproxy.proxy.address import Address, TcpAddress, UnixAddress
+
+_BACKLOG = 1024
+_KEEPALIVE_S = 60  # the system's own two hours would hold a dead connection for half a day
+
+
+class ListenError(Exception):
+    """An address cannot be listened on; one sentence that says what to do."""
+
+
+def listen(address: Address) -> list[socket.socket]:
+    """Bind and listen; blocks (name lookup, files).
+
+    Returns:
+        A non-blocking socket for each IP address behind the name, all on one port. Without a host 127.0.0.1 and,
+        where there is IPv6, ::1. A Unix socket is only for its owner (mode 0600); one that nobody listens on any
+        more is replaced.
+
+    Raises:
+        ListenError: The address is in use, not allowed, or not of this machine.
+    """
+    if isinstance(address, UnixAddress):
+        return [_listen_unix(Path(address.path))]
+    for _ in range(10):
+        with contextlib.suppress(_PortTaken):
+            return _listen_tcp(address)
+    raise ListenError(f"no port is free on all addresses of {address.host or 'loopback'}: choose one with --listen")
+
+
+def remove_stale(path: Path) -> None:
+    """Remove the file of a Unix socket that nobody listens on; blocks.
+
+    Raises:
+        ListenError: Somebody does, or the file is no socket.
+    """
+    if not path.exists():
+        return
+    if not stat.S_ISSOCK(path.stat().st_mode):
+        raise ListenError(f"{path} exists and is no socket: choose another path")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+        except BlockingIOError:
+            pass  # its backlog is full, so somebody listens
+    raise ListenError(_refusal(UnixAddress(str(path)), OSError(errno.EADDRINUSE, "")))
+
+
+async def connect(address: Address, within: float) -> socket.socket:
+    """Connect to the first address behind the name that answers, within that many seconds in all.
+
+    Raises:
+        OSError: Nothing answered; `reason` makes words of it.
+    """
+    loop = asyncio.get_running_loop()
+    failure: OSError = TimeoutError(f"no answer within {within:g} s")
+    try:
+        async with asyncio.timeout(within):
+            targets = await _targets(address)
+            for family, target in targets:
+                sock = socket.socket(family, socket.SOCK_STREAM)
+                sock.setblocking(False)
+                try:
+                    # An address that swallows packets must leave time for the others.
+                    async with asyncio.timeout(within / len(targets)):
+                        await loop.sock_connect(sock, target)
+                    sock.getpeername()  # of a Unix socket with a full backlog, asyncio believes it is connected
+                except BaseException as error:
+                    sock.close()
+                    if not isinstance(error, OSError):
+                        raise
+                    failure = failure if isinstance(error, TimeoutError) else error
+                else:
+                    return sock
+    except TimeoutError:
+        pass
+    raise failure
+
+
+async def check_upstream(address: Address, within: float = 3.0) -> str | None:
+    """Why the upstream cannot be reached, None if it can: a connection is made and closed again."""
+    try:
+        sock = await connect(address, within)
+    except OSError as error:
+        return reason(error)
+    sock.close()
+    return None
+
+
+def reason(error: OSError) -> str:
+    """The error in a few words, without number and without address."""
+    if isinstance(error, socket.gaierror):
+        return "the name is not known"
+    return os.strerror(error.errno).lower() if error.errno else str(error)
+
+
+def name(sock_address: Any, family: int) -> str:
+    """An address as `getpeername` gives it, as it stands in traces: ``127.0.0.1:9092``, ``[::1]:9092``, ``unix:``."""
+    if family == socket.AF_UNIX:
+        return str(UnixAddress(os.fsdecode(sock_address)))
+    return str(TcpAddress(sock_address[0], sock_address[1]))
+
+
+def keep_alive(sock: socket.socket) -> None:
+    """Notice a peer that vanished, within minutes."""
+    if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)
+
+
+def reset_on_close(sock: Any) -> None:
+    """Let the peer see a reset, not an orderly end, when the socket is closed; for `TransportSocket`s too."""
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+class _PortTaken(Exception):
+    """The port that was free on one address is taken on another."""
+
+
+def _listen_tcp(address: TcpAddress) -> list[socket.socket]:
+    targets: list[tuple[int, tuple[Any, ...]]] = [(socket.AF_INET, ("127.0.0.1",)), (socket.AF_INET6, ("::1",))]
+    if address.host is not None:
+        try:
+            infos = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        except socket.gaierror:
+            raise ListenError(f"{address.host!r} is no name of this machine: listen on one of its addresses") from None
+        targets = [(family, target) for family, _, _, _, target in infos]
+    with contextlib.ExitStack() as stack:
+        sockets: list[socket.socket] = []
+        port = address.port
+        for family, (host, *rest) in targets:
+            optional = address.host is None and family == socket.AF_INET6
+            try:
+                sock = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                sock.bind((host, port, *rest[1:]))  # flow and scope, of IPv6
+                sock.listen(_BACKLOG)
+            except OSError as error:
+                if optional and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    continue
+                if error.errno == errno.EADDRINUSE and address.port == 0 and sockets:
+                    raise _PortTaken from None
+                raise ListenError(_refusal(TcpAddress(host, port), error)) from None
+            sock.setblocking(False)
+            port = sock.getsockname()[1]
+            sockets.append(sock)
+        stack.pop_all()
+        return sockets
+
+
+def _listen_unix(path: Path) -> socket.socket:
+    with contextlib.ExitStack() as stack:
+        sock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        sock.setblocking(False)
+        try:
+            remove_stale(path)
+            sock.bind(str(path))
+            path.chmod(0o600)  # before listen(): until then nobody can connect
+            sock.listen(_BACKLOG)
+        except OSError as error:
+            raise ListenError(_refusal(UnixAddress(str(path)), error)) from None
+        stack.pop_all()
+        return sock
+
+
+def _refusal(address: Address, error: OSError) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"{address} is in use: stop what listens there, or choose another address with --listen"
+        case errno.EADDRNOTAVAIL:
+            return f"{address} is no address of this machine: choose one that is with --listen"
+        case errno.EACCES | errno.EPERM:
+            return f"{address} may not be listened on by this user: choose another address with --listen"
+        case _:
+            return f"cannot listen on {address}: {reason(error)}; choose another address with --listen"
+
+
+async def _targets(address: Address) -> list[tuple[int, Any]]:
+    if isinstance(address, UnixAddress):
+        return [(socket.AF_UNIX, address.path)]
+    host, port = address.host or "localhost", address.port
+    try:  # a number needs no lookup, and so no thread
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(family, target) for family, _, _, _, target in infos]

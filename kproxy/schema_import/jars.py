@@ -1,0 +1,95 @@
+"""Finds the jars of a Kafka release, in a directory or by Maven."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+#: Jars with message definitions, or with enums that `Facts.java` reads. Not every release has every one.
+COMPONENTS = (
+    "kafka-clients",
+    "kafka-group-coordinator",
+    "kafka-metadata",
+    "kafka-raft",
+    "kafka-server-common",
+    "kafka-share-coordinator",
+    "kafka-storage",
+    "kafka-streams",
+    "kafka-transaction-coordinator",
+)
+_LOGGING = ("slf4j-api", "1.7.36")  # Kafka's classes do not load without it
+_GROUPS = {"slf4j-api": "org.slf4j"}
+_ABSENT = re.compile(r"org\.apache\.kafka:([\w-]+):jar:([\w.-]+) (?:was not found )?in ")
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>kproxy</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
+  <build><plugins><plugin>
+    <groupId>org.apache.maven.plugins</groupId><artifactId>maven-dependency-plugin</artifactId><version>3.6.1</version>
+    <configuration><artifactItems>{items}</artifactItems></configuration>
+  </plugin></plugins></build>
+</project>
+"""
+_ITEM = "<artifactItem><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></artifactItem>"
+
+
+class ImportFailedError(Exception):
+    """A release cannot be imported; one sentence that says why."""
+
+
+def find_jars(releases: Sequence[str], directory: Path) -> dict[str, dict[str, Path]]:
+    """The jars of each release below a directory, by component; Maven's own repository will do.
+
+    Raises:
+        ImportFailedError: A release's kafka-clients, or slf4j, is not there.
+    """
+    there = {path.name: path for path in sorted(directory.rglob("*.jar"))}
+    logging = [path for name, path in there.items() if name.startswith("slf4j-api-")]
+    if not logging:
+        raise ImportFailedError(f"{directory}: no slf4j-api jar, which Kafka's classes need")
+    found: dict[str, dict[str, Path]] = {}
+    for release in releases:
+        names = {component: f"{component}-{release}.jar" for component in COMPONENTS}
+        found[release] = {component: there[name] for component, name in names.items() if name in there}
+        if "kafka-clients" not in found[release]:
+            raise ImportFailedError(f"{directory}: no {names['kafka-clients']}")
+        found[release]["slf4j-api"] = logging[-1]
+    return found
+
+
+def fetch_jars(releases: Sequence[str], directory: Path) -> dict[str, dict[str, Path]]:
+    """Let Maven copy the jars of the releases to a directory; then as `find_jars`.
+
+    Raises:
+        ImportFailedError: No Maven, no network, or no such release.
+    """
+    wanted = {_LOGGING, *((component, release) for release in releases for component in COMPONENTS)}
+    while absent := _copy(sorted(wanted), directory):
+        if absent[0] == "kafka-clients" or absent not in wanted:
+            raise ImportFailedError(f"Maven finds no {absent[0]} {absent[1]}: is there such a Kafka release?")
+        wanted.remove(absent)
+    return find_jars(releases, directory)
+
+
+def _copy(artifacts: Sequence[tuple[str, str]], directory: Path) -> tuple[str, str] | None:
+    """Copy them all, or say which one the repositories do not have."""
+    items = "".join(_ITEM.format(_GROUPS.get(name, "org.apache.kafka"), name, version) for name, version in artifacts)
+    with tempfile.TemporaryDirectory() as work:
+        pom = Path(work, "pom.xml")
+        pom.write_text(_POM.format(items=items), encoding="utf-8")
+        goal = ["dependency:copy", f"-DoutputDirectory={directory.absolute()}"]
+        try:
+            ran = subprocess.run(  # noqa: S603
+                ["mvn", "-B", "-q", "-f", str(pom), *goal], capture_output=True, text=True, check=False  # noqa: S607
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise ImportFailedError("mvn is not on PATH: install Maven, or give --jars DIR") from None
+    if ran.returncode == 0:
+        return None
+    missing = _ABSENT.search(ran.stdout)
+    if missing is None:
+        said = next(iter(ran.stdout.strip().splitlines()), f"status {ran.returncode}")
+        raise ImportFailedError(f"Maven cannot fetch the jars: {said}")
+    return missing[1], missing[2]

@@ -1,0 +1,50 @@
+"""Reads one Kafka release out of its jars."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dissectors.schemas.importer.data import Release
+from kproxy.schema_import.jars import ImportFailedError
+
+_DEFINITION = re.compile(r"(?:common/)?(?:message|metadata)/\w+\.json")
+
+
+def read_release(name: str, jars: Mapping[str, Path]) -> Release:
+    """The message definitions in the jars, and what their classes say.
+
+    Raises:
+        ImportFailedError: A jar cannot be read, or Java does not run.
+    """
+    definitions = [(component, text) for component, jar in jars.items() for text in _definitions(jar)]
+    return Release(name, definitions, _facts(name, jars))
+
+
+def _definitions(jar: Path) -> list[str]:
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            names = sorted(filter(_DEFINITION.fullmatch, archive.namelist()))
+            return [archive.read(name).decode() for name in names]
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ImportFailedError(f"{jar}: {error}") from None
+
+
+def _facts(release: str, jars: Mapping[str, Path]) -> dict[str, Any]:
+    path = os.pathsep.join(map(str, jars.values()))
+    program = Path(__file__).with_name("Facts.java")
+    try:
+        ran = subprocess.run(["java", "-cp", path, program], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    except FileNotFoundError:
+        raise ImportFailedError("java is not on PATH: install Java 17 or later") from None
+    if ran.returncode:
+        said = next((line for line in ran.stderr.splitlines() if not line.startswith("SLF4J")), "")
+        raise ImportFailedError(f"Java cannot read the classes of {release}: {said or f'status {ran.returncode}'}")
+    facts: dict[str, Any] = json.loads(ran.stdout)
+    return facts
