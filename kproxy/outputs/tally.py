@@ -120,9 +120,9 @@ class Tally:
             console.print(f"clients: {names}{more}", highlight=False, markup=False)
 
     def _table(self) -> Table:
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-        for heading in ("API", "versions"):
-            table.add_column(heading)
+        table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+        table.add_column("API", no_wrap=True)
+        table.add_column("versions")
         for heading in ("requests", "responses", "errors", "p50", "p99", "bytes"):
             table.add_column(heading, justify="right")
         for name, api in sorted(self._apis.items(), key=lambda item: -item[1].requests):

@@ -1,0 +1,173 @@
+"""The project's data files: made from releases, written in one way only, read back for comparison."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dissectors.schemas.importer.definitions import RANGES, Field, Message, read
+from dissectors.schemas.importer.union import union
+from dissectors.schemas.versions import VersionRange
+
+MESSAGES, APIS, ERRORS, ENUMS = FILES = ("messages.jsonl", "apis.json", "errors.json", "enums.json")
+
+_TYPES = ("header", "request", "response", "data", "metadata", "coordinator-key", "coordinator-value")
+_MESSAGE_KEYS = ("name", "type", "apiKey", "component", "versions", "served", "flexible", "deprecated", "aliases")
+_FIELD_KEYS = ("name", "type", "versions", "nullableVersions", "flexibleVersions", "taggedVersions", "tag", "default",
+               "entityType", "mapKey", "ignorable", "zeroCopy")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What was found of one Kafka release.
+
+    `definitions` are (component, text of a definition file); `facts` is what ``Facts.java`` printed, parsed: ``apis``,
+    ``errors`` and ``enums``.
+    """
+
+    name: str
+    definitions: Sequence[tuple[str, str]]
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The content of the data files, as JSON has it: messages by name, APIs and errors by number, enums by name."""
+
+    messages: Mapping[str, Mapping[str, Any]]
+    apis: Mapping[int, Mapping[str, Any]]
+    errors: Mapping[int, Mapping[str, Any]]
+    enums: Mapping[str, Mapping[str, str]]
+
+    @classmethod
+    def parse(cls, files: Mapping[str, bytes]) -> Data:
+        """Read what `files` wrote."""
+        messages = (json.loads(line) for line in files[MESSAGES].splitlines())
+        return cls(
+            {each["name"]: each for each in messages},
+            {each["key"]: each for each in json.loads(files[APIS])},
+            {each["code"]: each for each in json.loads(files[ERRORS])},
+            json.loads(files[ENUMS]),
+        )
+
+    def files(self) -> dict[str, bytes]:
+        """File name -> content; the same data are the same bytes."""
+        enums = [f"{_dump(name)}:{_dump(table)}" for name, table in self.enums.items()]
+        return {
+            MESSAGES: "".join(f"{_dump(each)}\n" for each in self.messages.values()).encode(),
+            APIS: _lines("[]", map(_dump, self.apis.values())),
+            ERRORS: _lines("[]", map(_dump, self.errors.values())),
+            ENUMS: _lines("{}", enums),
+        }
+
+
+def make(releases: Sequence[Release]) -> tuple[Data, list[str]]:
+    """Unite releases, oldest first; where they differ the newer one's word counts.
+
+    Returns:
+        The data, and sentences about what somebody should look at.
+
+    Raises:
+        ValueError: Releases contradict each other, or a definition cannot be read; the message says which.
+    """
+    messages: dict[str, Message] = {}
+    notes: list[str] = []
+    for release in releases:
+        messages, found = union(messages, _messages(release))
+        notes += found
+    compact = {each["name"]: _compact(each) for each in sorted(messages.values(), key=_order)}
+    flexible = {each["apiKey"]: each["flexible"] for each in compact.values() if each["type"] == "request"}
+    facts = [release.facts for release in releases]
+    errors = {each["code"]: each for fact in facts for each in fact["errors"]}
+    tables = sorted({name for fact in facts for name in fact["enums"]})
+    data = Data(
+        compact,
+        _apis(releases, flexible),
+        {code: errors[code] for code in sorted(errors)},
+        {name: _table([fact["enums"].get(name, {}) for fact in facts]) for name in tables},
+    )
+    return data, notes
+
+
+def _messages(release: Release) -> dict[str, Message]:
+    messages: dict[str, Message] = {}
+    for component, text in release.definitions:
+        try:
+            message = read(text, component, release.name)
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"a definition in {component} {release.name} cannot be read: {error!r}") from error
+        if message is not None:
+            if message["name"] in messages:
+                raise ValueError(f"{release.name} defines {message['name']} twice")
+            messages[message["name"]] = message
+    return messages
+
+
+def _order(message: Message) -> tuple[int, int, str]:
+    return _TYPES.index(message["type"]), message.get("apiKey", -1), message["name"]
+
+
+def _compact(message: Message) -> dict[str, Any]:
+    versions: frozenset[int] = message["versions"]
+    made = {key: message[key] for key in _MESSAGE_KEYS if key in message}
+    made["versions"] = str(_range(versions, message["name"]))
+    made["fields"] = [_compact_field(field, max(versions)) for field in message["fields"]]
+    return made
+
+
+def _compact_field(field: Field, highest: int) -> dict[str, Any]:
+    made = {key: field[key] for key in _FIELD_KEYS if key in field and (field[key] or key not in RANGES)}
+    for key in RANGES:
+        if key in made:
+            found = _range(made[key], field["name"])
+            made[key] = f"{found.lowest}+" if found.highest == highest else str(found)
+    if "fields" in field:
+        made["fields"] = [_compact_field(inner, highest) for inner in field["fields"]]
+    return made
+
+
+def _range(versions: frozenset[int], name: str) -> VersionRange:
+    made = VersionRange(min(versions), max(versions))
+    if len(versions) != len([*made]):
+        raise ValueError(f"the versions of {name} have a hole: {sorted(versions)}")
+    return made
+
+
+def _apis(releases: Sequence[Release], flexible: Mapping[int, str]) -> dict[int, Mapping[str, Any]]:
+    found: dict[int, dict[str, Mapping[str, Any]]] = {}
+    for release in releases:
+        for api in release.facts["apis"]:
+            found.setdefault(api["key"], {})[release.name] = api
+    return {key: _api(found[key], VersionRange.parse(flexible[key])) for key in sorted(found)}
+
+
+def _api(served: Mapping[str, Mapping[str, Any]], flexible: VersionRange) -> dict[str, Any]:
+    newest = [*served.values()][-1]
+    aliases = {release: api["name"] for release, api in served.items() if api["name"] != newest["name"]}
+    headers = {version: pair for api in served.values() for version, pair in api["headers"].items()}
+    exceptions = {v: pair for v, pair in headers.items() if pair != ([2, 1] if int(v) in flexible else [1, 0])}
+    keys = ("min", "max", "stable", "listeners")
+    return {
+        "key": newest["key"],
+        "name": newest["name"],
+        "flexible": flexible.lowest,
+        "releases": {release: {key: api[key] for key in keys} for release, api in served.items()},
+        **({"aliases": aliases} if aliases else {}),
+        **({"headers": exceptions} if exceptions else {}),
+    }
+
+
+def _table(tables: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    united = {code: name for table in tables for code, name in table.items()}
+    return {code: united[code] for code in sorted(united, key=int)}
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _lines(brackets: str, items: Iterable[str]) -> bytes:
+    inner = ",\n".join(items)
+    return f"{brackets[0]}\n{inner}\n{brackets[1]}\n".encode()

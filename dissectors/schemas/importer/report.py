@@ -1,0 +1,112 @@
+"""What a new import changes, as lines to review: ``+`` came, ``-`` went, ``~`` is not what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dissectors.schemas.importer.data import Data
+
+Json = Mapping[str, Any]
+
+
+def changes(present: Data, made: Data) -> list[str]:
+    """Compare the data that is there with the data just made; no lines, no change.
+
+    That a release more was imported is one line; beyond it only what that release does otherwise is said.
+    """
+    before, after = _releases(present), _releases(made)
+    lines = [] if before == after else [f"~ releases: {', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"]
+    lines += _keyed("API", present.apis, made.apis, ("name", "flexible", "headers"))
+    lines += _served(present, made)
+    lines += _messages(present.messages, made.messages)
+    lines += _keyed("error", present.errors, made.errors, ("name", "retriable", "invalid_metadata"))
+    for table in sorted({*present.enums, *made.enums}):
+        codes = [{code: {"name": name} for code, name in each.enums.get(table, {}).items()} for each in (present, made)]
+        lines += _keyed(table, codes[0], codes[1], ("name",))
+    return lines
+
+
+def _releases(data: Data) -> list[str]:
+    header = data.messages.get("RequestHeader", {"served": {}})
+    return [*header["served"]]
+
+
+def _keyed(what: str, present: Mapping[Any, Json], made: Mapping[Any, Json], keys: Sequence[str]) -> Iterator[str]:
+    for key in sorted(made.keys() - present.keys(), key=int):
+        yield f"+ {what} {key} {made[key]['name']}"
+    for key in sorted(present.keys() - made.keys(), key=int):
+        yield f"- {what} {key} {present[key]['name']}"
+    for key in sorted(present.keys() & made.keys(), key=int):
+        yield from _differences(f"{what} {key} {present[key]['name']}", present[key], made[key], keys)
+
+
+def _differences(subject: str, before: Json, after: Json, keys: Sequence[str]) -> Iterator[str]:
+    for key in keys:
+        if before.get(key) != after.get(key) or (key in before) != (key in after):
+            old, new = (str(each[key]) if key in each else "nothing" for each in (before, after))
+            yield f"~ {subject}: {key} {old} -> {new}"
+
+
+def _served(present: Data, made: Data) -> Iterator[str]:
+    """APIs that a release serves otherwise than it did, or the newest release otherwise than the newest so far."""
+    before, after = _releases(present), _releases(made)
+    pairs = [(release, release) for release in before if release in after]
+    if before and after and before[-1] != after[-1]:
+        pairs.append((before[-1], after[-1]))
+    for key in sorted(present.apis.keys() & made.apis.keys()):
+        for older, newer in pairs:
+            old, new = present.apis[key]["releases"].get(older), made.apis[key]["releases"].get(newer)
+            if old != new:
+                yield f"~ API {key} {made.apis[key]['name']}: {_serves(older, old)} -> {_serves(newer, new)}"
+
+
+def _serves(release: str, served: Json | None) -> str:
+    if served is None:
+        return f"not in {release}"
+    early = "" if served["stable"] == served["max"] else f", stable to {served['stable']}"
+    return f"{served['min']}-{served['max']} in {release}{early} ({', '.join(served['listeners'])})"
+
+
+def _messages(present: Mapping[str, Json], made: Mapping[str, Json]) -> Iterator[str]:
+    predecessors = {alias: name for name, each in made.items() for alias in each.get("aliases", {}).values()}
+    renamed = {predecessors[name]: name for name in present.keys() - made.keys() if name in predecessors}
+    for name, message in made.items():
+        before = present.get(renamed.get(name, name))
+        if before is None:
+            yield f"+ message {name} ({message['type']} of {message['component']}, {message['versions']})"
+            continue
+        keys = ("name", "type", "apiKey", "component", "versions", "flexible", "deprecated", "aliases")
+        yield from _differences(f"message {name}", before, message, keys)
+        yield from _fields(f"{name}: ", before["fields"], message["fields"])
+    for name in present:
+        if name not in made and name not in renamed.values():
+            yield f"- message {name}"
+
+
+def _fields(where: str, before: Sequence[Json], after: Sequence[Json]) -> Iterator[str]:
+    gone = [field for field in before if field["name"] not in {each["name"] for each in after}]
+    present = {field["name"]: field for field in before}
+    for field in after:
+        old = present.get(field["name"]) or next((each for each in gone if _shape(each) == _shape(field)), None)
+        path = where + field["name"]
+        if old is None:
+            yield f"+ {path} ({field['type']}, {field['versions']})"
+            continue
+        if old in gone:
+            gone.remove(old)
+        # The new name is in the path: a field renamed shows as `name Old -> New`.
+        keys = [key for key in {**old, **field} if key != "fields"]
+        yield from _differences(path, old, field, keys)
+        array = "[]" if field["type"].startswith("[]") else ""
+        yield from _fields(f"{path}{array}.", old.get("fields", ()), field.get("fields", ()))
+    for field in gone:
+        yield f"- {where}{field['name']} ({field['type']}, {field['versions']})"
+    order = [field["name"] for field in after if field["name"] in present]
+    if order != [field["name"] for field in before if field["name"] in set(order)]:
+        yield f"~ {where}order of fields {', '.join(order)}"
+
+
+def _shape(field: Json) -> tuple[Any, ...]:
+    """What stays when a field is only renamed."""
+    return field["type"], field["versions"], field.get("tag"), field.get("nullableVersions")

@@ -1,0 +1,185 @@
+"""The union of two releases' messages: every version that either has, and the newer one's word where both do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dissectors.schemas.importer.definitions import RANGES, Field, Message
+from dissectors.schemas.versions import VersionRange
+
+Messages = dict[str, Message]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Which release speaks for which versions of the message being made."""
+
+    older: frozenset[int]
+    newer: frozenset[int]
+    both: frozenset[int]
+
+
+def union(older: Mapping[str, Message], newer: Mapping[str, Message]) -> tuple[Messages, list[str]]:
+    """Unite the messages, by name, of two releases or of two unions.
+
+    Messages and fields renamed in between are recognised, the first by their API key, the second by their place; the
+    newer name wins.
+
+    Returns:
+        The messages, and a sentence for each version that is in both but not the same bytes.
+
+    Raises:
+        ValueError: The two contradict each other about a version that only the older one has.
+    """
+    renamed = _renamed_messages(older, newer)
+    united = dict(newer)
+    notes: list[str] = []
+    for name, message in older.items():
+        successor = newer.get(renamed.get(name, name))
+        if successor is None:
+            united[name] = message
+        else:
+            united[successor["name"]] = _unite(message, successor)
+            notes += _incompatible(message, successor)
+    return united, notes
+
+
+def _renamed_messages(older: Mapping[str, Message], newer: Mapping[str, Message]) -> dict[str, str]:
+    """Old name -> new name of messages that kept their component, type and API key."""
+
+    def identity(message: Message) -> tuple[Any, ...]:
+        return message["component"], message["type"], message["apiKey"]
+
+    arrived = {identity(each): name for name, each in newer.items() if name not in older and "apiKey" in each}
+    gone = {name: each for name, each in older.items() if name not in newer and "apiKey" in each}
+    return {name: arrived[identity(each)] for name, each in gone.items() if identity(each) in arrived}
+
+
+def _unite(older: Message, newer: Message) -> Message:
+    served = {**older["served"], **newer["served"]}
+    if _was_numbered_by_type(older, newer):
+        return {**newer, "served": served}
+    scope = _Scope(older["versions"] - newer["versions"], newer["versions"], older["versions"] & newer["versions"])
+    for version in scope.older:
+        if (version in VersionRange.parse(older["flexible"])) != (version in VersionRange.parse(newer["flexible"])):
+            raise ValueError(f"{newer['name']} v{version} is flexible in one release only")
+    united = {**newer, "versions": older["versions"] | newer["versions"], "served": served}
+    deprecated = {**older.get("deprecated", {}), **newer.get("deprecated", {})}
+    aliases = dict(older.get("aliases", {}))
+    if older["name"] != newer["name"]:
+        aliases |= {release: older["name"] for release in older["served"] if release not in aliases}
+    if deprecated:
+        united["deprecated"] = deprecated
+    if aliases:
+        united["aliases"] = aliases
+    united["fields"] = _unite_fields(older["fields"], newer["fields"], scope)
+    return united
+
+
+def _was_numbered_by_type(older: Message, newer: Message) -> bool:
+    """Coordinator keys: until 3.9 the record's type stood as the version; the newer definition covers them."""
+    return bool(newer["type"] == "coordinator-key" != older["type"])
+
+
+def _unite_fields(older: Sequence[Field], newer: Sequence[Field], scope: _Scope) -> list[Field]:
+    made = (_unite_field(old, new, scope) for old, new in aligned(older, newer, scope.both))
+    return [field for field in made if field["versions"]]
+
+
+def _unite_field(old: Field | None, new: Field | None, scope: _Scope) -> Field:
+    base = new or old
+    assert base is not None
+    united = dict(base)
+    for key in RANGES:
+        from_older = old[key] & scope.older if old else frozenset()
+        united[key] = from_older | (new[key] & scope.newer if new else frozenset())
+    if "fields" in base:
+        united["fields"] = _unite_fields(old["fields"] if old else (), new["fields"] if new else (), scope)
+    return united
+
+
+def aligned(
+    older: Sequence[Field], newer: Sequence[Field], both: frozenset[int]
+) -> Iterator[tuple[Field | None, Field | None]]:
+    """Pairs of the same field, in an order that suits both lists; None stands for a field that the other side lacks.
+
+    Fields of different names are the same where they have the same type and tag in the same of the versions `both`, and
+    the same place between others.
+    """
+    matcher = difflib.SequenceMatcher(None, [*map(_key, older)], [*map(_key, newer)], autojunk=False)
+    for kind, i1, i2, j1, j2 in matcher.get_opcodes():
+        if kind == "equal":
+            yield from zip(older[i1:i2], newer[j1:j2], strict=True)
+        else:
+            yield from _renamed_fields(older[i1:i2], newer[j1:j2], both)
+
+
+def _renamed_fields(
+    older: Sequence[Field], newer: Sequence[Field], both: frozenset[int]
+) -> Iterator[tuple[Field | None, Field | None]]:
+    start = 0
+    for old in older:
+        for index in range(start, len(newer)):
+            if _same_bytes(old, newer[index], both):
+                yield from ((None, new) for new in newer[start:index])
+                yield old, newer[index]
+                start = index + 1
+                break
+        else:
+            yield old, None
+    yield from ((None, new) for new in newer[start:])
+
+
+def _same_bytes(old: Field, new: Field, both: frozenset[int]) -> bool:
+    versions = old["versions"] & both
+    return (
+        bool(versions)
+        and versions == new["versions"] & both
+        and _kind(old) == _kind(new)
+        and old.get("tag") == new.get("tag")
+    )
+
+
+def _kind(field: Field) -> str:
+    """The type as the bytes have it: a struct's name does not matter."""
+    array = "[]" if field["type"].startswith("[]") else ""
+    return f"{array}struct" if "fields" in field else field["type"]
+
+
+def _key(field: Field) -> tuple[str, str]:
+    return field["name"], _kind(field)
+
+
+def _incompatible(older: Message, newer: Message) -> Iterator[str]:
+    if not _was_numbered_by_type(older, newer):
+        for version in sorted(older["versions"] & newer["versions"]):
+            if not _agree(older["fields"], newer["fields"], version):
+                where = f"{_releases(older)} and in {_releases(newer)}"
+                yield f"{newer['name']} v{version} has not the same bytes in {where}"
+
+
+def _releases(message: Message) -> str:
+    return ", ".join(message["served"])
+
+
+def _agree(older: Sequence[Field], newer: Sequence[Field], version: int) -> bool:
+    """Whether the fields are the same bytes at this version; a tag that one side does not know does no harm."""
+    old, new = _by_place(older, version), _by_place(newer, version)
+    if {place for place in old.keys() ^ new.keys() if place[0] == "untagged"}:
+        return False
+    return all(
+        _kind(old[place]) == _kind(new[place])
+        and (version in old[place]["nullableVersions"]) == (version in new[place]["nullableVersions"])
+        and _agree(old[place].get("fields", ()), new[place].get("fields", ()), version)
+        for place in old.keys() & new.keys()
+    )
+
+
+def _by_place(fields: Sequence[Field], version: int) -> dict[tuple[str, int], Field]:
+    present = [field for field in fields if version in field["versions"]]
+    tagged = {("tag", field["tag"]): field for field in present if version in field["taggedVersions"]}
+    untagged = [field for field in present if version not in field["taggedVersions"]]
+    return {**tagged, **{("untagged", index): field for index, field in enumerate(untagged)}}

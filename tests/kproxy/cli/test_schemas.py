@@ -1,0 +1,227 @@
+"""`kproxy schemas import` on tiny jars with stand-ins for Maven and Java, and on real ones."""
+
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dissectors import schemas
+from kproxy.cli import main
+
+FACTS = {
+    "apis": [{"key": 3, "name": "Cat", "min": 0, "max": 1, "stable": 1, "listeners": ["broker"],
+              "headers": {"0": [1, 0], "1": [1, 0]}}],
+    "errors": [{"code": 0, "name": "NONE", "retriable": False, "invalid_metadata": False}],
+    "enums": {},
+}  # fmt: skip
+LEGS = {"name": "Legs", "type": "int32", "versions": "0+", "about": "How many."}
+TAIL = {"name": "Tail", "type": "bool", "versions": "1+"}
+REPORT = """\
+~ releases: none -> 3.9.1, 4.4.0
++ API 3 Cat
++ message RequestHeader (header of kafka-clients, 0)
++ message CatRequest (request of kafka-clients, 0-1)
++ message TopicRecord (metadata of kafka-metadata, 0)
++ error 0 NONE
+"""
+
+
+def definition(name: str, kind: str, versions: str = "0", *fields: dict[str, Any], **more: Any) -> str:
+    source = {"name": name, "type": kind, "validVersions": versions, "flexibleVersions": "none", "fields": fields}
+    return "// A licence.\n" + json.dumps({**source, **more})
+
+
+def jar(path: Path, **definitions: str) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("org/apache/kafka/Some.class", b"\xca\xfe\xba\xbe")
+        archive.writestr("META-INF/other.json", "{}")
+        for name, text in definitions.items():
+            folder = "common/metadata" if name.endswith("Record") else "common/message"
+            archive.writestr(f"{folder}/{name}.json", text)
+
+
+@pytest.fixture
+def jars(tmp_path: Path) -> Path:
+    """A directory with the jars of two releases of a tiny Kafka."""
+    directory = tmp_path / "jars" / "of kafka"
+    directory.mkdir(parents=True)
+    header = definition("RequestHeader", "header")
+    topic = definition("TopicRecord", "metadata", apiKey=2)
+    jar(directory / "slf4j-api-1.7.36.jar")
+    old = definition("CatRequest", "request", "0", LEGS, apiKey=3)
+    new = definition("CatRequest", "request", "0-1", LEGS, TAIL, apiKey=3)
+    jar(directory / "kafka-clients-3.9.1.jar", RequestHeader=header, CatRequest=old)
+    jar(directory / "kafka-clients-4.4.0.jar", RequestHeader=header, CatRequest=new)
+    jar(directory / "kafka-metadata-4.4.0.jar", TopicRecord=topic)
+    return directory
+
+
+def program(directory: Path, name: str, script: str) -> None:
+    path = directory / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory first on PATH, with a Java that prints the facts of the tiny Kafka."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    program(directory, "java", f"cat <<'END'\n{json.dumps(FACTS)}\nEND")
+    monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
+    return directory
+
+
+def run(*arguments: str | Path) -> int:
+    return main(["schemas", "import", *map(str, arguments)])
+
+
+@pytest.mark.usefixtures("tools")
+def test_writes_the_union_and_reports_it(tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("4.4.0", "3.9.1", "--jars", jars.parent, "--output", tmp_path) == 0
+    assert capsys.readouterr().out == REPORT
+    cat = json.loads((tmp_path / "messages.jsonl").read_text().splitlines()[1])
+    assert cat["served"] == {"3.9.1": "0", "4.4.0": "0-1"}
+    assert cat["fields"] == [
+        {"name": "Legs", "type": "int32", "versions": "0+"},
+        {"name": "Tail", "type": "bool", "versions": "1+"},
+    ]
+
+
+@pytest.mark.usefixtures("tools")
+def test_the_same_releases_again_change_nothing(tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("3.9.1", "4.4.0", "--jars", jars, "--output", tmp_path)
+    run(*arguments)
+    capsys.readouterr()
+    assert run(*arguments, "--check") == 0
+    assert capsys.readouterr().out == "no change\n"
+
+
+@pytest.mark.usefixtures("tools")
+def test_check_writes_nothing_and_says_that_something_would_change(
+    tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("3.9.1", "4.4.0", "--jars", jars, "--output", tmp_path, "--check", "--json") == 1
+    assert json.loads(capsys.readouterr().out) == {"notes": [], "changes": REPORT.splitlines()}
+    assert not (tmp_path / "messages.jsonl").exists()
+
+
+@pytest.mark.usefixtures("tools")
+def test_check_finds_files_that_say_the_same_in_other_bytes(
+    tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("3.9.1", "4.4.0", "--jars", jars, "--output", tmp_path)
+    run(*arguments)
+    capsys.readouterr()
+    (tmp_path / "errors.json").write_text(json.dumps(FACTS["errors"]))
+    assert run(*arguments, "--check") == 1
+    assert capsys.readouterr().out == "~ the files are written otherwise\n"
+
+
+def test_maven_fetches_the_jars_that_a_release_has(
+    tmp_path: Path, tools: Path, jars: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = "org.apache.kafka:{}:jar:{} was not found in somewhere during a previous attempt"
+    also = "Could not find artifact org.apache.kafka:{}:jar:{} in central (somewhere)"
+    wanted = 'pom=$5; wants() { grep -q "<artifactId>$1</artifactId><version>$2</version>" "$pom"; }'
+    lines = [
+        f"wants {component} {release} && echo '[ERROR] {sentence.format(component, release)}' && exit 1"
+        for component in ("kafka-metadata", "kafka-raft", "kafka-storage", "kafka-streams", "kafka-server-common",
+                          "kafka-group-coordinator", "kafka-share-coordinator", "kafka-transaction-coordinator")
+        for release, sentence in (("3.9.1", absent), ("4.4.0", also))
+        if (component, release) != ("kafka-metadata", "4.4.0")
+    ]  # fmt: skip
+    copy = f"""for last; do :; done; cp '{jars}'/*.jar "${{last#-DoutputDirectory=}}" """
+    program(tools, "mvn", "\n".join([wanted, *lines, copy]))
+    assert run("3.9.1", "4.4.0", "--output", tmp_path) == 0
+    assert capsys.readouterr().out == REPORT
+
+
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        (
+            "echo '[ERROR] Could not find artifact org.apache.kafka:kafka-clients:jar:9.9.9 in central'; exit 1",
+            "Maven finds no kafka-clients 9.9.9: is there such a Kafka release?",
+        ),
+        ("echo '[ERROR] Unknown host'; exit 1", "Maven cannot fetch the jars: [ERROR] Unknown host"),
+        ("exit 3", "Maven cannot fetch the jars: status 3"),
+    ],
+)
+def test_what_maven_cannot_do_is_one_sentence(
+    tools: Path, capsys: pytest.CaptureFixture[str], script: str, sentence: str
+) -> None:
+    program(tools, "mvn", script)
+    assert run("9.9.9") == 2
+    assert capsys.readouterr().err == f"kproxy: {sentence}\n"
+
+
+def test_without_maven_or_java_says_what_to_do(
+    tools: Path, jars: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tools / "java").unlink()
+    monkeypatch.setenv("PATH", str(tools))
+    assert (run("4.4.0"), run("4.4.0", "--jars", jars)) == (2, 2)
+    assert capsys.readouterr().err.splitlines() == [
+        "kproxy: mvn is not on PATH: install Maven, or give --jars DIR",
+        "kproxy: java is not on PATH: install Java 17 or later",
+    ]
+
+
+def test_jars_that_are_not_there_are_named(jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("9.9.9", "--jars", jars) == 2
+    (jars / "slf4j-api-1.7.36.jar").unlink()
+    assert run("4.4.0", "--jars", jars) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"kproxy: {jars}: no kafka-clients-9.9.9.jar",
+        f"kproxy: {jars}: no slf4j-api jar, which Kafka's classes need",
+    ]
+
+
+def test_a_broken_jar_is_named(jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (jars / "kafka-clients-4.4.0.jar").write_bytes(b"no jar")
+    assert run("4.4.0", "--jars", jars) == 2
+    assert capsys.readouterr().err == f"kproxy: {jars}/kafka-clients-4.4.0.jar: File is not a zip file\n"
+
+
+def test_a_java_that_fails_is_quoted(tools: Path, jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program(tools, "java", "echo 'SLF4J: no logger' >&2; echo 'Facts.java:7: error: no ApiKeys' >&2; exit 1")
+    assert run("4.4.0", "--jars", jars) == 2
+    said = "Java cannot read the classes of 4.4.0: Facts.java:7: error: no ApiKeys"
+    assert capsys.readouterr().err == f"kproxy: {said}\n"
+
+
+@pytest.mark.usefixtures("tools")
+def test_definitions_that_contradict_each_other_are_one_sentence(
+    jars: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    far = definition("CatRequest", "request", "5", LEGS, apiKey=3)
+    jar(jars / "kafka-clients-4.4.0.jar", RequestHeader=definition("RequestHeader", "header"), CatRequest=far)
+    assert run("3.9.1", "4.4.0", "--jars", jars) == 2
+    said = "the definitions cannot be united: the versions of CatRequest have a hole: [0, 5]"
+    assert capsys.readouterr().err == f"kproxy: {said}\n"
+
+
+@pytest.mark.usefixtures("tools")
+def test_an_output_that_cannot_be_written_is_named(
+    tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("4.4.0", "--jars", jars, "--output", tmp_path / "nowhere") == 2
+    assert capsys.readouterr().err == f"kproxy: {tmp_path}/nowhere: No such file or directory\n"
+
+
+@pytest.mark.peers
+@pytest.mark.skipif(not (shutil.which("mvn") and shutil.which("java")), reason="needs mvn and java on PATH")
+def test_the_shipped_data_are_what_the_releases_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*schemas.releases(), "--output", tmp_path) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "note: ReadShareGroupStateSummaryResponse v0 has not the same bytes in 3.9.1 and in 4.4.0",
+        "note: ShareGroupMetadataValue v0 has not the same bytes in 3.9.1 and in 4.4.0",
+    ]
+    shipped = Path(schemas.__file__).parent
+    for name in ("messages.jsonl", "apis.json", "errors.json", "enums.json"):
+        assert (tmp_path / name).read_bytes() == (shipped / name).read_bytes(), name
