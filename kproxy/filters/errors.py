@@ -20,7 +20,9 @@ class FilterError(ValueError):
 
 
 def suggestion(written: str, known: Iterable[str]) -> str:
-    """``did you mean 'latency'?``, or nothing when nothing is near; case does not count."""
-    by_lower = {name.lower(): name for name in known}
-    near = get_close_matches(written.lower(), by_lower, n=1)
+    """``did you mean 'latency'?``, or nothing when no name begins like this or is near; case does not count."""
+    by_lower = {name.lower(): name for name in sorted(known, key=len)}
+    near = [name for name in by_lower if name.startswith(written.lower())] or get_close_matches(
+        written.lower(), by_lower
+    )
     return f"did you mean {by_lower[near[0]]!r}?" if near else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kproxy.filters.errors import FilterError, suggestion
 from kproxy.filters.fields import BY_NAME, Field
-from kproxy.filters.lexer import Sort, Token, tokens
+from kproxy.filters.lexer import CONNECTIVES, Sort, Token, tokens
 from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Value
 
 _MOST_OPEN = 50  # parentheses and nots in each other: the limit is there so that no text can exhaust the stack
@@ -112,9 +112,8 @@ class _Parser:
 
     def _value(self, after: str) -> Value:
         if self._token.sort not in (Sort.WORD, Sort.STRING):
-            hint = {"(": "write in (...) for several", "": ""}.get(
-                self._token.value, f'quote it: "{self._token.value}"'
-            )
+            hint = f'quote it: "{self._token.value}"' if self._token.value in CONNECTIVES else ""
+            hint = "write in (...) for several" if self._token.value == "(" else hint
             raise self._error(f"a value is missing after {after!r}", hint)
         token = self._take()
         return Value(token.value, token.sort is Sort.STRING, token.start, token.end)

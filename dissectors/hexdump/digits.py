@@ -1,0 +1,62 @@
+"""Digits: plain hex, with 0x, in an array."""
+
+from __future__ import annotations
+
+import re
+
+from dissectors.hexdump.errors import HexError, error_at
+
+# The first kind is the text column of Wireshark's C arrays: up to eight characters, which may be '*/' or '//'.
+_COMMENT = re.compile(r"/\* .{1,8} \*/[ \t]*$|/\*[\s\S]*?(?:\*/|\Z)|(?:#|//).*$", re.M)
+_WORD = re.compile(r"[^\s,:-]+")
+
+
+def read_digits(text: str) -> bytes:
+    """The bytes of hex digits, blanks, separators and comments; only the array when there is one in braces."""
+    text = _COMMENT.sub(_blank_comment, text)
+    array = text.find("{") + 1
+    if array:
+        end = text.find("}", array)
+        end = len(text) if end < 0 else end
+        if (again := text.find("{", array)) >= 0:
+            raise error_at(text, again, "another array begins here: give one frame at a time")
+        text = _blank(text[:array]) + text[array:end]
+    digits: list[str] = []
+    half, end = "", 0  # the first digit of a byte that a line break cut in two
+    for found in _WORD.finditer(text):
+        word, at = found[0], found.start()
+        if half and "\n" not in text[end:at]:
+            raise _odd(text, end, half)
+        end = found.end()
+        if word[:2] in ("0x", "0X"):
+            word, at = word[2:], at + 2
+            word = word.zfill(2) if len(word) == 1 else word  # as Go and Wireshark write small bytes
+        elif array:
+            raise error_at(text, at, f"'{word}' is not hex: write it with 0x")
+        if word == "*":
+            raise error_at(text, at, "without offsets '*' says not how many lines it stands for: dump with -v")
+        if (stray := re.search(r"[^0-9a-fA-F]", word)) is not None:
+            raise error_at(text, at + stray.start(), f"{stray[0]!r} is not a hex digit")
+        if not word:
+            raise error_at(text, at, "hex digits are missing after 0x")
+        word = half + word
+        half = word[-1] if len(word) % 2 else ""
+        digits.append(word[:-1] if half else word)
+    if half:
+        raise _odd(text, end, half)
+    return bytes.fromhex("".join(digits))
+
+
+def _odd(text: str, end: int, digit: str) -> HexError:
+    return error_at(text, end - 1, f"odd number of hex digits: the last one is '{digit}'")
+
+
+def _blank(text: str) -> str:
+    """As many blanks, so that places stay where they were."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def _blank_comment(found: re.Match[str]) -> str:
+    if found[0].startswith("/*") and not found[0].rstrip().endswith("*/"):
+        raise error_at(found.string, found.start(), "this comment is not closed: add */")
+    return _blank(found[0])

@@ -1,0 +1,157 @@
+"""Dumps: an offset, bytes, and perhaps the same bytes as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from dissectors.hexdump.errors import HexError
+
+_MOST_REPEATED = 100 * 1024 * 1024  # Kafka's socket.request.max.bytes: a '*' line must not stand for more
+
+_OFFSET = re.compile(r"\s*(?:0x(?=[0-9a-f]+:))?([0-9a-f]{4,16})(:?)(?=\s|$)", re.I)
+_GROUP = re.compile(r"(\s*)([0-9a-fA-F]+)(?=\s|$)")
+_TEXT_COLUMN = re.compile(r"\s*$|\s{2}|[^ \S]| [|>]")  # what follows the last byte
+_HEX_AFTER_GAP = re.compile(r"\s+((?:[0-9a-fA-F]{2})+)(?:\s|$)")
+_PASSED_OVER = re.compile(r"\s*(?:$|#|//)")
+# No frame begins like this, its first number being its length: od's 000000 and 0000000, Wireshark's 0000 and a gap.
+_OFFSET_ZERO = re.compile(r"\s*(?:0{6,7}\s+(?:[0-9a-f]{2})+|0{4,16}\s{2,}[0-9a-f]{2})(?:\s|$)", re.I)
+
+
+def hexdump(data: bytes, start: int = 0, width: int = 16) -> Iterator[str]:
+    """Lines of offset, `width` bytes and their ASCII, as hexdump -C prints them; the first offset is `start`."""
+    columns = width * 3 + (width > 8)
+    for at in range(0, len(data), width):
+        row = data[at : at + width]
+        digits = f"{row[:8].hex(' ')}  {row[8:].hex(' ')}"
+        yield f"{start + at:08x}  {digits:<{columns}} |{printable(row)}|"
+
+
+def printable(data: bytes) -> str:
+    """ASCII as it stands, a dot for every other byte."""
+    return "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One line of a dump; `after_star` when lines equal to the one before were left out."""
+
+    line: int
+    column: int
+    offset: str
+    data: bytes
+    after_star: bool = False
+
+
+def first_row(lines: Sequence[str]) -> int | None:
+    """The index of the line where a dump begins; None when the text is no dump."""
+    filled = [index for index, line in enumerate(lines) if not _PASSED_OVER.match(line)]
+    if filled and (_OFFSET_ZERO.match(lines[filled[0]]) or _offsets_agree([lines[index] for index in filled])):
+        return filled[0]
+    for index in filled:
+        offset = _OFFSET.match(lines[index])
+        if offset and (offset[2] or _barred(lines[index])):
+            return index
+    return None
+
+
+def _barred(line: str) -> bool:
+    line = line.rstrip()
+    return (line.endswith("|") and line.count("|") > 1) or (line.endswith("<") and ">" in line)
+
+
+def _offsets_agree(lines: Sequence[str]) -> bool:
+    """Whether most first words count the bytes of the lines before them, as offsets do."""
+    try:
+        rows = [_row(line, 1) for line in lines]
+    except HexError:
+        return False
+    return 2 * _agreeing(rows, _radix(rows)) > len(rows) - 1
+
+
+def read_dump(lines: Sequence[str], first: int) -> bytes:
+    """The bytes of a dump whose first row is `lines[first]`, its offsets checked."""
+    rows: list[_Row] = []
+    star = 0
+    for number, line in enumerate(lines[first:], first + 1):
+        if line.strip() == "*":
+            star = number
+        elif not _PASSED_OVER.match(line):
+            rows.append(_row(line, number, after_star=bool(star)))
+            star = 0
+    if star:
+        raise HexError("the line after '*' is missing: its offset says what '*' stands for", line=star, column=1)
+    radix = _radix(rows)
+    start = int(rows[0].offset, radix)
+    before = [number for number, line in enumerate(lines[:first], 1) if not _PASSED_OVER.match(line)]
+    if before and start:
+        raise HexError(f"this is no line of a dump, yet the next has offset {rows[0].offset}", line=before[0], column=1)
+    data = bytearray()
+    width = 0
+    for row in rows:
+        missing = int(row.offset, radix) - start - len(data)
+        if row.after_star and width and missing >= 0 and missing % width == 0:  # busybox prints '*' for no lines too
+            if missing > _MOST_REPEATED:
+                raise HexError(f"'*' stands for {missing} bytes, more than a frame has", line=row.line, column=1)
+            data += data[-width:] * (missing // width)
+        elif missing:
+            raise _wrong_offset(row, start + len(data), radix)
+        data += row.data
+        width = len(row.data)
+    return bytes(data)
+
+
+def _wrong_offset(row: _Row, expected: int, radix: int) -> HexError:
+    if int(row.offset, radix) == 0:
+        message = "offsets begin again at 0: give one dump at a time"
+    else:
+        following = f"{expected:0{len(row.offset)}{ {8: 'o', 10: 'd', 16: 'x'}[radix] }}"
+        message = f"offset {row.offset} does not follow, {following} is next: lines or bytes are missing or doubled"
+    return HexError(message, line=row.line, column=row.column)
+
+
+def _row(line: str, number: int, *, after_star: bool = False) -> _Row:
+    offset = _OFFSET.match(line)
+    if offset is None:
+        raise HexError("this line of the dump has no offset: remove it or restore it", line=number, column=1)
+    at, digits = offset.end(), ""
+    while group := _GROUP.match(line, at):
+        gap, word = group[1], group[2]
+        # Two spaces end the bytes, except in the middle of hexdump -C's sixteen.
+        if digits and gap != " " and not (gap == "  " and len(digits) == 16 and not offset[2]):
+            break
+        if len(word) % 2:
+            raise HexError(f"'{word}' has an odd number of hex digits", line=number, column=group.start(2) + 1)
+        if len(word) > 2 and not offset[2]:
+            message = "these words are in the byte order of a machine: dump with hexdump -C, od -t x1 or xxd"
+            raise HexError(message, line=number, column=group.start(2) + 1)
+        digits += word
+        at = group.end()
+    if not (_TEXT_COLUMN.match(line, at) if digits else line[at:].isspace() or at == len(line)):
+        stray = re.compile(r"[^\s0-9a-fA-F]").search(line, at)
+        assert stray
+        raise HexError(f"{stray[0]!r} is not a hex digit", line=number, column=stray.start() + 1)
+    data = bytes.fromhex(digits)
+    more = _HEX_AFTER_GAP.match(line, at)
+    if more and not printable(data).replace(" ", "").startswith(more[1]):
+        message = f"'{more[1]}' after the gap may be bytes or text: close the gap or remove the text"
+        raise HexError(message, line=number, column=more.start(1) + 1)
+    return _Row(number, offset.start(1) + 1, offset[1], data, after_star)
+
+
+def _radix(rows: Sequence[_Row]) -> int:
+    """16, 8 or 10, whichever makes most offsets follow; seven digits are od's, octal unless it was told otherwise."""
+    order = (8, 10, 16) if len(rows[0].offset) == 7 else (16, 10, 8)
+    digits = set("".join(row.offset.lower() for row in rows))
+    possible = [radix for radix in order if digits <= set("0123456789abcdef"[:radix])]
+    return max(possible, key=lambda radix: _agreeing(rows, radix))
+
+
+def _agreeing(rows: Sequence[_Row], radix: int) -> int:
+    count = 0
+    for row, following in pairwise(rows):
+        step, width = int(following.offset, radix) - int(row.offset, radix), len(row.data)
+        count += (width and step >= width and step % width == 0) if following.after_star else 0 < width == step
+    return count

@@ -1,0 +1,69 @@
+"""Escapes: backslash x, octal and newline, with printable text between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dissectors.hexdump.errors import error_at
+
+_ESCAPED = re.compile(r"^(?![ \t0-9a-fA-FxX,:{}-]*(?:#|//|/\*)).*?(?:\\[^\s]|\b[bB]['\"])", re.M)
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.)?)", re.DOTALL)
+_NAMED = {"n": 10, "r": 13, "t": 9, "a": 7, "b": 8, "f": 12, "v": 11, "e": 27, "\\": 92, "'": 39, '"': 34}
+_LITERAL = re.compile(r"(['\"])((?:(?!\1)[^\\\n]|\\.)*)\1", re.DOTALL)
+_BETWEEN_LITERALS = re.compile(r"(?:\s|\\\n|\+|(?:#|//)[^\n]*|/\*.*?\*/)*[bB$]?(?=['\"])", re.DOTALL)
+_BARE_SKIPPED = re.compile(r"(?:(?<!\S)(?:#|//)[^\n]*|\\?\s)+")
+
+
+def is_escaped(text: str) -> bool:
+    """Whether there is an escape, or a Python bytes literal, outside the comments of plain hex."""
+    return _ESCAPED.search(text) is not None
+
+
+def read_escapes(text: str) -> bytes:
+    """The bytes of the strings in the text, or of the text itself where no quote stands before the first escape."""
+    quote = re.search(r"['\"]", text)
+    escape = text.find("\\")
+    if quote is None or -1 < escape < quote.start():
+        return b"".join(_unescape(text, start, end) for start, end in _bare_words(text))
+    first = at = quote.start()
+    data = b""
+    while literal := _LITERAL.match(text, at):
+        data += _unescape(text, literal.start(2), literal.end(2))
+        at = literal.end()
+        if (between := _BETWEEN_LITERALS.match(text, at)) is None:
+            break
+        at = between.end()
+    else:
+        raise error_at(text, at, "this string is not closed on its line: add the quote, or write a line break as \\n")
+    if (again := re.compile(r"\\[x0-7]").search(text, at)) is not None:
+        raise error_at(text, again.start(), "another string follows: give one frame at a time")
+    if re.search(r"printf\s+\$?$", text[:first]) and (percent := text.find("%", first, at)) >= 0:
+        raise error_at(text, percent, "printf does not print '%' as it stands: write it as \\x25")
+    return data
+
+
+def _bare_words(text: str) -> Iterator[tuple[int, int]]:
+    """Spans between blanks and comments: without quotes nothing says that a blank is meant."""
+    at = 0
+    for skipped in _BARE_SKIPPED.finditer(text):
+        yield at, skipped.start()
+        at = skipped.end()
+    yield at, len(text)
+
+
+def _unescape(text: str, start: int, end: int) -> bytes:
+    data = bytearray()
+    at = start
+    for escape in _ESCAPE.finditer(text, start, end):
+        data += text[at : escape.start()].encode("utf-8", "surrogatepass")
+        at = escape.end()
+        hexadecimal, octal, name = escape.groups()
+        if hexadecimal or (octal and int(octal, 8) < 256):
+            data.append(int(hexadecimal, 16) if hexadecimal else int(octal, 8))
+        elif name in _NAMED:
+            data.append(_NAMED[name])
+        elif name != "\n":
+            message = f"'{escape[0]}' is no escape for a byte: write it as \\x and two hex digits"
+            raise error_at(text, escape.start(), message)
+    return bytes(data + text[at:end].encode("utf-8", "surrogatepass"))

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.filters import FilterError, complete, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ap", ["api", "api_key", "api_version"]),
+        ("api=Fet", ["Fetch", "FetchSnapshot"]),
+        ("api=fet", ["Fetch", "FetchSnapshot"]),
+        ("api in (Fetch, Heart", ["Heartbeat"]),
+        ("api not in (", None),
+        ("api in (Fetch ", [",", ")"]),
+        ("api not ", ["in"]),
+        ("api in ", ["("]),
+        ("kind = re", ["request", "response"]),
+        ("not (tls=", ["true", "false"]),
+        ("severity>", ["info", "warning", "error"]),
+        ("error=NOT_L", ["NOT_LEADER_OR_FOLLOWER"]),
+        ("api=Fetch and thr", ["throttle_time_ms", "throttle"]),
+        ("api && !thr", ["throttle_time_ms", "throttle"]),
+        ("api=Fetch ", ["and", "or"]),
+        ("(api='Fetch') o", ["or"]),
+        ("finding ", ["=", "!=", "~", "!~", "in", "not in", "and", "or"]),
+        ("latency ", ["=", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]),
+        ("ts ", ["=", "!=", "<", "<=", ">", ">=", "~", "!~", "in", "not in", "and", "or"]),
+        ("tls ", ["=", "!=", "in", "not in", "and", "or"]),
+        ("topic=", []),
+        ("topic='ab", []),
+        ("unknown=", []),
+        ("api api ", []),
+        ("api=Fetch and and ", []),
+        ("\u0130", []),
+    ],
+)
+def test_suggests_what_can_stand_there(text: str, words: list[str] | None) -> None:
+    suggested = complete(text, len(text))
+    assert suggested == words if words is not None else len(suggested) == 95
+
+
+def test_looks_only_at_what_is_before_the_cursor() -> None:
+    assert complete("api=Fet and topic=x", 7) == ["Fetch", "FetchSnapshot"]
+
+
+def test_a_field_is_suggested_first_and_everywhere_a_term_can_begin() -> None:
+    assert complete("", 0) == complete("not (", 5) == complete("api or ", 7)
+    assert {"api", "latency", "topic", "not"} <= set(complete("", 0))
+
+
+@given(text=st.text(alphabet="api=<>!~&|(),'\" notrelFd"), cursor=st.integers(0, 20))
+def test_any_text_gets_suggestions_or_none(text: str, cursor: int) -> None:
+    for word in complete(text, cursor):
+        assert word
+
+
+@pytest.mark.parametrize("before", ["", "api=Fetch and ", "not (", "api=", "kind in (open, ", "error!="])
+def test_what_is_suggested_is_no_mistake(before: str) -> None:
+    for word in complete(before, len(before)):
+        text = before + word
+        try:
+            parse(text)
+        except FilterError as error:  # the filter may not be finished, but nothing is wrong before its end
+            assert error.start in (len(text), before.find("("))  # noqa: PT017

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kproxy.filters import FilterError, parse
+from kproxy.filters.fields import BY_NAME, FIELDS, Kind
+from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Value
+from kproxy.filters.parser import parse_node
+
+TEXT_FIELDS = [field for field in FIELDS if field.kind is Kind.TEXT]
+WORDS = st.from_regex(r"[a-zA-Z0-9*?._:/$^%\[\]{}\\#-]{1,8}", fullmatch=True).filter(
+    lambda word: word.lower() not in ("and", "or", "not", "in")
+)
+VALUES = st.builds(Value, WORDS, st.just(False)) | st.builds(Value, st.text(max_size=8), st.just(True))
+COMPARISONS = st.builds(
+    lambda field, operator, value, negated: Comparison(field, operator, (value,), negated and operator in "=~"),
+    st.sampled_from(TEXT_FIELDS),
+    st.sampled_from(["=", "~", "<", ">="]),
+    VALUES,
+    st.booleans(),
+)
+MEMBERSHIPS = st.builds(
+    lambda field, values, negated: Comparison(field, "in", tuple(values), negated),
+    st.sampled_from(TEXT_FIELDS),
+    st.lists(VALUES, min_size=1, max_size=3),
+    st.booleans(),
+)
+NODES: st.SearchStrategy[Node] = st.recursive(
+    COMPARISONS | MEMBERSHIPS | st.builds(Presence, st.sampled_from(FIELDS)),
+    lambda terms: (
+        st.builds(Not, terms)
+        | st.builds(And, st.lists(terms, min_size=2, max_size=3).map(tuple))
+        | st.builds(Or, st.lists(terms, min_size=2, max_size=3).map(tuple))
+    ),
+    max_leaves=8,
+)
+
+
+@given(node=NODES)
+def test_a_printed_filter_reads_back_as_the_same(node: Node) -> None:
+    assert parse_node(str(node)) == node
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("api==Fetch&&!latency>50ms", "api=Fetch and not latency_us>50ms"),
+        ("((api=Fetch)) || key not IN (1,2)", "api=Fetch or api_key not in (1, 2)"),
+        ("NOT(error OR finding)", "not (error or finding)"),
+        ('(api or client=\'a\') and group!="b\\"\\\\c"', r'(api or client="a") and group_id!="b\"\\c"'),
+        (r"topic~'^\d|b$'", r'topic~"^\\d|b$"'),
+        ("api and (error or finding and tls)", "api and (error or finding and tls)"),
+    ],
+)
+def test_prints_one_spelling(text: str, printed: str) -> None:
+    assert str(parse(text)) == printed
+    assert parse(printed) == parse(text)
+    assert hash(parse(printed)) == hash(parse(text))
+    assert repr(parse(text)) == f"parse({printed!r})"
+
+
+def test_filters_that_ask_something_else_are_not_equal() -> None:
+    assert parse("api=Fetch") != parse("api=Produce")
+    assert parse("topic=a*") != parse('topic="a*"')
+
+
+@pytest.mark.parametrize(
+    ("text", "marked", "message"),
+    [
+        ("api=Fetch and lattency>5ms", "lattency", "unknown field 'lattency' at column 15: did you mean 'latency'?"),
+        ("TOPIC=a", "TOPIC", "unknown field 'TOPIC' at column 1: did you mean 'topic'?"),
+        ("xyzzy=1", "xyzzy", "unknown field 'xyzzy' at column 1"),
+        ("", "", "a field is missing at column 1: write a term such as api=Fetch"),
+        ("api=Fetch and", "", "a field is missing at column 14: write a term such as api=Fetch"),
+        ("and", "and", "a field is missing at column 1: write a term such as api=Fetch"),
+        ('"api"=Fetch', '"api"', "a field is missing at column 1: write a term such as api=Fetch"),
+        ("api=", "", "a value is missing after '=' at column 5"),
+        ("api!=or", "or", "a value is missing after '!=' at column 6: quote it: \"or\""),
+        ("api=(Fetch, Produce)", "(", "a value is missing after '=' at column 5: write in (...) for several"),
+        (
+            "api=Fetch topic=a",
+            "topic",
+            "'and' or 'or' is missing at column 11: quote a value that has blanks or signs in it",
+        ),
+        ("(api=Fetch", "(", "'(' without ')' at column 1"),
+        (
+            "(api=Fetch topic",
+            "topic",
+            "'and' or 'or' is missing at column 12: quote a value that has blanks or signs in it",
+        ),
+        ("api=Fetch)", ")", "')' without '(' at column 10"),
+        ("api in Fetch", "Fetch", "'(' is missing after 'in' at column 8: write in (Fetch, Produce)"),
+        ("api in (Fetch Produce)", "Produce", "',' or ')' is missing at column 15"),
+        ("api in ()", ")", "a value is missing after '(' at column 9"),
+        ("api not Fetch", "Fetch", "'in' is missing after 'not' at column 9: write not api, or api not in (...)"),
+        ("topic='a", "'a", "string without its closing quote at column 7"),
+        ("topic=a|b", "|", "unexpected '|' at column 8: write || to join terms, or quote the value"),
+        ("api=Fecth", "Fecth", "no api is called 'Fecth' at column 5: did you mean 'Fetch'?"),
+        (
+            "error=NOT_LEADER",
+            "NOT_LEADER",
+            "no error is called 'NOT_LEADER' at column 7: did you mean 'NOT_LEADER_OR_FOLLOWER'?",
+        ),
+        ("gro=a", "gro", "unknown field 'gro' at column 1: did you mean 'group'?"),
+        ("kind=x", "x", "no kind is called 'x' at column 6: it is open, request, response, finding, gap, close"),
+        ("api in (Fetch, Foo!)", "!", "',' or ')' is missing at column 19"),
+        ("latency>fast", "fast", "'fast' is no duration at column 9: write 50ms"),
+        ("latency>5h", "5h", "latency_us has no unit 'h' at column 9: write us, µs, ms, s, m"),
+        ("size>5ms", "5ms", "size has no unit 'ms' at column 6: write B, KB, KiB, MB, MiB"),
+        ("version=v3", "v3", "'v3' is no number at column 9: write digits"),
+        ("version=3ms", "3ms", "api_version has no unit 'ms' at column 9: write digits"),
+        ("version=1*", "1*", "'1*' is no number at column 9: write digits"),
+        (
+            "ts>yesterday",
+            "yesterday",
+            "'yesterday' is no time at column 4: write 2025-01-31, 2025-01-31T12:00 or 2025-01-31T12:00:00.5Z (UTC)",
+        ),
+        ("tls=maybe", "maybe", "no tls is called 'maybe' at column 5: it is true, false"),
+        ("tls=t*", "t*", "no tls is called 't*' at column 5: it is true, false"),
+        ("api<5", "<", "api has no order for '<' at column 4: write =, ~ or in (...)"),
+        ("tls~t", "~", "tls is a flag, '~' searches text at column 4: write ="),
+        ("latency!~5", "!~", "latency_us is a duration, '~' searches text at column 8: write ="),
+        ("topic~a*+", "+", "'a*+' is no pattern: '+' cannot stand here at column 9"),
+        (
+            'topic~"a(b"',
+            "(",
+            "'a(b' is no pattern: this group is not closed, write \\( if you mean the character at column 9",
+        ),
+        (r'topic~"\\b"', r'"\\b"', r"'\\b' is no pattern: '\\b' cannot stand here at column 7"),
+    ],
+)
+def test_an_error_says_where_and_what_to_do(text: str, marked: str, message: str) -> None:
+    with pytest.raises(FilterError) as caught:
+        parse(text)
+    assert str(caught.value) == message
+    assert text[caught.value.start : caught.value.end] == marked
+
+
+@pytest.mark.parametrize("text", ["(" * 5000 + "api" + ")" * 5000, "not " * 5000 + "api"])
+def test_deep_nesting_is_refused(text: str) -> None:
+    with pytest.raises(FilterError, match="too many parentheses"):
+        parse(text)
+
+
+def test_a_long_filter_is_read() -> None:
+    assert parse(" or ".join(f"key={number}" for number in range(5000))).matches({"api_key": 4999})
+
+
+@given(text=st.text() | st.text(alphabet="api=<>!~&|(),'\"\\ notriLk*?50mz"))
+@example(text="api!~\\")
+def test_any_text_is_a_filter_or_a_located_error(text: str) -> None:
+    try:
+        parse(text)
+    except FilterError as caught:
+        error = caught
+    else:
+        return
+    assert 0 <= error.start <= error.end <= len(text)
+
+
+def test_every_field_can_be_asked_by_each_of_its_names() -> None:
+    for name in BY_NAME:
+        assert parse(name).matches({}) is False

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.filters.pattern import PatternError, compile_pattern, glob_pattern
+
+ATOMS = st.sampled_from(["a", "b", "-", ".", r"\d", r"\W", r"\.", "[ab]", "[^a-c]", "[]-]", "1", "A", " ", "()", r"\n"])
+PATTERNS = st.recursive(
+    ATOMS,
+    lambda inner: (
+        st.tuples(inner, inner).map("".join)
+        | st.tuples(inner, inner).map("({0[0]}|{0[1]})".format)
+        | inner.map("(?:{}|)".format)
+        | st.tuples(inner, st.sampled_from(["*", "+", "?", "*?", "{2}", "{0}", "{0,2}", "{1,}"])).map(
+            "({0[0]}){0[1]}".format
+        )
+    ),
+    max_leaves=8,
+)
+TEXTS = st.text(alphabet="abcA1-. \n]", max_size=8)
+
+
+@given(
+    pattern=PATTERNS,
+    begin=st.sampled_from(["", "^", "(^|-)"]),
+    end=st.sampled_from(["", "$", "(?:-|$)"]),
+    text=TEXTS,
+    ignore_case=st.booleans(),
+)
+def test_finds_what_pythons_own_finds(pattern: str, begin: str, end: str, text: str, ignore_case: bool) -> None:
+    whole = f"{begin}({pattern}){end}"
+    python = re.compile(whole.replace("$", r"\Z"), re.DOTALL | (re.IGNORECASE if ignore_case else re.NOFLAG))
+    assert compile_pattern(whole, ignore_case=ignore_case)(text) is bool(python.search(text))
+
+
+@given(glob=st.text(alphabet="ab*?.[]\\-^$|\n", max_size=6), text=st.text(alphabet="ab.[]\\-^$|\n", max_size=6))
+def test_a_glob_is_text_with_wildcards(glob: str, text: str) -> None:
+    def fits(glob: str, text: str) -> bool:
+        if not glob:
+            return not text
+        if glob[0] == "*":
+            return any(fits(glob[1:], text[at:]) for at in range(len(text) + 1))
+        return bool(text) and glob[0] in ("?", text[0]) and fits(glob[1:], text[1:])
+
+    assert compile_pattern(glob_pattern(glob))(text) is fits(glob, text)
+
+
+def test_case_is_ignored_on_request_and_by_a_leading_flag() -> None:
+    assert compile_pattern("oRd", ignore_case=True)("ORDERS")
+    assert compile_pattern("(?i)oRd")("ORDERS")
+    assert not compile_pattern("oRd")("ORDERS")
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(a*)*b", "a*a*a*a*a*a*b", "(.*)*x"])
+def test_no_pattern_takes_long(pattern: str) -> None:
+    start = time.process_time()
+    assert not compile_pattern(pattern)("a" * 20_000 + "!")
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("pattern", ["", "()", "(){3}", "(((a{0}){999}){999}){999}", "a*", "^|x"])
+def test_a_pattern_that_may_be_empty_is_found_everywhere(pattern: str) -> None:
+    assert compile_pattern(pattern)("")
+    assert compile_pattern(pattern)("b")
+
+
+def test_states_are_forgotten_when_there_are_too_many() -> None:
+    search = compile_pattern("x.{9}y")
+    text = "".join(chr(0x100 + number) for number in range(6000))
+    assert not search(text)
+    assert search(text + "x123456789y")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "position"),
+    [
+        ("a**", 2),
+        ("*", 0),
+        ("a(", 1),
+        ("a)", 1),
+        ("[a", 0),
+        ("[z-a]", 0),
+        ("[[a]", 0),
+        ("a{2,1}", 1),
+        ("a{1000}", 1),
+        (r"a\b", 1),
+        (r"(a)\1", 3),
+        ("(?=a)", 0),
+        ("(?P<n>a)", 0),
+        ("a\\", 1),
+        ("a(?i)", 1),
+        ("(" * 60 + ")" * 60, 50),
+        ("((a{50}){50}){50}", 0),
+    ],
+)
+def test_what_is_no_pattern_is_refused_where_it_fails(pattern: str, position: int) -> None:
+    with pytest.raises(PatternError) as caught:
+        compile_pattern(pattern)
+    assert caught.value.position == position
