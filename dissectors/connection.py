@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterator
 
 from dissectors import schemas
 from dissectors.events import (
@@ -16,15 +17,66 @@ from dissectors.events import (
     ResponseReceived,
     TokenReceived,
 )
-from dissectors.foreign import foreign
-from dissectors.framing import MAX_DECODED_BYTES, MAX_FRAME_BYTES, Frame, Framer, Lost, Proxied, Skipped
-from dissectors.message import Message, read_request, read_response
+from dissectors.framing import (
+    HERE,
+    MAX_DECODED_BYTES,
+    MAX_FRAME_BYTES,
+    NOT_HERE,
+    Frame,
+    Framer,
+    Item,
+    Lost,
+    Skipped,
+)
+from dissectors.message import read_request, read_response
 
 PRODUCE = 0
 SASL_HANDSHAKE = 17
 
+#: The shortest length prefix: a header without a client id, and one of a correlation id alone.
+LEAST_REQUEST = 8
+LEAST_RESPONSE = 4
+
 #: Requests that are remembered while they wait; more than this and the oldest are forgotten.
 MAX_IN_FLIGHT = 10_000
+#: After a loss a response is read to its end before it is believed, unless it is longer than this.
+MAX_JUDGED_BYTES = 64 * 1024
+
+
+class _InFlight:
+    """Requests that wait for their response, oldest first."""
+
+    def __init__(self) -> None:
+        self._order: deque[RequestReceived] = deque()
+        self._ids: Counter[int] = Counter()  # so that an id which nobody waits for costs no search
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __iter__(self) -> Iterator[RequestReceived]:
+        return iter(self._order)
+
+    def add(self, request: RequestReceived) -> None:
+        self._order.append(request)
+        self._ids[request.message.correlation_id] += 1
+
+    def find(self, correlation_id: int) -> tuple[int, RequestReceived] | None:
+        """The oldest request with that id, and how many are older."""
+        if correlation_id not in self._ids:
+            return None
+        if self._order[0].message.correlation_id == correlation_id:
+            return 0, self._order[0]
+        return next(each for each in enumerate(self._order) if each[1].message.correlation_id == correlation_id)
+
+    def remove(self, index: int) -> RequestReceived:
+        """Take out the request that `index` others are older than."""
+        request = self._order[index]
+        del self._order[index]
+        correlation_id = request.message.correlation_id
+        self._ids[correlation_id] -= 1
+        if not self._ids[correlation_id]:
+            del self._ids[correlation_id]
+        return request
 
 
 class Connection:
@@ -49,15 +101,16 @@ class Connection:
     ) -> None:
         limits = (max_frame_bytes, max_decoded_bytes)
         self._framers = (
-            Framer(8, 14, plausible_request, *limits, seeking=midstream),
-            Framer(4, 8, self._plausible_response, *limits, seeking=midstream),
+            Framer(LEAST_REQUEST, 14, _judge_request, *limits, seeking=midstream),
+            Framer(LEAST_RESPONSE, 8, self._judge_response, *limits, seeking=midstream),
         )
-        self._in_flight: deque[RequestReceived] = deque()
-        self._tokens: deque[None] = deque()  # raw SASL tokens that wait for the server's
+        self._in_flight = _InFlight()
         self._raw_sasl = False
-        self._requests = 0
-        self._excused = 0 if midstream else -1  # requests up to this count may be missing here
-        self._responses_lost_at = -1  # and responses to requests up to this count
+        self._tokens = 0  # raw SASL tokens that wait for the server's
+        # All three are offsets in the stream of requests.
+        self._requests_lost_at = 0 if midstream else -1  # here requests may be missing
+        self._responses_lost_at = 0  # responses to what was asked before may be missing
+        self._answered_at = -1  # the latest request that was answered
 
     def receive_data(self, direction: Direction, data: bytes, *, at: int) -> list[Event]:
         """Take the next bytes of one direction; return what they completed. `at` is in nanoseconds."""
@@ -66,13 +119,20 @@ class Connection:
             self._take(direction, item, at, events)
         return events
 
-    def lose_data(self, direction: Direction, size: int, *, at: int, reason: str, frames: int = 0) -> list[Event]:
-        """The next `size` bytes of one direction went by unseen, `frames` whole frames of them as far as is known."""
-        framer = self._framers[direction]
-        start = framer.offset + framer.pending
-        self._note_loss(direction)
-        events: list[Event] = [BytesSkipped(direction, start, at, size, frames, reason)]
-        for item in framer.lose(size):
+    def lose_data(
+        self, direction: Direction, size: int, *, at: int, reason: str, frames: int | None = None
+    ) -> list[Event]:
+        """The next `size` bytes of one direction went by unseen.
+
+        `frames`, if that is known, says how many whole frames they held, and that a frame begins behind them.
+        """
+        framer, asked = self._framers[direction], self._framers[Direction.REQUEST].received
+        if direction is Direction.REQUEST:
+            self._requests_lost_at = asked
+        else:
+            self._responses_lost_at = asked
+        events: list[Event] = [BytesSkipped(direction, framer.received, at, size, frames or 0, reason)]
+        for item in framer.lose(size, in_step=frames is not None):
             self._take(direction, item, at, events)
         return events
 
@@ -89,10 +149,8 @@ class Connection:
         for direction, framer in zip(Direction, self._framers, strict=True):
             for item in framer.end():
                 self._take(direction, item, at, events)
-        unanswered = list(self._in_flight)
-        self._in_flight.clear()
-        half = (self._framers[0].pending, self._framers[1].pending)
-        return [*events, ConnectionEnded(at, unanswered, half)]
+        unanswered, self._in_flight = list(self._in_flight), _InFlight()
+        return [*events, ConnectionEnded(at, unanswered, (self._framers[0].pending, self._framers[1].pending))]
 
     @property
     def in_flight(self) -> int:
@@ -104,21 +162,15 @@ class Connection:
         """Bytes held for frames that are not whole."""
         return self._framers[0].pending + self._framers[1].pending
 
-    def _note_loss(self, direction: Direction) -> None:
-        if direction is Direction.REQUEST:
-            self._excused = self._requests
-        else:
-            self._responses_lost_at = self._requests
-
-    def _take(self, direction: Direction, item: Frame | Skipped | Lost | Proxied, at: int, events: list[Event]) -> None:
+    def _take(self, direction: Direction, item: Item, at: int, events: list[Event]) -> None:
         if isinstance(item, Frame):
             if direction is Direction.REQUEST:
                 self._request(item, at, events)
             else:
                 self._response(item, at, events)
         elif isinstance(item, Lost):
-            named = item.named
-            events.append(FramingLost(direction, item.offset, at, item.reason, *(named if named else (None, None))))
+            protocol, hint = item.named or (None, None)
+            events.append(FramingLost(direction, item.offset, at, item.reason, protocol, hint))
         elif isinstance(item, Skipped):
             events.append(BytesSkipped(direction, item.offset, at, item.size, 0, item.reason))
         else:
@@ -127,88 +179,81 @@ class Connection:
     def _request(self, frame: Frame, at: int, events: list[Event]) -> None:
         if self._raw_sasl:
             if not _reads_as_request(frame.data):
-                self._tokens.append(None)
+                self._tokens += 1
                 events.append(TokenReceived(at, frame.offset, frame.size, Direction.REQUEST))
                 return
-            self._leave_raw_sasl()
+            self._speak_raw_sasl(False)
         message = read_request(frame.data)
-        if message.opaque and self._requests == 0 and (named := foreign(frame.data)):
-            self._framers[Direction.REQUEST].lost = True
-            events.append(FramingLost(Direction.REQUEST, frame.offset, at, "the first frame is no request", *named))
-            return
-        self._requests += 1
         answered = not (message.api_key == PRODUCE and message.body.get("acks") == 0)
         request = RequestReceived(at, frame.offset, frame.size, message, answered, frame.damaged)
         events.append(request)
         if answered:
             if len(self._in_flight) >= MAX_IN_FLIGHT:
-                self._in_flight.popleft()
-                self._responses_lost_at = self._requests
-            self._in_flight.append(request)
+                forgotten = self._in_flight.remove(0)
+                self._requests_lost_at = max(self._requests_lost_at, forgotten.offset + 1)
+            self._in_flight.add(request)
+        if message.api_key == SASL_HANDSHAKE and message.version == 0 and message.error is None:
+            # Already now: if the response is lost, the password must still not be read as a request.
+            self._speak_raw_sasl(True)
 
     def _response(self, frame: Frame, at: int, events: list[Event]) -> None:
-        if self._tokens:
-            self._tokens.popleft()
-            events.append(TokenReceived(at, frame.offset, frame.size, Direction.RESPONSE))
-            return
         correlation_id = int.from_bytes(frame.data[4:8], "big", signed=True)
-        request, passed_over = self._answered(correlation_id)
-        message: Message | None = None
-        if request is not None:
+        found = self._in_flight.find(correlation_id) if len(frame.data) >= 8 else None
+        if found is not None:
+            request, passed_over = self._answered(*found)
             asked = request.message
             message = read_response(frame.data, asked.api_key, asked.version)
-            if asked.api_key == SASL_HANDSHAKE and asked.version == 0 and message.body.get("error_code") == 0:
-                self._enter_raw_sasl()
-        response = ResponseReceived(
-            at, frame.offset, frame.size, correlation_id, message, request, passed_over, frame.damaged
-        )
-        if request is None and self._excused >= 0:
-            response.damaged = response.damaged or "its request was not captured"
-        events.append(response)
-
-    def _answered(self, correlation_id: int) -> tuple[RequestReceived | None, int]:
-        """The request with that id, taken from those in flight, and how many older ones still wait."""
-        waiting = self._in_flight
-        if waiting and waiting[0].message.correlation_id == correlation_id:
-            found, passed_over = waiting.popleft(), 0
+            events.append(
+                ResponseReceived(
+                    at, frame.offset, frame.size, correlation_id, message, request, passed_over, frame.damaged
+                )
+            )
+            if asked.api_key == SASL_HANDSHAKE and asked.version == 0 and message.body.get("error_code"):
+                self._speak_raw_sasl(False)
+            elif self._tokens and not self._raw_sasl:
+                self._tokens = 0  # their answers were lost: Kafka answers in order
+                self._set_least()
+        elif self._tokens:
+            self._tokens -= 1
+            self._set_least()
+            events.append(TokenReceived(at, frame.offset, frame.size, Direction.RESPONSE))
         else:
-            for passed_over, found in enumerate(waiting):
-                if found.message.correlation_id == correlation_id:
-                    del waiting[passed_over]
-                    break
-            else:
-                return None, 0
-        if self._excused >= 0 and self._requests > self._excused:
-            self._excused = -1
-        if passed_over and self._responses_lost_at >= 0:
-            # Their responses may be among the bytes that were lost: they are not late.
-            for _ in range(passed_over):
-                waiting.popleft()
-            passed_over = 0
-            self._responses_lost_at = -1
-        return found, passed_over
+            damaged = frame.damaged
+            if self._answered_at < self._requests_lost_at:
+                damaged = damaged or "its request was not captured"
+            events.append(ResponseReceived(at, frame.offset, frame.size, correlation_id, None, None, 0, damaged))
 
-    def _enter_raw_sasl(self) -> None:
-        self._raw_sasl = True
-        for framer in self._framers:
-            framer.least = 0  # tokens may be empty
+    def _answered(self, older: int, request: RequestReceived) -> tuple[RequestReceived, int]:
+        """Take a request, of which `older` are older, out of those in flight; with how many of these still wait."""
+        self._in_flight.remove(older)
+        self._answered_at = max(self._answered_at, request.offset)
+        while older and next(iter(self._in_flight)).offset < self._responses_lost_at:
+            self._in_flight.remove(0)  # its response may be among the bytes that were lost: it is not late
+            older -= 1
+        return request, older
 
-    def _leave_raw_sasl(self) -> None:
-        self._raw_sasl = False
-        self._tokens.clear()
-        self._framers[0].least, self._framers[1].least = 8, 4
+    def _speak_raw_sasl(self, raw: bool) -> None:
+        self._raw_sasl = raw
+        self._set_least()
 
-    def _plausible_response(self, buffer: bytearray, pos: int) -> bool:
-        size = int.from_bytes(buffer[pos : pos + 4], "big")
-        correlation_id = int.from_bytes(buffer[pos + 4 : pos + 8], "big", signed=True)
-        if not 4 <= size <= MAX_FRAME_BYTES:
-            return False
-        for request in self._in_flight:
-            if request.message.correlation_id == correlation_id:
-                frame = bytes(buffer[pos : pos + 4 + size])
-                asked = request.message
-                return len(frame) < size + 4 or read_response(frame, asked.api_key, asked.version).error is None
-        return False
+    def _set_least(self) -> None:
+        """Tokens may be empty."""
+        self._framers[Direction.REQUEST].least = 0 if self._raw_sasl else LEAST_REQUEST
+        self._framers[Direction.RESPONSE].least = 0 if self._raw_sasl or self._tokens else LEAST_RESPONSE
+
+    def _judge_response(self, buffer: bytearray, pos: int) -> int:
+        """Whether a response begins there: to a request in flight, and readable to its end."""
+        size = 4 + int.from_bytes(buffer[pos : pos + 4], "big")
+        found = self._in_flight.find(int.from_bytes(buffer[pos + 4 : pos + 8], "big", signed=True))
+        if found is None:
+            return NOT_HERE
+        if size > MAX_JUDGED_BYTES:
+            return HERE
+        if len(buffer) - pos < size:
+            return size
+        asked = found[1].message
+        message = read_response(bytes(buffer[pos : pos + size]), asked.api_key, asked.version)
+        return HERE if message.error is None else NOT_HERE
 
 
 def plausible_request(buffer: bytearray | bytes, pos: int) -> bool:
@@ -228,6 +273,13 @@ def plausible_request(buffer: bytearray | bytes, pos: int) -> bool:
     if not -1 <= client_id <= min(size - 10, 1024):
         return False
     return all(0x20 <= byte < 0x7F for byte in buffer[pos + 14 : pos + 14 + client_id])
+
+
+def _judge_request(buffer: bytearray, pos: int) -> int:
+    if not plausible_request(buffer, pos):
+        return NOT_HERE
+    needed = 14 + max(int.from_bytes(buffer[pos + 12 : pos + 14], "big", signed=True), 0)
+    return HERE if len(buffer) - pos >= needed else needed
 
 
 def _reads_as_request(frame: bytes) -> bool:

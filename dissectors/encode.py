@@ -11,7 +11,7 @@ from dissectors.layout import Field, Layout
 from dissectors.primitives import TEXT_ERRORS, uuid_bytes, write_uvarint
 
 _FORMATS = {
-    "bool": ">?",
+    "bool": ">B",
     "int8": ">b",
     "int16": ">h",
     "uint16": ">H",
@@ -46,7 +46,13 @@ def _struct(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tup
 
 
 def _tags(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple[str, ...]) -> None:
-    pairs: list[tuple[int, bytes]] = [(tag, bytes(data)) for tag, data in values.get("_tags", ())]
+    pairs: list[tuple[int, bytes]] = []
+    for pair in values.get("_tags", ()):
+        match pair:
+            case [int(tag), bytes(data)] if 0 <= tag < 1 << 32:
+                pairs.append((tag, data))
+            case _:
+                raise EncodeError(f"{pair!r} is not a tag and its bytes", path=(*path, "_tags"))
     for one in layout.tagged:
         if one.name in values:
             inner = bytearray()
@@ -60,6 +66,8 @@ def _tags(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple
 
 def _field(one: Field, value: Any, out: bytearray, path: tuple[str, ...]) -> None:
     if one.array:
+        if value is not None and not isinstance(value, list | tuple):
+            raise EncodeError(f"{value!r} is not an array", path=path)
         _length(one.length, None if value is None else len(value), out, path)
         for index, element in enumerate(value or ()):
             where = (*path, str(index))

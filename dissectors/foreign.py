@@ -18,39 +18,50 @@ _TLS = Foreign(
     "plaintext port of the broker",
 )
 _HTTP = Foreign("HTTP", "an HTTP client or health check is pointed at a Kafka port; give it an HTTP port")
+_MQTT = Foreign("MQTT", "an MQTT client; check the port")
+_HEALTH_CHECK = Foreign("ZooKeeper", "a ZooKeeper health check; check the port")
+_SESSION = Foreign("ZooKeeper", "a ZooKeeper session; clients since Kafka 3 are given brokers, not ZooKeeper")
 
-_PREFIXES: tuple[tuple[bytes, Foreign], ...] = (
-    *((verb, _HTTP) for verb in (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"CONNECT ",
-                                 b"HTTP/", b"PRI * HTTP/2")),
-    (b"SSH-", Foreign("SSH", "an SSH client or server; check the port")),
-    (b"AMQP", Foreign("AMQP", "an AMQP client or broker (RabbitMQ); check the port")),
-    (b"\x10\x0f\x00\x04MQTT", Foreign("MQTT", "an MQTT client; check the port")),
-    (b"*1\r\n", Foreign("Redis", "a Redis client; check the port")),
-    (b"ruok", Foreign("ZooKeeper", "a ZooKeeper health check; check the port")),
-    (b"stat", Foreign("ZooKeeper", "a ZooKeeper health check; check the port")),
-    (b"mntr", Foreign("ZooKeeper", "a ZooKeeper health check; check the port")),
-    (b"EHLO", Foreign("SMTP", "a mail client; check the port")),
-    (b"\x00\x00\x00\x08\x04\xd2\x16\x2f", Foreign("PostgreSQL", "a PostgreSQL client asking for SSL; check the port")),
-    (b"\x00\x00\x00\x2d\x00\x00\x00\x00\x00\x00\x00\x00",
-     Foreign("ZooKeeper", "a ZooKeeper session; clients since Kafka 3 are given brokers, not ZooKeeper")),
-)  # fmt: skip
+#: What cannot be a Kafka length is told by four bytes: more may never come.
+_BY_FOUR_BYTES = {
+    **dict.fromkeys(
+        (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"HTTP", b"PRI "), _HTTP
+    ),
+    b"SSH-": Foreign("SSH", "an SSH client or server; check the port"),
+    b"AMQP": Foreign("AMQP", "an AMQP client or broker (RabbitMQ); check the port"),
+    b"*1\r\n": Foreign("Redis", "a Redis client; check the port"),
+    **dict.fromkeys((b"ruok", b"stat", b"mntr"), _HEALTH_CHECK),
+    **dict.fromkeys((b"EHLO", b"HELO"), Foreign("SMTP", "a mail client; check the port")),
+}
+_POSTGRESQL_WANTS_TLS = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
+
+#: Bytes after which `foreign` never changes its mind.
+START_BYTES = 32
 
 PROXY_V1 = b"PROXY "
 PROXY_V2 = b"\r\n\r\n\x00\r\nQUIT\n"
 _PROXY_V1_MOST = 107
+#: Bytes after which `proxy_header` knows the size of a header.
+PROXY_BYTES = _PROXY_V1_MOST
 
 
 def foreign(start: bytes) -> Foreign | None:
     """What a stream with these first bytes is, None if it may be Kafka.
 
-    A TLS record is one of handshake (22) or alert (21), version 3.0 to 3.4.
+    A TLS record is one of handshake (22) or alert (21), version 3.0 to 3.4. An MQTT CONNECT has its length, a varint,
+    before the length of the protocol's name. A ZooKeeper session opens with 44 or 45 bytes: protocol version 0, at
+    byte 16 a timeout of less than 65 s, at byte 28 the length of a password, 16.
     """
     if len(start) >= 3 and start[0] in (0x15, 0x16) and start[1] == 3 and start[2] <= 4:
         return _TLS
-    for prefix, named in _PREFIXES:
-        if start.startswith(prefix):
-            return named
-    return None
+    if start[:1] == b"\x10" and start[2:4] == b"\x00\x04":
+        return _MQTT
+    if start[:4] in (b"\x00\x00\x00\x2c", b"\x00\x00\x00\x2d"):
+        opens = start[4:8] == bytes(4) and start[16:18] == bytes(2) and start[28:32] == b"\x00\x00\x00\x10"
+        return _SESSION if opens else None
+    if start.startswith(_POSTGRESQL_WANTS_TLS):
+        return Foreign("PostgreSQL", "a PostgreSQL client asking for SSL; check the port")
+    return _BY_FOUR_BYTES.get(start[:4])
 
 
 class ProxyHeader(NamedTuple):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from dissectors.foreign import PROXY_V1, PROXY_V2, Foreign, foreign, proxy_header
+from dissectors.foreign import PROXY_BYTES, PROXY_V1, PROXY_V2, START_BYTES, Foreign, foreign, proxy_header
 
 #: Kafka's own default limit for a request (socket.request.max.bytes).
 MAX_FRAME_BYTES = 100 * 1024 * 1024
@@ -14,8 +14,11 @@ MAX_DECODED_BYTES = 32 * 1024 * 1024
 #: Enough of a frame for its header.
 HEAD_BYTES = 512
 
-#: Says whether a frame may begin at that position of the buffer.
-Plausible = Callable[[bytearray, int], bool]
+#: Judges whether a frame may begin at that position of the buffer: `HERE`, `NOT_HERE`, or how many bytes from there it
+#: has to see first. What it says must not depend on how many more there are.
+Judge = Callable[[bytearray, int], int]
+HERE = 0
+NOT_HERE = -1
 
 
 class Frame(NamedTuple):
@@ -50,13 +53,16 @@ class Proxied(NamedTuple):
     size: int
 
 
+Item: TypeAlias = Frame | Skipped | Lost | Proxied
+
+
 class Framer:
     """One direction. Feed it bytes in order, in chunks of any size; what comes out does not depend on the chunks.
 
     Args:
         least: The smallest length prefix that can be one.
-        head: Bytes that `plausible` looks at.
-        plausible: Used only after bytes were lost, or at the start if `seeking`.
+        head: Bytes that `judge` has to see at least.
+        judge: Used only after bytes were lost, or at the start if `seeking`.
         max_frame_bytes: A longer length prefix cannot be one.
         max_decoded_bytes: Of a longer frame only the head is kept.
         seeking: The stream begins in the middle.
@@ -66,32 +72,37 @@ class Framer:
         self,
         least: int,
         head: int,
-        plausible: Plausible,
+        judge: Judge,
         max_frame_bytes: int,
         max_decoded_bytes: int,
         *,
         seeking: bool,
     ) -> None:
         self.least = least
-        self._head = head
         self.lost = False
         self.offset = 0  # of the first byte of the buffer in its stream
-        self._plausible = plausible
+        self._head = head
+        self._judge = judge
         self._max_frame = max_frame_bytes
         self._max_decoded = max_decoded_bytes
         self._buffer = bytearray()
         self._need = 4
         self._pass_over = 0  # bytes that follow and belong to a frame already reported
         self._seeking = "the capture starts in the middle of the stream" if seeking else None
-        self._sought = 0  # bytes passed over so far while looking for a frame
-        self._fresh = not seeking  # nothing has been read yet
+        self._sought = 0  # bytes let go while looking for a frame
+        self._fresh = not seeking  # no frame has begun yet
+
+    @property
+    def received(self) -> int:
+        """The bytes of the stream so far, those that were lost too."""
+        return self.offset + len(self._buffer)
 
     @property
     def pending(self) -> int:
         """Bytes of a frame that is not whole yet."""
         return 0 if self._seeking else len(self._buffer)
 
-    def push(self, data: bytes) -> list[Frame | Skipped | Lost | Proxied]:
+    def push(self, data: bytes) -> list[Item]:
         """Take the next bytes; return what they completed."""
         if self.lost:
             self.offset += len(data)
@@ -106,7 +117,7 @@ class Framer:
         self._buffer += data
         if len(self._buffer) < self._need:
             return []
-        made: list[Frame | Skipped | Lost | Proxied] = []
+        made: list[Item] = []
         if self._seeking and not self._seek(made):
             return made
         if self._fresh and not self._begin(made):
@@ -115,113 +126,156 @@ class Framer:
         self._buffer.clear()
         return made + self._cut(whole)
 
-    def lose(self, size: int) -> list[Frame | Skipped | Lost | Proxied]:
-        """The next `size` bytes were lost; the frame that they cut short comes out with what there is of it."""
-        have, head = len(self._buffer), bytes(self._buffer[:HEAD_BYTES])
-        self.offset += have + size
-        self._buffer.clear()
-        if self.lost:
+    def lose(self, size: int, *, in_step: bool = False) -> list[Item]:
+        """The next `size` bytes were lost; the frame that they cut short comes out with what there is of it.
+
+        `in_step`: a frame is known to begin behind them.
+        """
+        if self.lost or self._pass_over >= size:
+            self._pass_over = max(self._pass_over - size, 0)
+            self.offset += size
             return []
-        if self._pass_over >= size:
-            self._pass_over -= size
-            return []
-        made: list[Frame | Skipped | Lost | Proxied] = []
+        made: list[Item] = []
+        have, frame_size = len(self._buffer), int.from_bytes(self._buffer[:4], "big", signed=True)
         left = -1
-        if have >= 4 and not self._seeking and not self._fresh:
-            frame_size = int.from_bytes(head[:4], "big", signed=True)
+        if have >= 4 and not self._seeking and self.least <= frame_size <= self._max_frame:
             left = 4 + frame_size - have - size
-            made.append(Frame(self.offset - have - size, head, frame_size, f"{size} bytes of it were lost"))
-        else:
-            self._sought += have
+            head = bytes(self._buffer[:HEAD_BYTES])
+            made.append(Frame(self.offset, head, frame_size, f"{size} bytes of it were lost"))
+            self._buffer.clear()
+            self.offset += have
         self._need = 4
+        self._fresh = False
         self._pass_over = max(left, 0)
         if left < 0:
             self._seeking = self._seeking or f"{size} bytes were lost"
-            self._fresh = False
+            self._give_up(made)
+            if in_step:
+                self._seeking = None
+        self.offset += size
         return made
 
-    def skip(self, head: bytes, size: int, reason: str) -> list[Frame | Skipped | Lost | Proxied]:
+    def skip(self, head: bytes, size: int, reason: str) -> list[Item]:
         """A whole frame passed by of which only the head is known."""
-        frame = Frame(self.offset, head, size, reason)
+        made: list[Item] = []
+        if self._seeking:  # the next frame begins behind this one
+            self._give_up(made)
+            self._seeking = None
+        if not self.lost:
+            made.append(Frame(self.offset, head, size, reason))
         self._fresh = False
         self.offset += size + 4
-        return [] if self.lost else [frame]
+        return made
 
-    def end(self) -> list[Frame | Skipped | Lost | Proxied]:
+    def end(self) -> list[Item]:
         """The stream is over: report what was passed over and led nowhere."""
-        sought = self._sought + len(self._buffer) if self._seeking else 0
-        return [Skipped(self.offset - self._sought, sought, self._seeking or "")] if sought else []
+        made: list[Item] = []
+        if self._seeking:
+            self._give_up(made)
+        return made
 
-    def _cut(self, data: bytes) -> list[Frame | Skipped | Lost | Proxied]:
+    def _cut(self, data: bytes) -> list[Item]:
         """Frames from `data`, which begins at a frame; the rest goes to the buffer."""
-        made: list[Frame | Skipped | Lost | Proxied] = []
+        made: list[Item] = []
         pos, end = 0, len(data)
+        self._need = 4
         while end - pos >= 4:
             size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
             if size < self.least or size > self._max_frame:
-                self._lose_framing(data[pos : pos + 4], size, made)
-                self.offset += end - pos
+                self._lose_framing(end - pos, f"length prefix says {size} bytes", None, made)
                 return made
             stop = pos + 4 + size
             if size > self._max_decoded:
-                if end - pos < HEAD_BYTES:
+                head = min(HEAD_BYTES, 4 + size)
+                if end - pos < head:
+                    self._need = head
                     break
-                head = data[pos : pos + HEAD_BYTES]
                 reason = f"over the limit of {self._max_decoded} bytes for decoding"
-                made.append(Frame(self.offset, head, size, reason))
+                made.append(Frame(self.offset, data[pos : pos + head], size, reason))
                 self._pass_over = max(stop - end, 0)
                 self.offset += min(stop, end) - pos
                 pos = min(stop, end)
                 continue
             if stop > end:
+                self._need = 4 + size
                 break
             made.append(Frame(self.offset, data if stop - pos == end else data[pos:stop], size))
             self.offset += stop - pos
             pos = stop
         if pos < end:
             self._buffer += data[pos:] if pos else data
-            self._need = 4
-            if len(self._buffer) >= 4:
-                size = int.from_bytes(self._buffer[:4], "big", signed=True)
-                self._need = HEAD_BYTES if size > self._max_decoded else 4 + size
-        else:
-            self._need = 4
         return made
 
-    def _lose_framing(self, start: bytes, size: int, made: list[Frame | Skipped | Lost | Proxied]) -> None:
+    def _lose_framing(self, size: int, reason: str, named: Foreign | None, made: list[Item]) -> None:
+        """Give the direction up; `size` are the bytes that are here and belong to no frame."""
+        made.append(Lost(self.offset, reason, named))
         self.lost = True
+        self.offset += size
         self._buffer.clear()
-        made.append(Lost(self.offset, f"length prefix says {size} bytes", foreign(start)))
 
-    def _begin(self, made: list[Frame | Skipped | Lost | Proxied]) -> bool:
-        """The first bytes of a stream: a PROXY header may stand before the first frame."""
-        start = bytes(self._buffer[:4])
-        if start in (PROXY_V1[:4], PROXY_V2[:4]):
-            header = proxy_header(bytes(self._buffer[:108]))
-            if header is not None and header.size > len(self._buffer):
+    def _begin(self, made: list[Item]) -> bool:
+        """The first bytes of a stream: a PROXY header may stand before the first frame, or it is no Kafka at all.
+
+        No frame is whole before there are enough bytes to tell.
+        """
+        while (start := bytes(self._buffer[:4])) in (PROXY_V1[:4], PROXY_V2[:4]):
+            header = proxy_header(bytes(self._buffer[:PROXY_BYTES]))
+            if header is None:
+                break
+            if header.size > len(self._buffer):
                 self._need = header.size
                 return False
-            if header is not None:
-                made.append(Proxied(*header))
-                del self._buffer[: header.size]
-                self.offset += header.size
-                self._need = 4
-        self._fresh = False
-        return True
+            made.append(Proxied(*header))
+            del self._buffer[: header.size]
+            self.offset += header.size
+        self._need = 4
+        if len(start) < 4:
+            return False
+        size = int.from_bytes(start, "big", signed=True)
+        possible = self.least <= size <= self._max_frame
+        if (named := foreign(bytes(self._buffer[:START_BYTES]))) is not None:
+            reason = "its first bytes are no frame" if possible else f"length prefix says {size} bytes"
+            self._lose_framing(len(self._buffer), reason, named, made)
+            return False
+        if possible:
+            # PostgreSQL sends eight bytes and waits: its lengths count themselves, Kafka's do not.
+            self._need = 8 if len(self._buffer) < 8 else min(4 + size, START_BYTES)
+        self._fresh = len(self._buffer) < self._need
+        return not self._fresh
 
-    def _seek(self, made: list[Frame | Skipped | Lost | Proxied]) -> bool:
+    def _seek(self, made: list[Item]) -> bool:
         """Look for a frame in the buffer; bytes in which none can begin are let go."""
+        self._need = self._head
+        highest = self._max_frame >> 24
         candidates = max(len(self._buffer) - self._head + 1, 0)
         for pos in range(candidates):
-            if self._buffer[pos] <= 6 and self._plausible(self._buffer, pos):
-                self._sought += pos
-                self.offset += pos
-                del self._buffer[:pos]
-                if self._sought:
-                    made.append(Skipped(self.offset - self._sought, self._sought, self._seeking or ""))
-                self._seeking, self._sought = None, 0
+            if self._buffer[pos] > highest:
+                continue
+            if not self.least <= int.from_bytes(self._buffer[pos : pos + 4], "big") <= self._max_frame:
+                continue
+            if (verdict := self._judge(self._buffer, pos)) == NOT_HERE:
+                continue
+            self._let_go(pos)
+            if verdict == HERE:
+                self._report(made)
+                self._seeking = None
                 return True
-        del self._buffer[:candidates]
-        self.offset += candidates
-        self._sought += candidates
+            self._need = verdict
+            return False
+        self._let_go(candidates)
         return False
+
+    def _let_go(self, size: int) -> None:
+        del self._buffer[:size]
+        self.offset += size
+        self._sought += size
+
+    def _report(self, made: list[Item]) -> None:
+        if self._sought:
+            made.append(Skipped(self.offset - self._sought, self._sought, self._seeking or ""))
+            self._sought = 0
+
+    def _give_up(self, made: list[Item]) -> None:
+        """Nothing that was sought is in the buffer."""
+        self._let_go(len(self._buffer))
+        self._report(made)

@@ -31,10 +31,9 @@ class Plan(NamedTuple):
 
 
 @functools.cache
-def _plan(api_key: int, version: int) -> Plan | None:
+def _plan(api_key: int, version: int) -> Plan:
     api = schemas.api(api_key)
-    if api is None or not api.min_version <= version <= api.max_version:
-        return None
+    assert api is not None
     request_header, response_header = schemas.header_versions(api_key, version)
     return Plan(
         api.name,
@@ -48,7 +47,8 @@ def _plan(api_key: int, version: int) -> Plan | None:
 def plan(api_key: int, version: int) -> Plan | None:
     """The layouts of an API version, None if the schemas do not have it."""
     # Keys and versions come off the wire: only those that exist may enter the cache.
-    if schemas.api(api_key) is None or not 0 <= version <= 255:
+    api = schemas.api(api_key)
+    if api is None or not api.min_version <= version <= api.max_version:
         return None
     return _plan(api_key, version)
 
@@ -100,34 +100,38 @@ def api_name(api_key: int) -> str:
 
 
 def read_request(frame: bytes) -> Message:
-    """Decode a request frame, length prefix included. Never raises."""
+    """Decode a request frame, length prefix included. Never raises.
+
+    Of one that no schema has, the header is read as version 1: all later ones begin like it.
+    """
     if len(frame) < 12:
         header_layout = layout("RequestHeader", 1)
-        header, end, error, oddities = decode(header_layout, frame, 4)
-        key = header.get("request_api_key", -1)
-        version = header.get("request_api_version", -1)
-        return Message(
-            frame, True, key, api_name(key), version, header, {}, end, end, header_layout, None, error, oddities
-        )
+        header = decode(header_layout, frame, 4).values
+        api_key, version = header.get("request_api_key", -1), header.get("request_api_version", -1)
+        return _read(frame, True, api_key, version, api_name(api_key), header_layout, None)
     api_key, version, _ = _HEAD(frame, 4)
     known = plan(api_key, version)
     if known is None:
-        return _opaque_request(frame, api_key, version)
-    header, start, error, oddities = decode(known.request_header, frame, 4)
-    if error:
-        return Message(frame, True, api_key, known.api, version, header, {}, start, start, known.request_header,
-                       known.request, error, oddities)  # fmt: skip
-    body, end, error, more = decode(known.request, frame, start)
-    return Message(frame, True, api_key, known.api, version, header, body, start, end, known.request_header,
-                   known.request, error, oddities + more if more else oddities)  # fmt: skip
+        name, why = api_name(api_key), _why_opaque(api_key, version)
+        return _read(frame, True, api_key, version, name, layout("RequestHeader", 1), None, why)
+    return _read(frame, True, api_key, version, known.api, known.request_header, known.request)
 
 
-def _opaque_request(frame: bytes, api_key: int, version: int) -> Message:
-    """A request that no schema has; headers from v1 on begin alike, and that much is read."""
-    header_layout = layout("RequestHeader", 1)
-    header, end, error, oddities = decode(header_layout, frame, 4)
-    return Message(frame, True, api_key, api_name(api_key), version, header, {}, end, end, header_layout, None, error,
-                   oddities, _why_opaque(api_key, version))  # fmt: skip
+def read_response(frame: bytes, api_key: int, version: int) -> Message:
+    """Decode the response frame to a request of that API and version. Never raises.
+
+    An ApiVersions response with error 35 may be written as version 0 whatever was asked (KIP-511).
+    """
+    known = plan(api_key, version)
+    if api_key == API_VERSIONS and version != 0 and int.from_bytes(frame[8:10], "big") == UNSUPPORTED_VERSION:
+        header_layout, body_layout = layout("ResponseHeader", 0), layout("ApiVersionsResponse", 0)
+        message = _read(frame, False, api_key, version, "ApiVersions", header_layout, body_layout)
+        if message.error is None and not message.trailing:
+            return message
+    if known is None:
+        name, why = api_name(api_key), _why_opaque(api_key, version)
+        return _read(frame, False, api_key, version, name, layout("ResponseHeader", 0), None, why)
+    return _read(frame, False, api_key, version, known.api, known.response_header, known.response)
 
 
 def _why_opaque(api_key: int, version: int) -> str:
@@ -137,37 +141,24 @@ def _why_opaque(api_key: int, version: int) -> str:
     return f"{api.name} v{version} is not in the schemas, which end at v{api.max_version}"
 
 
-def read_response(frame: bytes, api_key: int, version: int) -> Message:
-    """Decode the response frame to a request of that API and version. Never raises.
-
-    An ApiVersions response with error 35 is written as version 0 whatever was asked (KIP-511).
-    """
-    known = plan(api_key, version)
-    if api_key == API_VERSIONS and (version > 0 or known is None) and _is_unsupported(frame):
-        fallback = plan(api_key, 0)
-        assert fallback is not None
-        if (message := _response(frame, api_key, version, fallback)).error is None:
-            return message
-    if known is None:
-        header_layout = layout("ResponseHeader", 0)
-        header, end, error, oddities = decode(header_layout, frame, 4)
-        return Message(frame, False, api_key, api_name(api_key), version, header, {}, end, end, header_layout, None,
-                       error, oddities, _why_opaque(api_key, version))  # fmt: skip
-    return _response(frame, api_key, version, known)
-
-
-def _is_unsupported(frame: bytes) -> bool:
-    return int.from_bytes(frame[8:10], "big") == UNSUPPORTED_VERSION
-
-
-def _response(frame: bytes, api_key: int, version: int, known: Plan) -> Message:
-    header, start, error, oddities = decode(known.response_header, frame, 4)
-    if error:
-        return Message(frame, False, api_key, known.api, version, header, {}, start, start, known.response_header,
-                       known.response, error, oddities)  # fmt: skip
-    body, end, error, more = decode(known.response, frame, start)
-    return Message(frame, False, api_key, known.api, version, header, body, start, end, known.response_header,
-                   known.response, error, oddities + more if more else oddities)  # fmt: skip
+def _read(
+    frame: bytes,
+    is_request: bool,
+    api_key: int,
+    version: int,
+    api: str,
+    header_layout: Layout,
+    body_layout: Layout | None,
+    opaque: str | None = None,
+) -> Message:
+    header, start, error, oddities = decode(header_layout, frame, 4)
+    body: dict[str, Any] = {}
+    end = start
+    if error is None and body_layout is not None:
+        body, end, error, more = decode(body_layout, frame, start)
+        oddities += more
+    return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
+                   error, oddities, opaque)  # fmt: skip
 
 
 @dataclass(slots=True)

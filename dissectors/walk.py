@@ -75,6 +75,10 @@ def walk(layout: Layout, frame: bytes, start: int = 0, end: int | None = None) -
     return walked
 
 
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
+
+
 class _Walker:
     def __init__(self, data: bytes, pos: int, end: int) -> None:
         self.data = data
@@ -92,7 +96,7 @@ class _Walker:
     def take(self, width: int, what: str) -> bytes:
         left = self.end - self.pos
         if width > left:
-            raise self.fail(f"{what} needs {width} byte{'s' * (width != 1)}, {max(left, 0)} left", self.pos)
+            raise self.fail(f"{what} needs {_bytes(width)}, {max(left, 0)} left", self.pos)
         self.pos += width
         return self.data[self.pos - width : self.pos]
 
@@ -125,11 +129,10 @@ class _Walker:
     def maybe_struct(self, one: Field, node: Node, values: dict[str, Any]) -> None:
         assert one.struct is not None
         if one.length is not None:
-            mark = self.number("uint8" if one.length == "uvarint" else "int8", "mark of presence")
-            null = mark == 0 if one.length == "uvarint" else mark < 0
-            if mark != 1 and mark != (0 if one.length == "uvarint" else -1):
+            mark, null = self.mark(one.length)
+            if mark not in (1, null):
                 self.odd("length", f"mark of presence is {mark}, not 1", node.start)
-            if null:
+            if mark <= null:
                 values[one.name] = None
                 return
         inner: dict[str, Any] = {}
@@ -145,9 +148,8 @@ class _Walker:
             values[one.name] = None
             return
         if count > self.end - self.pos:  # an element takes a byte at least
-            left = self.end - self.pos
-            self.pos = node.start
-            raise self.fail(f"array of {count} elements cannot fit in {left} bytes", node.start)
+            left, self.pos = self.end - self.pos, node.start
+            raise self.fail(f"array of {count} elements cannot fit in {_bytes(left)}", node.start)
         made: list[Any] = []
         values[one.name] = made
         if count == 0:
@@ -184,9 +186,8 @@ class _Walker:
                 self.odd("null", "null where the protocol allows none", start)
             return None
         if size > self.end - self.pos:
-            left = self.end - self.pos
-            self.pos = start
-            raise self.fail(f"length {size} does not fit: {left} byte{'s' * (left != 1)} left", start)
+            left, self.pos = self.end - self.pos, start
+            raise self.fail(f"length {size} does not fit: {_bytes(left)} left", start)
         raw = self.take(size, kind)
         if kind != "string":
             return raw
@@ -206,9 +207,11 @@ class _Walker:
             return raw[0] != 0
         return struct.unpack(_FORMATS[kind], raw)[0]
 
-    def number(self, kind: str, what: str) -> int:
-        raw = self.take(1, what)
-        return int.from_bytes(raw, "big", signed=kind == "int8")
+    def mark(self, encoding: str) -> tuple[int, int]:
+        """The mark of presence that stands here, and what it is for null."""
+        if encoding == "uvarint":
+            return self.uvarint("mark of presence"), 0
+        return int.from_bytes(self.take(1, "mark of presence"), "big", signed=True), -1
 
     def length(self, encoding: str, what: str) -> int | None:
         """The count or size that stands here, None for null.
@@ -253,8 +256,8 @@ class _Walker:
         try:
             count = self.uvarint("count of tagged fields")
             if count * 2 > self.end - self.pos:  # a tagged field takes two bytes at least
-                left = self.end - self.pos
-                raise self.fail(f"{count} tagged fields cannot fit in {left} bytes", node.start)
+                left, self.pos = self.end - self.pos, node.start
+                raise self.fail(f"{count} tagged fields cannot fit in {_bytes(left)}", node.start)
             known = {one.tag: one for one in layout.tagged}
             last = -1
             for _ in range(count):
@@ -275,8 +278,8 @@ class _Walker:
         size = self.uvarint(f"size of tag {tag}")
         end = self.pos + size
         if end > self.end:
-            left = self.end - self.pos
-            raise self.fail(f"tag {tag} of {size} bytes does not fit: {left} left", start)
+            left, self.pos = self.end - self.pos, start
+            raise self.fail(f"tag {tag} of {_bytes(size)} does not fit: {_bytes(left)} left", start)
         one = known.get(tag)
         self.path.append(one.name if one else f"tag {tag}")
         node = Node(self.path[-1], start, start)
@@ -293,7 +296,7 @@ class _Walker:
             finally:
                 self.pos = node.end = inner.pos
             if inner.pos != end:
-                self.odd("tag_size", f"tag {tag} says {size} bytes, its value has {size - end + inner.pos}", start)
+                self.odd("tag_size", f"tag {tag} says {_bytes(size)}, its value has {size - end + inner.pos}", start)
                 self.pos = end
         node.end = self.pos
         self.path.pop()

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from kproxy.cli.errors import CommandError
 from kproxy.filters import Filter, FilterError, parse
+from kproxy.filters.fields import BY_NAME
 from kproxy.outputs.text import TextOutput, safe
 from kproxy.trace.encoding import append_line, as_mapping, encode_json
 from kproxy.trace.lines import Detail, Line
@@ -129,7 +130,7 @@ def output_for(args: argparse.Namespace, file: TextIO) -> Output:
     """
     chosen = filter_for(args.filter)
     if args.fields:
-        names = [_ALIASES.get(name.strip(), name.strip()) for name in args.fields.split(",") if name.strip()]
+        names = [_path(name.strip()) for name in args.fields.split(",") if name.strip()]
         for name in names:
             if name.split(".")[0] not in known_fields():
                 raise CommandError(f"unknown field {name!r}; the trace has {', '.join(sorted(known_fields()))}")
@@ -137,10 +138,22 @@ def output_for(args: argparse.Namespace, file: TextIO) -> Output:
     return _Json(file, chosen) if args.json else _Text(file, chosen, args)
 
 
-#: Friendly names that `--fields` takes beside those of the trace.
-_ALIASES = {"latency": "latency_us", "version": "api_version", "client": "client_id", "group": "group_id",
-           "conn": "connection_id", "topic": "topics.topic", "error": "errors.name",
-           "finding": "findings.code"}  # fmt: skip
+#: Fields of the filter language that lie inside an array of the trace.
+_INSIDE = {
+    "topic": "topics.topic",
+    "partition": "topics.partitions",
+    "error": "errors.name",
+    "finding": "findings.code",
+    "severity": "findings.severity",
+}
+
+
+def _path(name: str) -> str:
+    """Where a field lies that is given by a name of the filter language, or by its own."""
+    field = BY_NAME.get(name)
+    if field is not None and not field.many and len(field.columns) == 1:
+        return next(iter(field.columns))
+    return _INSIDE.get(name, name)
 
 
 def known_fields() -> frozenset[str]:

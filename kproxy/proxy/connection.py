@@ -48,6 +48,7 @@ class _Side(asyncio.BufferedProtocol):
     ) -> None:
         self.direction = direction
         self.received = 0
+        self.made = False  # there is a transport
         self.ended = False  # nothing more will come
         self.gone = False  # the transport is closed
         self._connection = connection
@@ -60,6 +61,7 @@ class _Side(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        self.made = True
         transport.pause_reading()
 
     def start(self) -> None:
@@ -162,10 +164,10 @@ class RelayedConnection:
                 side.transport.close()
 
     def abort(self) -> None:
-        """End both sides at once."""
+        """End both sides at once, with a reset: what they got may lack its end."""
         for side in self._sides:
-            if side.transport and not side.gone:
-                side.transport.abort()
+            if side.made and not side.gone:
+                side.reset()
 
     def press(self, pressed: bool) -> None:
         """Stop reading until the inspector has caught up, or go on."""

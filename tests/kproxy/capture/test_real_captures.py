@@ -20,7 +20,7 @@ def streams_by_offset(path: Path) -> Streams:
     """Each payload put where its sequence number says; knows Ethernet, IPv4 and one connection per port alone."""
     file = gzip.decompress(path.read_bytes())
     first: dict[tuple[Endpoint, Endpoint], int] = {}
-    streams: dict[tuple[Endpoint, Endpoint], dict[int, int]] = defaultdict(dict)
+    segments: dict[tuple[Endpoint, Endpoint], list[tuple[int, bytes]]] = defaultdict(list)
     place = 24
     while place < len(file):
         captured = struct.unpack_from("<I", file, place + 8)[0]
@@ -29,11 +29,20 @@ def streams_by_offset(path: Path) -> Streams:
         segment = ip[(ip[0] & 15) * 4 : int.from_bytes(ip[2:4], "big")]
         source_port, destination_port, seq = struct.unpack_from("!HHI", segment)
         key = (".".join(map(str, ip[12:16])), source_port), (".".join(map(str, ip[16:20])), destination_port)
+        payload = segment[(segment[12] >> 4) * 4 :]
         if segment[13] & 2:
             first[key] = seq + 1
-        for offset, byte in enumerate(segment[(segment[12] >> 4) * 4 :], seq - first[key]):
-            streams[key].setdefault(offset, byte)
-    return {key: bytes(stream[offset] for offset in range(len(stream))) for key, stream in streams.items() if stream}
+        elif payload:  # the first of a connection that was under way when the capture began
+            first.setdefault(key, seq)
+            segments[key].append(((seq - first[key]) & 0xFFFF_FFFF, payload))
+    streams: Streams = {}
+    for key, parts in segments.items():
+        stream = b""
+        for offset, payload in sorted(parts):
+            assert offset <= len(stream), "a real gap"
+            stream += payload[len(stream) - offset :]
+        streams[key] = stream
+    return streams
 
 
 @pytest.mark.parametrize("path", sorted(PCAPS.glob("*.pcap.gz")), ids=lambda path: path.name.split(".")[0])

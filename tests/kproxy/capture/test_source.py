@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import os
@@ -161,6 +162,14 @@ def test_says_which_file_cannot_be_opened(tmp_path: Path) -> None:
         open_capture(tmp_path / "missing.pcap")
     with pytest.raises(CaptureError, match="cannot be opened: Is a directory"):
         open_capture(tmp_path)
+
+
+def test_leaves_no_file_open_that_is_no_capture(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("no packets here")
+    with pytest.raises(CaptureError, match=r"notes\.txt is no capture file"):
+        open_capture(path)
+    gc.collect()  # an open file would warn, and a warning is an error
 
 
 def test_an_unsupported_interface_beside_a_supported_one_is_no_error() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +17,7 @@ def deliveries(draw: st.DrawFn) -> tuple[bytes, int, list[Packet]]:
     stream = draw(st.binary(min_size=1, max_size=300))
     first = draw(st.sampled_from([0, 1, 1000, 0x7FFF_FFF0, 0xFFFF_FFF0]))
     edges = sorted({0, len(stream), *draw(st.lists(st.integers(0, len(stream)), max_size=12))})
-    pieces = list(zip(edges, edges[1:], strict=False))
+    pieces = list(pairwise(edges))
     repeated = draw(st.lists(st.tuples(st.integers(0, len(stream)), st.integers(0, len(stream))), max_size=6))
     pieces += [(min(pair), max(pair)) for pair in repeated]
     window = draw(st.integers(1, len(pieces)))

@@ -17,7 +17,7 @@ from tests.kproxy.capture.packets import PCAPS
 
 pytest.importorskip("cryptography", reason="the extra kproxy[tls] is not installed")
 
-from kproxy.capture.tls import TlsDecryptor  # noqa: E402
+from kproxy.capture.tls import TlsDecryptor
 
 #: OpenSSL 3.0's s_client and s_server (-rev) through a relay that wrote down each chunk and its direction.
 SESSIONS: list[dict[str, Any]] = [json.loads(line) for line in (PCAPS / "tls-sessions.jsonl").read_text().splitlines()]
@@ -128,7 +128,8 @@ def test_kafka_inside_tls_comes_out_as_whole_frames(name: str) -> None:
     plain, problems = decrypted(PCAPS / f"{name}.pcap.gz", KeyLog((PCAPS / f"{name}.keys").read_text()))
     assert problems == [None] * 6
     for flow in range(6):
-        asked, answered = [], []
+        asked: list[bytes] = []
+        answered: list[bytes] = []
         for direction, ids in enumerate((asked, answered)):
             rest = plain[flow, direction]
             while rest:
