@@ -44,9 +44,10 @@ class Dissector:
         inspector: Makes the lines.
         ports: Kafka's ports. With them every flow to one is Kafka, whatever it says, and no other is; without, a flow
             is Kafka if it begins with a plausible request.
-        decryptor: Makes a decryptor for a flow that begins with TLS; None if there are no keys.
+        decryptor: Makes a decryptor for a flow that begins with TLS, or None if there are no keys.
 
-    `other` counts the flows that are not Kafka, by what they are.
+    `other` counts the flows that are not Kafka, by what they are; `undecrypted` says why TLS stayed closed, a sentence
+    for each flow.
     """
 
     def __init__(
@@ -54,9 +55,10 @@ class Dissector:
         inspector: Inspector,
         *,
         ports: frozenset[int] = frozenset(),
-        decryptor: Callable[[], TlsDecryptor] | None = None,
+        decryptor: Callable[[], TlsDecryptor | None] = lambda: None,
     ) -> None:
         self.other: Counter[str] = Counter()
+        self.undecrypted: list[str] = []
         self.flows = 0
         self._inspector = inspector
         self._ports = ports
@@ -98,7 +100,7 @@ class Dissector:
             named = foreign(event.data[:16])
             if named and named.protocol == "TLS":
                 state.is_tls = True
-                state.tls = self._decryptor() if self._decryptor else None
+                state.tls = self._decryptor()
         if state.tls is not None:
             return self._decrypt(state, event)
         return self._weigh(state, event)
@@ -186,6 +188,8 @@ class Dissector:
 
     def _end(self, state: _Flow, event: Ended) -> list[Line]:
         del self._flows[state.flow.id]
+        if state.tls is not None and state.tls.problem and len(self.undecrypted) < 1000:
+            self.undecrypted.append(state.tls.problem)
         lines: list[Line] = []
         if not state.inspected and not state.ignored:
             if not state.kept:

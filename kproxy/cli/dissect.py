@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from kproxy.cli.errors import CLEAN, FINDINGS, CommandError
 
 if TYPE_CHECKING:
+    from kproxy.capture import Capture
     from kproxy.capture.tls import TlsDecryptor
     from kproxy.dissect import Dissector
     from kproxy.outputs.choice import Output
@@ -107,10 +108,11 @@ def _captured(source: BinaryIO, name: str, args: argparse.Namespace, output: Out
     from kproxy.trace.lines import Detail
 
     inspector = Inspector(_stem(name), output.detail(Detail(args.detail)))
-    dissector = Dissector(inspector, ports=frozenset(args.port), decryptor=_decryptor(args.keylog))
     reassembler = Reassembler()
     packets = 0
-    with Capture(source, name, owned=False) as capture, progress(capture, Path(name)) as advance:
+    capture = Capture(source, name, owned=False)
+    dissector = Dissector(inspector, ports=frozenset(args.port), decryptor=_decryptor(args.keylog, capture))
+    with capture, progress(capture, Path(name)) as advance:
         for packet in capture:
             packets += 1
             if not packets & 0x3FFF:
@@ -139,6 +141,9 @@ def _tell_other(name: str, dissector: Dissector, packets: int, args: argparse.Na
         warn(f"{name}: no Kafka connection{where} in {packets} packets{beside}")
         if dissector.other["TLS"] and not args.keylog:
             warn(f"{name}: TLS may hide Kafka: give --keylog FILE to decrypt it")
+    if dissector.undecrypted:
+        more = f" (and {len(dissector.undecrypted) - 1} more)" if len(dissector.undecrypted) > 1 else ""
+        warn(f"{name}: not decrypted: {dissector.undecrypted[0]}{more}")
 
 
 def _stem(name: str) -> str:
@@ -149,19 +154,28 @@ def _stem(name: str) -> str:
     return stem
 
 
-def _decryptor(path: str | None) -> Callable[[], TlsDecryptor] | None:
-    """What makes a decryptor for each TLS flow, None without a key log."""
-    if path is None:
-        return None
-    try:
-        from kproxy.capture.tls import KeyLog, TlsDecryptor
-    except ImportError:
-        raise CommandError("--keylog needs the cryptography package: pip install 'kproxy[tls]'") from None
-    try:
-        keylog = KeyLog(Path(path).read_text(encoding="ascii", errors="replace"))
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}") from None
-    return lambda: TlsDecryptor(keylog)
+def _decryptor(path: str | None, capture: Capture) -> Callable[[], TlsDecryptor | None]:
+    """What makes a decryptor for each TLS flow: from a key log, and from the keys that a pcapng brings along."""
+    from kproxy.capture.keylog import KeyLog
+
+    keys = KeyLog()
+    if path is not None:
+        try:
+            keys.add(Path(path).read_text(encoding="ascii", errors="replace"))
+        except OSError as error:
+            raise CommandError(f"{path}: {error.strerror}") from None
+
+    def make() -> TlsDecryptor | None:
+        if path is None and not capture.tls_keys:
+            return None
+        try:
+            from kproxy.capture.tls import TlsDecryptor
+        except ImportError:
+            raise CommandError("decrypting TLS needs the cryptography package: pip install 'kproxy[tls]'") from None
+        keys.add(capture.tls_keys)
+        return TlsDecryptor(keys)
+
+    return make
 
 
 def warn(sentence: str) -> None:

@@ -69,6 +69,7 @@ class _Side(asyncio.BufferedProtocol):
         self._forward = self.peer.transport.write
         for chunk in self._early:
             self._forward(chunk)
+        self._early.clear()
         if self.ended:
             self._connection.half_closed(self)
         self.release(_Held.START)

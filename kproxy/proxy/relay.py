@@ -174,10 +174,11 @@ class Relay:
         local = name(accepted.getsockname(), accepted.family)
         try:
             upstream = await connect(listener.upstream, self._connect_timeout)
+        except asyncio.CancelledError:
+            self._tell_unserved(number, at, client, listener, local, "shutdown")
+            raise
         except OSError as error:
-            if self._tap is not None:
-                refused = self._tap.open(number, at, client, str(listener.upstream), local)
-                refused.close("proxy", "unreachable", time.time_ns(), 0, 0)
+            self._tell_unserved(number, at, client, listener, local, "unreachable")
             self._turned_away(listener.upstream, reason(error))
             raise
         if self._down.pop(listener.upstream, None):
@@ -192,6 +193,11 @@ class Relay:
                 connection.press(True)
             self._clients[task] = connection
             await connection.run(accepted, upstream)
+
+    def _tell_unserved(self, number: int, at: int, client: str, listener: Listener, local: str, how: str) -> None:
+        if self._tap is not None:
+            tapped = self._tap.open(number, at, client, str(listener.upstream), local)
+            tapped.close("proxy", how, time.time_ns(), 0, 0)
 
     def _turned_away(self, upstream: Address, why: str) -> None:
         self._closed.turned_away += 1
