@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter, deque
 from collections.abc import Iterator
 
@@ -17,21 +18,14 @@ from dissectors.events import (
     ResponseReceived,
     TokenReceived,
 )
-from dissectors.framing import (
-    HERE,
-    MAX_DECODED_BYTES,
-    MAX_FRAME_BYTES,
-    NOT_HERE,
-    Frame,
-    Framer,
-    Item,
-    Lost,
-    Skipped,
-)
-from dissectors.message import read_request, read_response
+from dissectors.framing import MAX_DECODED_BYTES, MAX_FRAME_BYTES, Frame, Framer, Item, Lost, Skipped
+from dissectors.message import Message, read_request, read_response
+from dissectors.seeking import Seeker
 
 PRODUCE = 0
 SASL_HANDSHAKE = 17
+
+_RESPONSE_HEAD = struct.Struct(">ii").unpack_from
 
 #: The shortest length prefix: a header without a client id, and one of a correlation id alone.
 LEAST_REQUEST = 8
@@ -39,8 +33,6 @@ LEAST_RESPONSE = 4
 
 #: Requests that are remembered while they wait; more than this and the oldest are forgotten.
 MAX_IN_FLIGHT = 10_000
-#: After a loss a response is read to its end before it is believed, unless it is longer than this.
-MAX_JUDGED_BYTES = 64 * 1024
 
 
 class _InFlight:
@@ -99,10 +91,12 @@ class Connection:
         max_frame_bytes: int = MAX_FRAME_BYTES,
         max_decoded_bytes: int = MAX_DECODED_BYTES,
     ) -> None:
+        requests = Seeker(14, plausible_request, _reads_as_request, max_frame_bytes)
+        responses = Seeker(8, self._plausible_response, self._reads_as_response, max_frame_bytes)
         limits = (max_frame_bytes, max_decoded_bytes)
         self._framers = (
-            Framer(LEAST_REQUEST, 14, _judge_request, *limits, seeking=midstream),
-            Framer(LEAST_RESPONSE, 8, self._judge_response, *limits, seeking=midstream),
+            Framer(LEAST_REQUEST, requests, *limits, seeking=midstream),
+            Framer(LEAST_RESPONSE, responses, *limits, seeking=midstream),
         )
         self._in_flight = _InFlight()
         self._raw_sasl = False
@@ -241,19 +235,17 @@ class Connection:
         self._framers[Direction.REQUEST].least = 0 if self._raw_sasl else LEAST_REQUEST
         self._framers[Direction.RESPONSE].least = 0 if self._raw_sasl or self._tokens else LEAST_RESPONSE
 
-    def _judge_response(self, buffer: bytearray, pos: int) -> int:
-        """Whether a response begins there: to a request in flight, and readable to its end."""
-        size = 4 + int.from_bytes(buffer[pos : pos + 4], "big")
-        found = self._in_flight.find(int.from_bytes(buffer[pos + 4 : pos + 8], "big", signed=True))
+    def _plausible_response(self, buffer: bytearray | bytes, pos: int) -> bool:
+        """Whether a response to a request in flight may begin there."""
+        size, correlation_id = _RESPONSE_HEAD(buffer, pos)
+        return 4 <= size <= MAX_FRAME_BYTES and self._in_flight.find(correlation_id) is not None
+
+    def _reads_as_response(self, frame: bytes) -> bool:
+        found = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
         if found is None:
-            return NOT_HERE
-        if size > MAX_JUDGED_BYTES:
-            return HERE
-        if len(buffer) - pos < size:
-            return size
+            return False
         asked = found[1].message
-        message = read_response(bytes(buffer[pos : pos + size]), asked.api_key, asked.version)
-        return HERE if message.error is None else NOT_HERE
+        return _reads_well(read_response(frame, asked.api_key, asked.version))
 
 
 def plausible_request(buffer: bytearray | bytes, pos: int) -> bool:
@@ -275,15 +267,9 @@ def plausible_request(buffer: bytearray | bytes, pos: int) -> bool:
     return all(0x20 <= byte < 0x7F for byte in buffer[pos + 14 : pos + 14 + client_id])
 
 
-def _judge_request(buffer: bytearray, pos: int) -> int:
-    if not plausible_request(buffer, pos):
-        return NOT_HERE
-    needed = 14 + max(int.from_bytes(buffer[pos + 12 : pos + 14], "big", signed=True), 0)
-    return HERE if len(buffer) - pos >= needed else needed
-
-
 def _reads_as_request(frame: bytes) -> bool:
-    if len(frame) < 14 or not plausible_request(frame, 0):
-        return False
-    message = read_request(frame)
+    return len(frame) >= 14 and plausible_request(frame, 0) and _reads_well(read_request(frame))
+
+
+def _reads_well(message: Message) -> bool:
     return message.error is None and message.trailing == 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from dissectors.foreign import PROXY_BYTES, PROXY_V1, PROXY_V2, START_BYTES, Foreign, foreign, proxy_header
+from dissectors.seeking import Seeker
 
 #: Kafka's own default limit for a request (socket.request.max.bytes).
 MAX_FRAME_BYTES = 100 * 1024 * 1024
@@ -13,12 +15,6 @@ MAX_FRAME_BYTES = 100 * 1024 * 1024
 MAX_DECODED_BYTES = 32 * 1024 * 1024
 #: Enough of a frame for its header.
 HEAD_BYTES = 512
-
-#: Judges whether a frame may begin at that position of the buffer: `HERE`, `NOT_HERE`, or how many bytes from there it
-#: has to see first. What it says must not depend on how many more there are.
-Judge = Callable[[bytearray, int], int]
-HERE = 0
-NOT_HERE = -1
 
 
 class Frame(NamedTuple):
@@ -61,8 +57,7 @@ class Framer:
 
     Args:
         least: The smallest length prefix that can be one.
-        head: Bytes that `judge` has to see at least.
-        judge: Used only after bytes were lost, or at the start if `seeking`.
+        seeker: Used after bytes were lost, and at the start if `seeking`.
         max_frame_bytes: A longer length prefix cannot be one.
         max_decoded_bytes: Of a longer frame only the head is kept.
         seeking: The stream begins in the middle.
@@ -71,8 +66,7 @@ class Framer:
     def __init__(
         self,
         least: int,
-        head: int,
-        judge: Judge,
+        seeker: Seeker,
         max_frame_bytes: int,
         max_decoded_bytes: int,
         *,
@@ -81,8 +75,7 @@ class Framer:
         self.least = least
         self.lost = False
         self.offset = 0  # of the first byte of the buffer in its stream
-        self._head = head
-        self._judge = judge
+        self._seeker = seeker
         self._max_frame = max_frame_bytes
         self._max_decoded = max_decoded_bytes
         self._buffer = bytearray()
@@ -102,8 +95,11 @@ class Framer:
         """Bytes of a frame that is not whole yet."""
         return 0 if self._seeking else len(self._buffer)
 
-    def push(self, data: bytes) -> list[Item]:
-        """Take the next bytes; return what they completed."""
+    def push(self, data: bytes) -> Iterable[Item]:
+        """Take the next bytes; give what they completed.
+
+        Iterate to the end: what is made of one frame may change `least` for the next.
+        """
         if self.lost:
             self.offset += len(data)
             return []
@@ -124,7 +120,7 @@ class Framer:
             return made
         whole = bytes(self._buffer)
         self._buffer.clear()
-        return made + self._cut(whole)
+        return itertools.chain(made, self._cut(whole))
 
     def lose(self, size: int, *, in_step: bool = False) -> list[Item]:
         """The next `size` bytes were lost; the frame that they cut short comes out with what there is of it.
@@ -174,16 +170,15 @@ class Framer:
             self._give_up(made)
         return made
 
-    def _cut(self, data: bytes) -> list[Item]:
+    def _cut(self, data: bytes) -> Iterator[Item]:
         """Frames from `data`, which begins at a frame; the rest goes to the buffer."""
-        made: list[Item] = []
         pos, end = 0, len(data)
         self._need = 4
         while end - pos >= 4:
             size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
             if size < self.least or size > self._max_frame:
-                self._lose_framing(end - pos, f"length prefix says {size} bytes", None, made)
-                return made
+                yield self._lose_framing(end - pos, f"length prefix says {size} bytes", None)
+                return
             stop = pos + 4 + size
             if size > self._max_decoded:
                 head = min(HEAD_BYTES, 4 + size)
@@ -191,27 +186,29 @@ class Framer:
                     self._need = head
                     break
                 reason = f"over the limit of {self._max_decoded} bytes for decoding"
-                made.append(Frame(self.offset, data[pos : pos + head], size, reason))
+                frame = Frame(self.offset, data[pos : pos + head], size, reason)
                 self._pass_over = max(stop - end, 0)
                 self.offset += min(stop, end) - pos
                 pos = min(stop, end)
+                yield frame
                 continue
             if stop > end:
                 self._need = 4 + size
                 break
-            made.append(Frame(self.offset, data if stop - pos == end else data[pos:stop], size))
+            frame = Frame(self.offset, data if stop - pos == end else data[pos:stop], size)
             self.offset += stop - pos
             pos = stop
+            yield frame
         if pos < end:
             self._buffer += data[pos:] if pos else data
-        return made
 
-    def _lose_framing(self, size: int, reason: str, named: Foreign | None, made: list[Item]) -> None:
+    def _lose_framing(self, size: int, reason: str, named: Foreign | None) -> Lost:
         """Give the direction up; `size` are the bytes that are here and belong to no frame."""
-        made.append(Lost(self.offset, reason, named))
+        lost = Lost(self.offset, reason, named)
         self.lost = True
         self.offset += size
         self._buffer.clear()
+        return lost
 
     def _begin(self, made: list[Item]) -> bool:
         """The first bytes of a stream: a PROXY header may stand before the first frame, or it is no Kafka at all.
@@ -235,7 +232,7 @@ class Framer:
         possible = self.least <= size <= self._max_frame
         if (named := foreign(bytes(self._buffer[:START_BYTES]))) is not None:
             reason = "its first bytes are no frame" if possible else f"length prefix says {size} bytes"
-            self._lose_framing(len(self._buffer), reason, named, made)
+            made.append(self._lose_framing(len(self._buffer), reason, named))
             return False
         if possible:
             # PostgreSQL sends eight bytes and waits: its lengths count themselves, Kafka's do not.
@@ -245,25 +242,13 @@ class Framer:
 
     def _seek(self, made: list[Item]) -> bool:
         """Look for a frame in the buffer; bytes in which none can begin are let go."""
-        self._need = self._head
-        highest = self._max_frame >> 24
-        candidates = max(len(self._buffer) - self._head + 1, 0)
-        for pos in range(candidates):
-            if self._buffer[pos] > highest:
-                continue
-            if not self.least <= int.from_bytes(self._buffer[pos : pos + 4], "big") <= self._max_frame:
-                continue
-            if (verdict := self._judge(self._buffer, pos)) == NOT_HERE:
-                continue
-            self._let_go(pos)
-            if verdict == HERE:
-                self._report(made)
-                self._seeking = None
-                return True
-            self._need = verdict
+        found = self._seeker.find(self._buffer, self.offset)
+        self._let_go(max(len(self._buffer) - self._seeker.held, 0) if found is None else found)
+        if found is None:
             return False
-        self._let_go(candidates)
-        return False
+        self._report(made)
+        self._seeking = None
+        return True
 
     def _let_go(self, size: int) -> None:
         del self._buffer[:size]
@@ -276,6 +261,7 @@ class Framer:
             self._sought = 0
 
     def _give_up(self, made: list[Item]) -> None:
-        """Nothing that was sought is in the buffer."""
+        """What was sought is not in the buffer, nor does it end in what comes next."""
+        self._seeker.forget()
         self._let_go(len(self._buffer))
         self._report(made)

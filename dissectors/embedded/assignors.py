@@ -1,0 +1,51 @@
+"""What a consumer's assignor adds to its subscription and assignment: Kafka Streams and the sticky assignors."""
+
+from __future__ import annotations
+
+from dissectors.embedded import streams
+from dissectors.embedded.registry import Rows, embedded, exact, hand_made, said
+from dissectors.layout import Field, Layout
+
+_GENERATION = Field("generation", "int32")
+_PREVIOUS = Field(
+    "previous_assignment",
+    "struct",
+    array=True,
+    length="int32",
+    struct=Layout(
+        "TopicAssignment",
+        (Field("topic", "string", length="int16"), Field("partitions", "int32", array=True, length="int32")),
+    ),
+)
+
+#: Java's cooperative assignor writes the generation alone, librdkafka's the same as its sticky one.
+_STICKY = tuple(
+    hand_made(Layout("StickyAssignorUserData", fields))
+    for fields in ((_GENERATION,), (_PREVIOUS, _GENERATION), (_PREVIOUS,))
+)
+
+
+@embedded("ConsumerProtocolSubscription", "data.user_data")
+def subscription_user_data(data: bytes, rows: Rows) -> Layout | None:
+    """By the assignor's name: ``stream``, ``sticky``, ``cooperative-sticky``; others are left alone.
+
+    Source: Kafka's SubscriptionInfo, StickyAssignor, CooperativeStickyAssignor.
+    """
+    assignor = _assignor(rows)
+    if assignor == "stream":
+        return streams.subscription(data)
+    return exact(data, _STICKY) if assignor in ("sticky", "cooperative-sticky") else None
+
+
+@embedded("ConsumerProtocolAssignment", "data.user_data")
+def assignment_user_data(data: bytes, rows: Rows) -> Layout | None:
+    """Only Kafka Streams adds something here; where the assignor is not named, what reads to the last byte is its."""
+    assignor = _assignor(rows)
+    if assignor == "stream":
+        return streams.assignment(data)
+    known = streams.assignment_of(data) if assignor is None else None
+    return exact(data, (known,)) if known else None
+
+
+def _assignor(rows: Rows) -> str | None:
+    return said(rows, "name", "protocol_name", "protocol_data", "protocol")

@@ -1,0 +1,64 @@
+"""Kafka Connect's protocol between its workers: eager (version 0), compatible (1) and sessioned (2)."""
+
+from __future__ import annotations
+
+from dissectors.embedded.registry import VERSION, Rows, embedded, hand_made, int16
+from dissectors.layout import Field, Layout
+
+_CONNECTOR = Layout(
+    "ConnectorAssignment",
+    (
+        Field("connector", "string", length="int16"),
+        Field("tasks", "int32", array=True, length="int32"),  # -1 is the connector itself
+    ),
+)
+_URL_AND_OFFSET = (Field("url", "string", length="int16"), Field("config_offset", "int64"))
+_ALLOCATION = Field("allocation", "bytes", nullable=True, length="int32")
+_GIVEN = (
+    Field("error", "int16"),
+    Field("leader", "string", length="int16"),
+    Field("leader_url", "string", length="int16"),
+    Field("config_offset", "int64"),
+)
+
+
+def _connectors(name: str, *, nullable: bool) -> Field:
+    return Field(name, "struct", array=True, nullable=nullable, length="int32", struct=_CONNECTOR)
+
+
+_EAGER_STATE = hand_made(Layout("ConnectWorkerState", _URL_AND_OFFSET), VERSION)
+_STATE = hand_made(Layout("ConnectWorkerState", (*_URL_AND_OFFSET, _ALLOCATION)), VERSION)
+_EAGER_ASSIGNMENT = hand_made(
+    Layout("ConnectAssignment", (*_GIVEN, _connectors("assignment", nullable=False))), VERSION
+)
+_ASSIGNMENT = hand_made(
+    Layout(
+        "ConnectAssignment",
+        (
+            *_GIVEN,
+            _connectors("assignment", nullable=True),
+            _connectors("revoked", nullable=True),
+            Field("delay", "int32"),
+        ),
+    ),
+    VERSION,
+)
+
+
+def worker_state(data: bytes) -> Layout:
+    """Where a worker is reached, how far it has read the configurations, and what it runs.
+
+    Source: Kafka's ConnectProtocol and IncrementalCooperativeConnectProtocol; KIP-415, KIP-507.
+    """
+    return _STATE if int16(data) > 0 else _EAGER_STATE
+
+
+def assignment(data: bytes) -> Layout:
+    """The connectors and tasks given to a worker; from version 1 on also those taken from it."""
+    return _ASSIGNMENT if int16(data) > 0 else _EAGER_ASSIGNMENT
+
+
+@embedded("ConnectWorkerState", "data.allocation")
+def allocation(data: bytes, _: Rows) -> Layout | None:
+    """What a worker says it runs, as it was assigned."""
+    return assignment(data) if data else None

@@ -1,0 +1,19 @@
+"""The consumer protocol: what a consumer subscribes to and owns, and the partitions given to it."""
+
+from __future__ import annotations
+
+from dissectors.embedded.registry import VERSION, lenient
+from dissectors.layout import Layout
+
+
+def subscription(data: bytes) -> Layout:
+    """ConsumerProtocolSubscription behind its version.
+
+    Source: Kafka's ConsumerProtocol; KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
+    """
+    return lenient("ConsumerProtocolSubscription", data, VERSION)
+
+
+def assignment(data: bytes) -> Layout:
+    """ConsumerProtocolAssignment behind its version."""
+    return lenient("ConsumerProtocolAssignment", data, VERSION)

@@ -1,0 +1,45 @@
+"""Keys and values in the topics of the group, transaction and share coordinators."""
+
+from __future__ import annotations
+
+from dissectors import schemas
+from dissectors.embedded.registry import VERSION, Reader, Rows, embedded, int16, payload
+from dissectors.errors import DecodeError
+from dissectors.layout import Field, Layout
+
+_RECORD_TYPE = Field("record_type", "int16")
+_COMPONENTS = {
+    "__consumer_offsets": "kafka-group-coordinator",
+    "__transaction_state": "kafka-transaction-coordinator",
+    "__share_group_state": "kafka-share-coordinator",
+}
+
+
+def _key(component: str) -> Reader:
+    def key(data: bytes, _: Rows) -> Layout | None:
+        """The record type, then the key.
+
+        Source: Kafka's CoordinatorRecordSerde.
+        """
+        record_type = int16(data)
+        names = schemas.coordinator_record(component, record_type)
+        if names is None:
+            raise DecodeError(f"{component} has no record type {record_type}", offset=0)
+        return payload(names[0], 0, _RECORD_TYPE)
+
+    return key
+
+
+def _value(component: str) -> Reader:
+    def value(data: bytes, rows: Rows) -> Layout | None:
+        """The version, then the value that belongs to the key's record type; without such a key it is left alone."""
+        key = rows[-1]["key"]
+        names = schemas.coordinator_record(component, int16(key)) if key and len(key) > 1 else None
+        return payload(names[1], int16(data), VERSION) if names else None
+
+    return value
+
+
+for _topic, _component in _COMPONENTS.items():
+    embedded(_topic, "key")(_key(_component))
+    embedded(_topic, "value")(_value(_component))

@@ -1,0 +1,58 @@
+"""What members of a classic group tell each other: which protocol it is follows from the group's protocol type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from dissectors.embedded import connect, consumer
+from dissectors.embedded.registry import Rows, embedded, exact, said
+from dissectors.errors import DecodeError
+from dissectors.layout import Layout
+
+ByType = Mapping[str, Callable[[bytes], Layout]]
+
+_METADATA: ByType = {"consumer": consumer.subscription, "connect": connect.worker_state}
+_ASSIGNMENT: ByType = {"consumer": consumer.assignment, "connect": connect.assignment}
+
+
+@embedded("JoinGroupRequest", "protocols.metadata")
+@embedded("JoinGroupResponse", "members.metadata")
+@embedded("DescribeGroupsResponse", "groups.members.member_metadata")
+@embedded("GroupMetadataValue", "data.members.subscription")
+def metadata(data: bytes, rows: Rows) -> Layout | None:
+    """What a member can do and wants."""
+    return _choose(data, rows, _METADATA)
+
+
+@embedded("SyncGroupRequest", "assignments.assignment")
+@embedded("SyncGroupResponse", "assignment")
+@embedded("DescribeGroupsResponse", "groups.members.member_assignment")
+@embedded("GroupMetadataValue", "data.members.assignment")
+def assignment(data: bytes, rows: Rows) -> Layout | None:
+    """What the leader gave a member."""
+    return _choose(data, rows, _ASSIGNMENT)
+
+
+@embedded("ConsumerGroupMemberMetadataValue", "data.classic_member_metadata.supported_protocols.metadata")
+def classic_member(data: bytes, _: Rows) -> Layout | None:
+    """What a member of a consumer group said that still speaks the classic protocol."""
+    return consumer.subscription(data) if data else None
+
+
+def _choose(data: bytes, rows: Rows, by_type: ByType) -> Layout | None:
+    if not data:
+        return None
+    protocol_type = said(rows, "protocol_type")
+    if protocol_type is None:
+        # SyncGroup before v5 and JoinGroup responses before v7 do not say: take what reads to the last byte.
+        return exact(data, _possible(data, by_type))
+    read = by_type.get(protocol_type)
+    return read(data) if read else None
+
+
+def _possible(data: bytes, by_type: ByType) -> Iterator[Layout]:
+    for read in by_type.values():
+        try:
+            yield read(data)
+        except DecodeError:
+            continue

@@ -1,0 +1,157 @@
+"""The tree of a message with its record data and payloads below their fields, each with its span in the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dissectors import records
+from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
+from dissectors.embedded.spots import Spot, TopicName, spots, topic_of
+from dissectors.errors import DecodeError
+from dissectors.node import Node
+from dissectors.records.control import control
+from dissectors.records.formats import CONTROL as CONTROL_BIT
+from dissectors.sensitive import SECRET_TOPICS, payload_secrets, size, withheld
+from dissectors.walk import walk
+
+
+class Expander:
+    """Adds what is inside the fields of one frame. Collects in `secrets` the spans of what it took out.
+
+    Compressed records are `pinned`: everything in one has the span of the compressed bytes that it came from.
+    """
+
+    def __init__(self, frame: bytes, topic_name: TopicName) -> None:
+        self.frame = frame
+        self.topic_name = topic_name
+        self.secrets: list[tuple[int, int]] = []
+
+    def struct(
+        self, nodes: list[Node], row: Row, inside: tuple[Spot, ...], rows: Rows = (), *, pinned: bool = False
+    ) -> None:
+        """Expand the fields of a struct, given as nodes and as values."""
+        rows = (*rows, row)
+        for spot in inside:
+            node, value = _child(nodes, spot.name), row.get(spot.name)
+            if node is None or value is None:
+                continue
+            if isinstance(value, list):
+                for element, each in zip(node.children, value, strict=False):
+                    self.struct(element.children, each, spot.below, rows, pinned=pinned)
+            elif spot.below:
+                self.struct(node.children, value, spot.below, rows, pinned=pinned)
+            elif spot.reader:
+                self._payload(node, spot.reader, rows, pinned=pinned, guarded=False)
+            else:
+                self._record_data(node, topic_of(rows, self.topic_name), rows)
+
+    def _payload(self, node: Node, reader: Reader, rows: Rows, *, pinned: bool, guarded: bool) -> None:
+        """Where the bytes are no payload the node stays as it is; its meaning says why."""
+        data = node.value
+        try:
+            layout = reader(data, rows)
+        except DecodeError as error:
+            node.meaning = error.message
+            return
+        if layout is None:
+            return
+        start = 0 if pinned else node.end - len(data)
+        walked = walk(layout, data) if pinned else walk(layout, self.frame, start, node.end)
+        if walked.error is not None:
+            node.meaning = f"no {layout.name}: {walked.error}"
+            return
+        node.meaning = layout.name
+        node.children = walked.nodes
+        if rest := data[walked.end - start :]:
+            node.children.append(Node("rest", walked.end, node.end, rest))
+        if pinned:
+            _pin(node.children, node.start, node.end)
+        self.struct(node.children, walked.values, spots(layout), rows, pinned=pinned)
+        if not guarded:
+            return
+        node.value = withheld(data)
+        for name in payload_secrets(layout.name, walked.values["data"]):
+            if (data_node := _child(node.children, "data")) and (secret := _child(data_node.children, name)):
+                self._hide(secret, pinned=pinned)
+        if rest:
+            self._hide(node.children[-1], pinned=pinned)
+
+    def _record_data(self, node: Node, topic: str | None, rows: Rows) -> None:
+        data = node.value
+        walked = records.walk(self.frame, node.end - len(data), node.end)
+        guarded = topic in SECRET_TOPICS
+        # Without a whole first batch these need not be batches at all: a later piece of a snapshot begins anywhere.
+        if guarded and walked.nodes and not _is_sound(walked.nodes[0]):
+            self._hide(node, pinned=False)
+            return
+        node.children = walked.nodes
+        node.meaning = str(walked.error) if walked.error else node.meaning
+        for batch in walked.nodes:
+            self._batch(batch, topic, rows, guarded=guarded)
+        if guarded:
+            node.value = withheld(data)
+
+    def _batch(self, batch: Node, topic: str | None, rows: Rows, *, guarded: bool) -> None:
+        attributes = _value(batch, "attributes") or 0
+        is_control = _value(batch, "magic") == 2 and attributes & CONTROL_BIT != 0
+        pinned = attributes & 7 != 0
+        owner = CONTROL if is_control else topic
+        readers = {name: reader_of(owner, name) for name in ("key", "value")} if owner else {}
+        for record in _records(batch):
+            row: Row = {"key": _value(record, "key"), "value": _value(record, "value")}
+            if is_control:
+                row["control"] = control(row["key"])
+            for name, reader in readers.items():
+                node = _child(record.children, name)
+                if reader and node is not None and node.value is not None:
+                    self._payload(node, reader, (*rows, row), pinned=pinned, guarded=guarded)
+        if guarded:
+            self._hide_undecoded(batch.children, pinned=pinned)
+
+    def _hide_undecoded(self, nodes: list[Node], *, pinned: bool) -> None:
+        for node in nodes:
+            if isinstance(node.value, bytes):
+                self._hide(node, pinned=pinned)
+            elif node.value is None:
+                self._hide_undecoded(node.children, pinned=pinned)
+
+    def _hide(self, node: Node, *, pinned: bool) -> None:
+        self.secrets.append((node.start if pinned else node.end - size(node.value), node.end))
+        node.value = withheld(node.value)
+
+
+def _child(nodes: list[Node], name: str) -> Node | None:
+    """The field with this name, also a tagged one."""
+    for node in nodes:
+        if node.name == name:
+            return node
+        if node.name == "_tags":
+            for tag in node.children:
+                if tag.name == name and tag.children:
+                    return tag.children[0]
+    return None
+
+
+def _value(node: Node, name: str) -> Any:
+    child = _child(node.children, name)
+    return child.value if child else None
+
+
+def _is_sound(batch: Node) -> bool:
+    crc = _child(batch.children, "crc")
+    return crc is not None and crc.meaning == "valid"
+
+
+def _records(batch: Node) -> Iterator[Node]:
+    """The nodes that have a key and a value: below ``records``, or in formats 0 and 1 the message or those it wraps."""
+    holder = _child(batch.children, "records") or _child(batch.children, "value")
+    for node in holder.children if holder and (holder.children or holder.name == "records") else (batch,):
+        if _child(node.children, "value"):
+            yield node
+
+
+def _pin(nodes: list[Node], start: int, end: int) -> None:
+    for node in nodes:
+        node.start, node.end = start, end
+        _pin(node.children, start, end)

@@ -1,0 +1,88 @@
+"""Kafka Streams' user data in the consumer protocol: what an instance runs, and the tasks given to it."""
+
+from __future__ import annotations
+
+import functools
+
+from dissectors.embedded.registry import hand_made, payload
+from dissectors.errors import DecodeError
+from dissectors.layout import Field, Layout
+
+_LATEST_VERSION = 11
+_NAMED_TOPOLOGIES = 10
+
+
+def subscription(data: bytes) -> Layout | None:
+    """SubscriptionInfoData, whose version is its first field.
+
+    Source: Kafka's SubscriptionInfo.
+    """
+    return payload("SubscriptionInfoData", _version(data)) if data else None
+
+
+def assignment(data: bytes) -> Layout | None:
+    """AssignmentInfo.
+
+    Raises:
+        DecodeError: A version that does not exist.
+    """
+    if not data:
+        return None
+    if (known := assignment_of(data)) is None:
+        raise DecodeError(f"AssignmentInfo has no version {_version(data)}", offset=0)
+    return known
+
+
+def assignment_of(data: bytes) -> Layout | None:
+    """The layout of the AssignmentInfo that the bytes begin like, None if there is no such version."""
+    version = int.from_bytes(data[:4], "big")
+    return _assignment(version) if len(data) >= 4 and 1 <= version <= _LATEST_VERSION else None
+
+
+def _version(data: bytes) -> int:
+    if len(data) < 4:
+        raise DecodeError(f"user data of {len(data)} bytes has no room for its version", offset=0)
+    return int.from_bytes(data[:4], "big", signed=True)
+
+
+@functools.cache
+def _assignment(version: int) -> Layout:
+    """AssignmentInfo, for which Kafka has no definition; field names follow SubscriptionInfoData.
+
+    Source: AssignmentInfo.encode and ConsumerProtocolUtils.writeTaskIdTo in kafka-streams 3.9.1. Java's writeUTF is
+    the same as a Kafka string for all text without NUL and supplementary characters.
+    """
+    task = [Field("topic_group_id", "int32"), Field("partition", "int32")]
+    if version >= _NAMED_TOPOLOGIES:
+        # UTF-16, one number a code unit; empty in every application that uses no experimental API.
+        task.append(Field("named_topology", "uint16", array=True, length="int32"))
+    named = _structs("partitions", "TopicPartition", Field("topic", "string", length="int16"), _PARTITION)
+    indexed = _structs("partitions", "IndexedPartition", Field("topic_index", "int32"), _PARTITION)
+    fields = [Field("version", "int32")]
+    if version >= 3:
+        fields.append(Field("latest_supported_version", "int32"))
+    fields += [_structs("active_tasks", "TaskId", *task), _structs("standby_tasks", "StandbyTask", *task, named)]
+    if version >= 5:
+        fields += [
+            _structs("topics", "IndexedTopic", Field("index", "int32"), Field("topic", "string", length="int16"))
+        ]
+    if version >= 2:
+        fields.append(_hosts("partitions_by_host", indexed if version >= 5 else named))
+    if version >= 6:
+        fields.append(_hosts("standby_partitions_by_host", indexed))
+    if version >= 4:
+        fields.append(Field("error_code", "int32"))
+    if version >= 7:
+        fields.append(Field("next_rebalance_ms", "int64"))
+    return hand_made(Layout("AssignmentInfo", tuple(fields)))
+
+
+_PARTITION = Field("partition", "int32")
+
+
+def _structs(name: str, struct: str, *fields: Field) -> Field:
+    return Field(name, "struct", array=True, length="int32", struct=Layout(struct, fields))
+
+
+def _hosts(name: str, partitions: Field) -> Field:
+    return _structs(name, "Host", Field("host", "string", length="int16"), Field("port", "int32"), partitions)

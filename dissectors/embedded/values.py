@@ -1,0 +1,80 @@
+"""The body of a message with its record data and payloads decoded in place."""
+
+from __future__ import annotations
+
+from dissectors import records
+from dissectors.decode import decode
+from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
+from dissectors.embedded.spots import Spot, TopicName, spots, topic_of
+from dissectors.errors import DecodeError
+from dissectors.sensitive import SECRET_TOPICS, payload_secrets, withheld
+
+
+def expanded(row: Row, inside: tuple[Spot, ...], rows: Rows, topic_name: TopicName) -> Row:
+    """A copy of a struct with what its spots hold decoded; the same object if there are none."""
+    if not inside:
+        return row
+    made, rows = dict(row), (*rows, row)
+    for spot in inside:
+        value = row.get(spot.name)
+        if value is None:
+            continue
+        if isinstance(value, list):
+            made[spot.name] = [expanded(each, spot.below, rows, topic_name) for each in value]
+        elif spot.below:
+            made[spot.name] = expanded(value, spot.below, rows, topic_name)
+        elif spot.reader:
+            _put_payload(made, spot.name, spot.reader, rows, guarded=False)
+        else:
+            made[spot.name] = _record_data(value, topic_of(rows, topic_name), rows)
+    return made
+
+
+def _put_payload(made: Row, name: str, reader: Reader, rows: Rows, *, guarded: bool) -> None:
+    """Decode the bytes of a field in place; where they are no payload they stay, and an error is put beside them."""
+    data = made[name]
+    try:
+        layout = reader(data, rows)
+        if layout is None:
+            return
+        values, end, error, _ = decode(layout, data)
+        if error is not None:
+            raise error
+    except DecodeError as error:
+        made[f"{name}_error"] = str(error)
+        return
+    payload = {"type": layout.name, **expanded(values, spots(layout), rows, _no_topics)}
+    if end < len(data):
+        payload["rest"] = withheld(data[end:]) if guarded else data[end:]
+    if secret := payload_secrets(layout.name, payload["data"]):
+        payload["data"] = {**payload["data"], **{key: withheld(payload["data"][key]) for key in secret}}
+    made[name] = payload
+
+
+def _no_topics(_: str) -> None:
+    return None
+
+
+def _record_data(data: bytes | memoryview, topic: str | None, rows: Rows) -> list[Row] | str:
+    batches = records.decode(data)
+    guarded = topic in SECRET_TOPICS
+    # Without a whole first batch these need not be batches at all: a later piece of a snapshot begins anywhere.
+    if guarded and batches and not batches[0].get("crc_valid"):
+        return withheld(data)
+    for batch in batches:
+        owner = CONTROL if batch.get("is_control") else topic
+        readers = {name: reader_of(owner, name) for name in ("key", "value")} if owner else {}
+        if guarded or any(readers.values()):
+            for record in batch.get("records", ()):
+                _decode_record(record, readers, rows, guarded=guarded)
+    return batches
+
+
+def _decode_record(record: Row, readers: dict[str, Reader | None], rows: Rows, *, guarded: bool) -> None:
+    rows = (*rows, dict(record))
+    for name, reader in readers.items():
+        if reader and record[name] is not None:
+            _put_payload(record, name, reader, rows, guarded=guarded)
+    if guarded:
+        for row in (record, *record.get("headers", ())):
+            row |= {name: withheld(value) for name, value in row.items() if isinstance(value, bytes)}

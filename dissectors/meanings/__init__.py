@@ -1,0 +1,67 @@
+"""What values stand for: codes, bit sets, sentinels, times, null and empty lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors.layout import NULL_UUID
+from dissectors.meanings.tables import ABSENT, FIELDS, IN_MESSAGE, error
+from dissectors.message import Message
+from dissectors.node import Node
+
+__all__ = ["annotate", "meaning"]
+
+
+def meaning(message_name: str, path: tuple[str, ...], value: Any) -> str | None:
+    """What a value stands for, None if it speaks for itself.
+
+    Args:
+        message_name: The message or payload that the field is in: ``FetchRequest``, ``RequestHeader``,
+            ``OffsetCommitValue``.
+        path: The field, outermost first; elements of arrays by their index: ``("topics", "0", "partitions")``.
+        value: As decoded; None is null, an empty list an empty array.
+    """
+    name = next((part for part in reversed(path) if not part.isdigit()), "")
+    if value is None or value == []:
+        null, empty = ABSENT.get((message_name, name), (None, None))
+        return null if value is None else empty
+    if value == NULL_UUID:
+        return "none"
+    meaner = IN_MESSAGE.get((message_name, name)) or FIELDS.get(name)
+    if meaner is None and name.endswith("error_code"):
+        meaner = error
+    return meaner(value) if meaner and isinstance(value, int | str) else None
+
+
+def annotate(nodes: list[Node], message: Message) -> None:
+    """Set `Node.meaning` in a tree of this message made by `walk_message`, also an expanded one, where it has none."""
+    kind = "Request" if message.is_request else "Response"
+    body = message.body
+    if message.api == "Metadata" and message.is_request and message.version == 0 and not body.get("topics"):
+        body = {**body, "topics": None}  # null did not exist yet
+    for node in nodes:
+        if node.name == "header":
+            _annotate(node.children, message.header, f"{kind}Header", ())
+        elif node.name == "body":
+            _annotate(node.children, body, f"{message.api}{kind}", ())
+
+
+def _annotate(nodes: list[Node], values: Any, owner: str, path: tuple[str, ...]) -> None:
+    """`values` tell null from empty: those that the nodes were made from, or nothing where they are not at hand."""
+    for node in nodes:
+        value: Any = None
+        if isinstance(values, dict):
+            value = values.get(node.name)
+        elif isinstance(values, list) and node.name.isdigit() and int(node.name) < len(values):
+            value = values[int(node.name)]
+        if node.name == "_tags":
+            for tag in node.children:
+                _annotate(tag.children, values, owner, path)
+        elif not node.children:
+            node.meaning = node.meaning or meaning(
+                owner, (*path, node.name), value if node.value is None else node.value
+            )
+        elif node.meaning and any(child.name == "data" for child in node.children):
+            _annotate(node.children, None, node.meaning, ())  # a payload, whose meaning is its type
+        else:
+            _annotate(node.children, value, owner, (*path, node.name))

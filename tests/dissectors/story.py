@@ -1,0 +1,51 @@
+"""Events as lines that a person reads."""
+
+from collections.abc import Iterable
+
+from dissectors.events import (
+    BytesSkipped,
+    ConnectionEnded,
+    Direction,
+    Event,
+    FramingLost,
+    ProxyHeaderReceived,
+    RequestReceived,
+    ResponseReceived,
+    TokenReceived,
+)
+
+_ARROWS = {Direction.REQUEST: ">", Direction.RESPONSE: "<"}
+
+
+def story(events: Iterable[Event]) -> list[str]:
+    """A line each: direction, what it is, ``@`` its offset; what is out of the ordinary follows."""
+    return [_line(event) for event in events]
+
+
+def _line(event: Event) -> str:
+    if isinstance(event, RequestReceived):
+        message = event.message
+        said = f"> {message.api} v{message.version} #{message.correlation_id} @{event.offset}+{event.size}"
+        return said + ("" if event.expects_response else ", no response") + _damage(event.damaged)
+    if isinstance(event, ResponseReceived):
+        request = event.request
+        to = f"to {request.message.api} @{request.offset}" if request else "to nobody"
+        late = f", {event.passed_over} passed over" if event.passed_over else ""
+        return f"< #{event.correlation_id} {to} @{event.offset}+{event.size}{late}{_damage(event.damaged)}"
+    if isinstance(event, TokenReceived):
+        return f"{_ARROWS[event.direction]} token @{event.offset}+{event.size}"
+    if isinstance(event, FramingLost):
+        return f"{_ARROWS[event.direction]} lost @{event.offset}: {event.protocol or 'unknown'}, {event.reason}"
+    if isinstance(event, ProxyHeaderReceived):
+        return f"> PROXY v{event.version} of {event.size} bytes"
+    if isinstance(event, BytesSkipped):
+        frames = f", {event.frames} frames" if event.frames else ""
+        return f"{_ARROWS[event.direction]} {event.size} bytes skipped @{event.offset}{frames}: {event.reason}"
+    assert isinstance(event, ConnectionEnded)
+    unanswered = " ".join(f"#{request.message.correlation_id}" for request in event.unanswered)
+    halves = "" if event.half_frames == (0, 0) else f", half frames of {event.half_frames}"
+    return f"end, unanswered: {unanswered or 'none'}{halves}"
+
+
+def _damage(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""

@@ -1,0 +1,186 @@
+"""Kafka's own classes as judge: every message at every version, in both releases, as they write and print it.
+
+A row has a message's body and, for requests and responses, its whole frame with the header, as hex beside Kafka's JSON.
+``tame`` has everyday values, ``seed1`` extreme ones; a fifth of the flexible rows carry a tag that nobody knows. The
+differences between the releases that are named here are all there are.
+"""
+
+import base64
+import gzip
+import json
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from dissectors import schemas
+from dissectors.compiled import decoder
+from dissectors.encode import encode
+from dissectors.layout import Layout, layout, snake_case
+from dissectors.message import Message, read_request, read_response, walk_message
+from dissectors.walk import walk
+from tests.dissectors.spans import hole
+
+FILES = ("corpus-tame", "corpus-seed1")
+
+#: Fields that 3.9.1 called otherwise: the newer name wins. The rows that have such a field are counted over both files.
+RENAMED_FIELDS = {
+    "TxnOffsetCommitRequest": {"generation_id": "generation_id_or_member_epoch"},
+    "VoteRequest": {
+        "candidate_epoch": "replica_epoch",
+        "candidate_id": "replica_id",
+        "candidate_directory_id": "replica_directory_id",
+    },
+    "ListConfigResourcesResponse": {"client_metrics_resources": "config_resources", "name": "resource_name"},
+}
+RENAMED_ROWS = {"TxnOffsetCommitRequest": 20, "VoteRequest": 9, "ListConfigResourcesResponse": 10}
+
+#: Early access in 3.9.1, with a field less than in 4.4.0 and the same version number: where there is a struct that has
+#: the field, the bytes do not fit.
+INCOMPATIBLE_ROWS = {("3.9.1", "ReadShareGroupStateSummaryResponse"): 4, ("3.9.1", "ShareGroupMetadataValue"): 10}
+
+
+class Row(NamedTuple):
+    number: int
+    api: str
+    layout: Layout
+    body: bytes
+    json: dict[str, Any]
+    raw: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"row {self.number}, {self.raw['api']} v{self.raw['version']} of {self.raw['release']}"
+
+    @property
+    def is_incompatible(self) -> bool:
+        """Whether Kafka of that release wrote it in a layout that the later one has taken the number of."""
+        if self.raw["release"] != "3.9.1":
+            return False
+        if self.api == "ReadShareGroupStateSummaryResponse":
+            return any(result["partitions"] for result in self.json["results"])
+        return self.api == "ShareGroupMetadataValue"
+
+
+def rows(file: str) -> Iterator[Row]:
+    newer_names = {old: each["name"] for each in map(schemas.message, schemas.message_names())
+                   for old in each.get("aliases", {}).values()}  # fmt: skip
+    path = Path(__file__).parents[1] / "data" / f"{file}.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            raw = json.loads(line)
+            api = newer_names.get(raw["api"], raw["api"])
+            # A coordinator's key has one layout; 3.9.1 counted its record type as the version.
+            of_key = schemas.message(api)["type"] == "coordinator-key"
+            version = 0 if of_key else raw["version"]
+            names = RENAMED_FIELDS.get(api, {}) if raw["release"] == "3.9.1" else {}
+            yield Row(
+                number, api, layout(api, version), bytes.fromhex(raw["body_hex"]), renamed(raw["json"], names), raw
+            )
+
+
+def renamed(value: Any, names: dict[str, str]) -> Any:
+    """Kafka's JSON with the names that kproxy gives its fields."""
+    if isinstance(value, dict):
+        snake = {snake_case(name): renamed(below, names) for name, below in value.items()}
+        return {names.get(name, name): below for name, below in snake.items()}
+    return [renamed(below, names) for below in value] if isinstance(value, list) else value
+
+
+def as_kafka_prints(value: Any) -> Any:
+    """Decoded values as Kafka's converter has them: bytes as base64, tags that it does not know left out."""
+    if isinstance(value, dict):
+        return {name: as_kafka_prints(below) for name, below in value.items() if name != "_tags"}
+    if isinstance(value, list):
+        return [as_kafka_prints(below) for below in value]
+    return base64.b64encode(value).decode() if isinstance(value, bytes | memoryview) else value
+
+
+def wrong_body(row: Row) -> str | None:
+    """What is wrong with our reading of a row, None if all is right."""
+    try:
+        values, end = decoder(row.layout)(row.body, 0)
+    except (ValueError, IndexError, struct.error) as error:
+        return f"{row}: the compiled decoder refuses it: {error!r}"
+    if end != len(row.body):
+        return f"{row}: {len(row.body) - end} bytes left"
+    if as_kafka_prints(values) != row.json:
+        return f"{row}: read {as_kafka_prints(values)}, Kafka says {row.json}"
+    if encode(row.layout, values) != row.body:
+        return f"{row}: encodes to {encode(row.layout, values).hex()}, Kafka wrote {row.body.hex()}"
+    walked = walk(row.layout, row.body)
+    if walked.error or walked.oddities:
+        return f"{row}: the walk says {walked.error or walked.oddities}"
+    if walked.values != values or walked.end != end:
+        return f"{row}: the walk reads {walked.values} up to {walked.end}"
+    if found := hole(walked.nodes, 0, end):
+        return f"{row}: {found}"
+    return None
+
+
+def read(row: Row) -> Message:
+    frame = bytes.fromhex(row.raw["frame_hex"])
+    if row.raw["type"] == "request":
+        return read_request(frame)
+    return read_response(frame, row.raw["api_key"], row.raw["version"])
+
+
+def wrong_frame(row: Row) -> str | None:
+    message = read(row)
+    if message.error or message.trailing or message.oddities or message.opaque:
+        return f"{row}: {message.error or message.oddities or message.opaque or 'bytes are left'}"
+    if message.header != renamed(row.raw["header"], {}):
+        return f"{row}: header {message.header}, Kafka says {row.raw['header']}"
+    if as_kafka_prints(message.body) != row.json:
+        return f"{row}: body {as_kafka_prints(message.body)}, Kafka says {row.json}"
+    if (message.api + ("Request" if message.is_request else "Response"), message.version) != (
+        row.api,
+        row.raw["version"],
+    ):
+        return f"{row}: taken for {message.api} v{message.version}"
+    tree = walk_message(message)
+    return f"{row}: {found}" if (found := hole(tree.nodes, 0, len(message.frame))) else None
+
+
+def report(wrong: list[str]) -> str:
+    return f"{len(wrong)} rows are wrong:\n" + "\n".join(wrong[:5])
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_body_reads_as_kafka_prints_it_and_is_written_as_kafka_writes_it(file: str) -> None:
+    wrong = [said for row in rows(file) if not row.is_incompatible and (said := wrong_body(row))]
+    assert not wrong, report(wrong)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_frame_reads_with_its_header(file: str) -> None:
+    frames = (row for row in rows(file) if "frame_hex" in row.raw and not row.is_incompatible)
+    wrong = [said for row in frames if (said := wrong_frame(row))]
+    assert not wrong, report(wrong)
+
+
+def test_the_corpus_has_every_api_version_in_both_directions() -> None:
+    seen = {(row.raw["api_key"], row.raw["version"], row.raw["type"]) for file in FILES for row in rows(file)
+            if "frame_hex" in row.raw}  # fmt: skip
+    assert seen == {
+        (api.key, version, kind)
+        for api in schemas.apis()
+        for version in api.versions
+        for kind in ("request", "response")
+    }
+
+
+def test_only_the_named_rows_differ_from_the_schemas() -> None:
+    renamed_rows: Counter[str] = Counter()
+    incompatible: Counter[tuple[str, str]] = Counter()
+    for file in FILES:
+        for row in rows(file):
+            if row.is_incompatible:
+                incompatible[row.raw["release"], row.api] += 1
+                assert wrong_body(row) is not None, f"{row} reads well: it is no difference"
+            elif row.json != renamed(row.raw["json"], {}):
+                renamed_rows[row.api] += 1
+    assert renamed_rows == RENAMED_ROWS
+    assert incompatible == INCOMPATIBLE_ROWS

@@ -1,0 +1,76 @@
+"""Checks what a tap told against what was relayed, to the byte."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable
+
+from dissectors.events import Direction
+from kproxy.proxy import wire
+
+Stream = tuple[int, Direction]
+
+
+def frame(size: int, fill: bytes = b"k") -> bytes:
+    """A frame whose length prefix says `size`."""
+    return struct.pack(">i", size) + size * fill
+
+
+def read_all(sock: socket.socket) -> list[wire.Message]:
+    """What is in the socket up to its end; it is closed then."""
+    decoder = wire.TapDecoder()
+    messages: list[wire.Message] = []
+    with sock:
+        sock.setblocking(True)
+        while data := sock.recv(1 << 20):
+            messages += decoder.receive_data(data)
+    return messages
+
+
+def boundaries(stream: bytes) -> set[int]:
+    """Where frames begin and end."""
+    places, position = {0}, 0
+    while len(stream) - position >= 4:
+        position += 4 + int.from_bytes(stream[position : position + 4], "big")
+        places.add(position)
+    return places
+
+
+def check(messages: Iterable[wire.Message], relayed: dict[Stream, bytes]) -> dict[str, int]:
+    """Assert that the messages tell every byte of every stream, in order, and drop at frame boundaries only.
+
+    Returns:
+        How many of each message there were, and under ``dropped_bytes`` and ``dropped_frames`` what was dropped.
+    """
+    seen = dict.fromkeys(relayed, 0)
+    counts = {"dropped_bytes": 0, "dropped_frames": 0}
+    for message in messages:
+        counts[type(message).__name__] = counts.get(type(message).__name__, 0) + 1
+        if not isinstance(message, wire.Data | wire.Skipped | wire.Gap):
+            continue
+        stream = (message.connection_id, message.direction)
+        content, position = relayed[stream], seen[stream]
+        places = boundaries(content)
+        if isinstance(message, wire.Data):
+            end = position + len(message.payload)
+            assert content[position:end] == message.payload
+        elif isinstance(message, wire.Skipped):
+            end = position + 4 + message.size
+            assert position in places
+            assert end in places
+            assert message.head == content[position : min(end, position + wire.HEAD_BYTES)]
+            counts["dropped_frames"] += 1
+        else:
+            end = position + message.size
+            assert end in places or end == len(content)
+            if message.frames:
+                assert position in places
+            whole = len([place for place in places if position < place <= end])
+            assert message.frames == (whole if position in places else 0)
+            counts["dropped_frames"] += whole
+        if not isinstance(message, wire.Data):
+            counts["dropped_bytes"] += end - position
+        seen[stream] = end
+    assert seen == {stream: len(content) for stream, content in relayed.items()}
+    return counts

@@ -1,0 +1,69 @@
+"""What is written after --listen and --upstream, and what is said of what is written wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproxy.proxy.address import TcpAddress, UnixAddress, parse_listen, parse_upstream
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("9092", TcpAddress(None, 9092)),
+        (":9092", TcpAddress(None, 9092)),
+        ("0.0.0.0:9092", TcpAddress("0.0.0.0", 9092)),
+        ("kafka-1.example.org:9092", TcpAddress("kafka-1.example.org", 9092)),
+        ("[::1]:9092", TcpAddress("::1", 9092)),
+        ("[fe80::1%eth0]:9092", TcpAddress("fe80::1%eth0", 9092)),
+        ("unix:/run/kproxy.sock", UnixAddress("/run/kproxy.sock")),
+    ],
+)
+def test_reads_an_address_the_same_way_for_both_ends(text: str, address: TcpAddress | UnixAddress) -> None:
+    assert parse_listen(text) == parse_upstream(text) == address
+
+
+def test_port_0_asks_for_a_free_port_to_listen_on_and_is_none_to_connect_to() -> None:
+    assert parse_listen("0") == TcpAddress(None, 0)
+    with pytest.raises(ValueError, match="from 1 to 65535"):
+        parse_upstream("localhost:0")
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:9092", "[::1]:9092", "kafka:9092", "unix:/run/kproxy.sock"])
+def test_an_address_prints_as_it_is_written(text: str) -> None:
+    assert str(parse_listen(text)) == text
+
+
+def test_an_address_without_host_prints_as_localhost() -> None:
+    assert str(parse_listen(":9092")) == "localhost:9092"
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("", "has no port: write HOST:9092"),
+        ("kafka", "write kafka:9092"),
+        ("::1", r"write \[::1\]:9092"),
+        ("fe80::1:2:abc", r"write \[fe80::1:2:abc\]:9092"),
+        ("::1:9092", "without brackets"),
+        ("[::1]", r"write \[::1\]:9092"),
+        ("[::1]9092", "no port"),
+        ("[kafka]:9092", r"\[kafka\] is no IPv6 address"),
+        ("[]:9092", "is no IPv6 address"),
+        ("kafka:port", "'port' is no port"),
+        ("kafka:", "'' is no port"),
+        ("kafka:99999", "65535"),
+        ("kafka:-1", "65535"),
+        ("kafka:٣", "no port"),
+        ("*:9092", r"0\.0\.0\.0:9092"),
+        ("my kafka:9092", "'my kafka' is no host name"),
+        ("a:9092,b:9092", "repeat --listen and --upstream"),
+        ("PLAINTEXT://kafka:9092", "write kafka:9092"),
+        ("unix:", "unix:/path/to/socket"),
+        ("unix:/" + 107 * "x", "at most 107 bytes"),
+    ],
+)
+def test_says_what_to_write_instead(text: str, advice: str) -> None:
+    with pytest.raises(ValueError, match=advice) as raised:
+        parse_upstream(text)
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,277 @@
+"""The relay between real sockets: bytes, ends, resets, back-pressure, and what is down."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import socket
+import tracemalloc
+
+import pytest
+
+from kproxy.proxy import relay as relay_module
+from kproxy.proxy.address import parse_listen, parse_upstream
+from kproxy.proxy.events import Event, UpstreamReachable, UpstreamUnreachable
+from kproxy.proxy.relay import Listener, serve
+from kproxy.proxy.sockets import connect
+from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
+
+MIB = 1024 * 1024
+
+
+async def _send_in_pieces(peer: Peer, data: bytes, seed: int) -> None:
+    dice = random.Random(seed)
+    position = 0
+    while position < len(data):
+        size = dice.choice([1, 7, 100, 5000, 70_000])
+        await peer.send(data[position : position + size])
+        position += size
+        if dice.random() < 0.1:
+            await asyncio.sleep(0)
+    peer.finish()
+
+
+async def _send_for_ever(peer: Peer, data: bytes) -> None:
+    while True:
+        await peer.send(data)
+        await asyncio.sleep(0.001)
+
+
+async def test_bytes_hash_the_same_on_both_sides_of_several_connections_at_once() -> None:
+    async def exchange(seed: int) -> None:
+        question, answer = random.Random(seed).randbytes(300_000 + seed), random.Random(-seed - 1).randbytes(400_000)
+        with await Peer.connect(relay.addresses[0]) as client:
+            await client.send(seed.to_bytes(4))  # connections may arrive in any order
+            with await broker.accept() as server:
+                number = int.from_bytes(await server.receive(4))
+                expected = random.Random(number).randbytes(300_000 + number)
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(_send_in_pieces(client, question, seed))
+                    tasks.create_task(_send_in_pieces(server, answer, -seed))
+                    asked, answered = tasks.create_task(server.rest()), tasks.create_task(client.rest())
+                assert hashlib.sha256(asked.result()).digest() == hashlib.sha256(expected).digest()
+                assert len(answered.result()) == len(answer)
+                digests.append(hashlib.sha256(answered.result()).hexdigest())
+                sent.append(hashlib.sha256(answer).hexdigest())
+
+    digests: list[str] = []
+    sent: list[str] = []
+    with Broker() as broker:
+        async with relaying(broker.address) as relay:
+            async with asyncio.TaskGroup() as exchanges:
+                for seed in range(6):
+                    exchanges.create_task(exchange(seed))
+            await until(lambda: relay.totals.response_bytes == 6 * 400_000)
+            assert relay.totals.request_bytes == 6 * 300_004 + sum(range(6))
+    assert sorted(digests) == sorted(sent)
+
+
+async def test_hundreds_of_connections_are_served_at_once() -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay:
+            peers = [await Peer.connect(relay.addresses[0]) for _ in range(300)]
+            servers = [await broker.accept() for _ in peers]
+            await asyncio.gather(*(peer.send(b"ping") for peer in peers))
+            assert {await server.receive(4) for server in servers} == {b"ping"}
+            await asyncio.gather(*(server.send(b"pong") for server in servers))
+            assert {await peer.receive(4) for peer in peers} == {b"pong"}
+            for peer in peers + servers:
+                peer.socket.close()
+
+
+async def test_a_client_that_has_finished_sending_still_gets_its_answer() -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
+            await client.send(b"question")
+            client.finish()
+            assert await server.rest() == b"question"
+            await server.send(b"answer")
+            server.finish()
+            assert await client.rest() == b"answer"
+
+
+async def test_a_server_that_has_finished_sending_still_gets_requests() -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
+            server.finish()
+            assert await client.rest() == b""
+            await client.send(b"question")
+            client.finish()
+            assert await server.rest() == b"question"
+
+
+async def test_a_server_may_speak_first() -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
+            await server.send(b"hello")
+            assert await client.receive(5) == b"hello"
+
+
+@pytest.mark.parametrize("pending", [b"", b"said before"])
+async def test_a_reset_passes_through_to_the_server(pending: bytes) -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
+            await client.send(pending)
+            assert await server.receive(len(pending)) == pending
+            client.reset()
+            with pytest.raises(ConnectionResetError):
+                await server.receive(1)
+
+
+async def test_a_reset_passes_through_to_the_client() -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
+            await client.send(b"question")
+            assert await server.receive(8) == b"question"
+            server.reset()
+            with pytest.raises(ConnectionResetError):
+                await client.receive(1)
+
+
+async def test_a_server_that_closes_while_the_client_still_sends_ends_the_client_too() -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
+            server.socket.close()
+            assert await client.receive(1) == b""
+            with pytest.raises(ConnectionError):
+                await _send_for_ever(client, b"more")
+            async with connected(relay, broker) as (second, second_server):
+                await second.send(b"again")
+                assert await second_server.receive(5) == b"again"
+
+
+async def test_a_slow_server_stops_the_client_and_not_our_memory() -> None:
+    content = bytes(64 * MIB)
+    with Broker() as broker:
+        async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
+            server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+            tracemalloc.start()
+            async with asyncio.TaskGroup() as tasks:
+                sending = tasks.create_task(client.send(content))
+                before = -1
+                while relay.totals.request_bytes > before:
+                    before = relay.totals.request_bytes
+                    await asyncio.sleep(0.05)
+                _, peak = tracemalloc.get_traced_memory()
+                tracemalloc.stop()
+                assert not sending.done()
+                assert peak < 2 * MIB
+                received = 0
+                while received < len(content):
+                    received += len(await asyncio.get_running_loop().sock_recv(server.socket, MIB))
+            assert relay.totals.request_bytes == len(content)
+
+
+async def test_what_a_client_says_before_the_upstream_is_there_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect_late(*args: object) -> socket.socket:
+        await may_connect.wait()
+        return await connect(*args)  # type: ignore[arg-type]
+
+    may_connect = asyncio.Event()
+    monkeypatch.setattr(relay_module, "connect", connect_late)
+    with Broker() as broker:
+        async with relaying(broker.address) as relay:
+            with await Peer.connect(relay.addresses[0]) as client:
+                await client.send(b"early")
+                client.finish()
+                await asyncio.sleep(0.01)
+                may_connect.set()
+                with await broker.accept() as server:
+                    assert await server.rest() == b"early"
+
+
+async def test_clients_are_turned_away_at_once_while_the_upstream_is_down_and_served_when_it_is_back() -> None:
+    events: list[Event] = []
+    with Broker() as broker:
+        address, port = broker.address, broker.port
+    async with relaying(address, events=events) as relay:
+        for _ in range(3):
+            with await Peer.connect(relay.addresses[0]) as client, pytest.raises(ConnectionResetError):
+                await client.receive(1)
+        assert relay.totals.turned_away == 3
+        assert events == [UpstreamUnreachable(address, "connection refused")]
+        with Broker(address=("127.0.0.1", port)) as broker:
+            async with connected(relay, broker) as (client, server):
+                await client.send(b"back")
+                assert await server.receive(4) == b"back"
+        assert events[1:] == [UpstreamReachable(address)]
+
+
+async def test_each_listener_leads_to_its_own_upstream() -> None:
+    with Broker() as first, Broker() as second:
+        pairs = [Listener(parse_listen("127.0.0.1:0"), parse_upstream(broker.address)) for broker in (first, second)]
+        async with asyncio.timeout(10), serve(pairs) as relay:
+            for address, broker in zip(relay.addresses, (first, second), strict=True):
+                with await Peer.connect(address) as client, await broker.accept() as server:
+                    await client.send(address.encode())
+                    assert await server.receive(len(address)) == address.encode()
+
+
+async def test_the_end_of_the_relay_ends_both_sides_after_what_was_read_has_left() -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay:
+            client = await Peer.connect(relay.addresses[0])
+            server = await broker.accept()
+            await server.send(b"last words")
+            await until(lambda: relay.totals.response_bytes == 10)
+        with client, server:
+            assert await client.rest() == b"last words"
+            assert await server.rest() == b""
+            with pytest.raises(ConnectionRefusedError):
+                await Peer.connect(relay.addresses[0])
+
+
+async def test_a_peer_that_takes_nothing_does_not_hold_up_the_end() -> None:
+    async def send_until_stopped() -> None:
+        with pytest.raises(ConnectionError):
+            await _send_for_ever(client, bytes(MIB))
+
+    with Broker() as broker:
+        async with asyncio.TaskGroup() as tasks, relaying(broker.address) as relay:
+            client, server = await Peer.connect(relay.addresses[0]), await broker.accept()
+            tasks.create_task(send_until_stopped())
+            before = -1
+            while relay.totals.request_bytes > before:
+                before = relay.totals.request_bytes
+                await asyncio.sleep(0.05)
+        with client, server, pytest.raises(ConnectionResetError):  # no orderly end: what it got is not all
+            await server.rest()
+
+
+async def test_the_end_does_not_wait_for_an_upstream_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect_never(*_: object) -> socket.socket:
+        waiting.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    waiting = asyncio.Event()
+    monkeypatch.setattr(relay_module, "connect", connect_never)
+    async with relaying("127.0.0.1:1") as relay:
+        client = await Peer.connect(relay.addresses[0])
+        await waiting.wait()
+    with client:
+        assert await client.rest() == b""
+
+
+async def test_what_the_block_raises_leaves_it_as_it_is() -> None:
+    with pytest.raises(KeyError, match="mine"):
+        async with relaying("127.0.0.1:1"):
+            raise KeyError("mine")
+
+
+async def test_a_cancelled_relay_closes_what_it_has_open() -> None:
+    async def relay_forever() -> None:
+        async with relaying(broker.address) as relay:
+            addresses.extend(relay.addresses)
+            await asyncio.Event().wait()
+
+    addresses: list[str] = []
+    with Broker() as broker:
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(relay_forever())
+            await until(lambda: addresses)
+            with await Peer.connect(addresses[0]) as client, await broker.accept() as server:
+                running.cancel()
+                assert await client.rest() == b""
+                assert await server.rest() == b""

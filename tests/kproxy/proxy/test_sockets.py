@@ -1,0 +1,237 @@
+"""Where can be listened, what cannot be reached, and what is said then."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from kproxy.proxy.acceptor import Acceptor
+from kproxy.proxy.address import TcpAddress, UnixAddress, parse_listen, parse_upstream
+from kproxy.proxy.events import AcceptPaused, Event
+from kproxy.proxy.relay import Listener, serve
+from kproxy.proxy.sockets import ListenError, check_upstream, connect, listen
+from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as sock:
+            sock.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+needs_ipv6 = pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6 loopback")
+
+
+@needs_ipv6
+async def test_relays_from_ipv6_to_ipv6() -> None:
+    with Broker(socket.AF_INET6, ("::1", 0)) as broker:
+        async with relaying(broker.address, listen="[::1]:0") as relay, connected(relay, broker) as (client, server):
+            assert relay.addresses[0].startswith("[::1]:")
+            await client.send(b"six")
+            assert await server.receive(3) == b"six"
+
+
+@needs_ipv6
+async def test_without_a_host_both_loopback_addresses_lead_to_the_upstream_on_one_port() -> None:
+    with Broker() as broker:
+        async with relaying(f"{broker.port}", listen="0") as relay:
+            hosts = {address.rpartition(":")[0] for address in relay.addresses}
+            ports = {address.rpartition(":")[2] for address in relay.addresses}
+            assert (hosts, len(ports)) == ({"127.0.0.1", "[::1]"}, 1)
+            for address in relay.addresses:
+                with await Peer.connect(address) as client, await broker.accept() as server:
+                    await client.send(b"x")
+                    assert await server.receive(1) == b"x"
+
+
+async def test_relays_between_unix_sockets_that_only_their_owner_may_use(tmp_path: Path) -> None:
+    path = tmp_path / "kproxy.sock"
+    with Broker(socket.AF_UNIX, str(tmp_path / "kafka.sock")) as broker:
+        async with relaying(broker.address, listen=f"unix:{path}") as relay:
+            assert relay.addresses == [f"unix:{path}"]
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            async with connected(relay, broker) as (client, server):
+                await client.send(b"question")
+                client.finish()
+                assert await server.rest() == b"question"
+                await server.send(b"answer")
+                server.finish()
+                assert await client.rest() == b"answer"
+    assert not path.exists()
+
+
+async def test_a_unix_socket_that_nobody_listens_on_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "kproxy.sock"
+    with socket.socket(socket.AF_UNIX) as crashed:
+        crashed.bind(str(path))
+    async with relaying("127.0.0.1:1", listen=f"unix:{path}"):
+        (await Peer.connect(f"unix:{path}")).socket.close()
+
+
+async def test_a_unix_socket_that_another_proxy_took_over_is_left_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "kproxy.sock"
+    async with relaying("127.0.0.1:1", listen=f"unix:{path}"):
+        path.unlink()
+        other = Broker(socket.AF_UNIX, str(path))
+    with other:
+        assert path.exists()
+
+
+def test_a_unix_socket_that_is_listened_on_is_in_use(tmp_path: Path) -> None:
+    address = UnixAddress(str(tmp_path / "kproxy.sock"))
+    [sock] = listen(address)
+    with sock, pytest.raises(ListenError, match=r"unix:.*kproxy\.sock is in use: stop"):
+        listen(address)
+
+
+def test_a_file_is_not_replaced_by_a_socket(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("keep")
+    with pytest.raises(ListenError, match="is no socket"):
+        listen(UnixAddress(str(tmp_path / "notes.txt")))
+    assert (tmp_path / "notes.txt").read_text() == "keep"
+
+
+def test_a_directory_that_is_not_there_is_named_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ListenError, match="no such file or directory; choose another"):
+        listen(UnixAddress(str(tmp_path / "missing" / "kproxy.sock")))
+
+
+def test_a_port_that_is_listened_on_is_in_use() -> None:
+    [sock] = listen(parse_listen("127.0.0.1:0"))
+    with sock, pytest.raises(ListenError, match=r"127\.0\.0\.1:\d+ is in use: stop what listens there"):
+        listen(TcpAddress("127.0.0.1", sock.getsockname()[1]))
+
+
+@needs_ipv6
+def test_a_port_that_is_taken_on_one_loopback_address_is_in_use_and_the_other_is_given_back() -> None:
+    [sock] = listen(parse_listen("[::1]:0"))
+    port = sock.getsockname()[1]
+    with sock, pytest.raises(ListenError, match=r"\[::1\]:\d+ is in use"):
+        listen(parse_listen(str(port)))
+    [again] = listen(TcpAddress("127.0.0.1", port))
+    again.close()
+
+
+def test_an_address_of_another_machine_cannot_be_listened_on() -> None:
+    with pytest.raises(ListenError, match=r"192\.0\.2\.1:9092 is no address of this machine"):
+        listen(parse_listen("192.0.2.1:9092"))
+
+
+def test_a_name_that_is_unknown_cannot_be_listened_on() -> None:
+    with pytest.raises(ListenError, match=r"'no-such-host\.invalid' is no name of this machine"):
+        listen(parse_listen("no-such-host.invalid:9092"))
+
+
+async def test_a_listener_that_fails_closes_those_before_it() -> None:
+    [taken] = listen(parse_listen("127.0.0.1:0"))
+    [free] = listen(parse_listen("127.0.0.1:0"))
+    ports = [sock.getsockname()[1] for sock in (free, taken)]
+    free.close()
+    listeners = [Listener(TcpAddress("127.0.0.1", port), parse_upstream("1")) for port in ports]
+    with taken, pytest.raises(ListenError):
+        async with serve(listeners):
+            pass
+    [again] = listen(TcpAddress("127.0.0.1", ports[0]))
+    again.close()
+
+
+async def test_an_upstream_that_answers_has_nothing_against_it() -> None:
+    with Broker() as broker:
+        assert await check_upstream(parse_upstream(broker.address)) is None
+
+
+async def test_an_upstream_that_refuses_says_so() -> None:
+    with Broker() as broker:
+        address = parse_upstream(broker.address)
+    assert await check_upstream(address) == "connection refused"
+
+
+async def test_an_upstream_that_swallows_packets_is_given_up_in_time() -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        filling = [socket.socket() for _ in range(4)]
+        for sock in filling:  # more than the queue takes: what comes after them gets no answer
+            sock.setblocking(False)
+            sock.connect_ex(full.getsockname())
+        address = TcpAddress("127.0.0.1", full.getsockname()[1])
+        began = time.monotonic()
+        assert await check_upstream(address, within=0.1) == "no answer within 0.1 s"
+        assert time.monotonic() - began < 1
+        for sock in filling:
+            sock.close()
+
+
+async def test_an_upstream_with_an_unknown_name_says_so() -> None:
+    assert await check_upstream(parse_upstream("no-such-host.invalid:9092")) == "the name is not known"
+
+
+async def test_a_unix_socket_whose_queue_is_full_is_not_taken_for_connected(tmp_path: Path) -> None:
+    path = str(tmp_path / "full.sock")
+    with socket.socket(socket.AF_UNIX) as full:
+        full.bind(path)
+        full.listen(0)
+        first = socket.socket(socket.AF_UNIX)
+        first.connect(path)
+        with pytest.raises(OSError, match="not connected"):
+            await connect(UnixAddress(path), 0.2)
+        first.close()
+
+
+class _WithoutDescriptors(socket.socket):
+    """A listening socket while the process has no file descriptor left."""
+
+    exhausted = True
+    tried = 0
+
+    def accept(self) -> tuple[socket.socket, object]:
+        self.tried += 1
+        if self.exhausted:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return super().accept()
+
+
+async def test_without_file_descriptors_accepting_waits_says_so_once_and_goes_on_later() -> None:
+    events: list[Event] = []
+    accepted: list[socket.socket] = []
+    with _WithoutDescriptors() as sock:
+        sock.setblocking(False)
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        acceptor = Acceptor(sock, lambda client, name: accepted.append(client), events.append)
+        acceptor.start()
+        with await Peer.connect(acceptor.name):
+            await until(lambda: sock.tried == 2)
+            assert events == [AcceptPaused(acceptor.name, "too many open files")]
+            sock.exhausted = False
+            await until(lambda: accepted)
+            assert sock.tried <= 4
+        acceptor.close()
+        acceptor.start()  # as a tap with room again may ask for
+    for client in accepted:
+        client.close()
+
+
+async def test_an_acceptor_that_is_stopped_leaves_clients_waiting() -> None:
+    accepted: list[socket.socket] = []
+    [sock] = listen(parse_listen("127.0.0.1:0"))
+    acceptor = Acceptor(sock, lambda client, name: accepted.append(client), lambda event: None)
+    acceptor.start()
+    acceptor.stop()
+    with await Peer.connect(acceptor.name):
+        await asyncio.sleep(0.02)
+        assert not accepted
+        acceptor.start()
+        await until(lambda: accepted)
+    acceptor.close()
+    accepted[0].close()

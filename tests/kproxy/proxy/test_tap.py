@@ -1,0 +1,280 @@
+"""The tap: what it drops when the inspector is slow, and that it tells so to the byte."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dissectors.events import Direction
+from kproxy.proxy import wire
+from kproxy.proxy.tap import Tap
+from kproxy.proxy.tapped import TappedConnection
+from tests.kproxy.proxy.accounting import Stream, check, frame, read_all
+from tests.kproxy.proxy.peers import until
+
+KIB = 1024
+REQUESTS, RESPONSES = (1, Direction.REQUEST), (1, Direction.RESPONSE)
+
+
+class Watched:
+    """A tap whose inspector reads only when it is told to."""
+
+    def __init__(self, *, limit: int, strict: bool = False, socket_buffer: int = 4 * KIB) -> None:
+        ours, self.theirs = socket.socketpair()
+        self.tap = Tap(ours, node="node", limit=limit, strict=strict)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, socket_buffer)
+        self.theirs.setblocking(False)
+        self.messages: list[wire.Message] = []
+        self.pressed: list[bool] = []
+        self.lost: list[OSError] = []
+        self.most_queued = 0
+        self._decoder = wire.TapDecoder()
+        self.tap.begin([("listener", "upstream")], self.pressed.append, self.lost.append)
+
+    def open(self, number: int = 1) -> TappedConnection:
+        return self.tap.open(number, 0, "client", "server", "listener")
+
+    async def read(self, size: int) -> None:
+        """The inspector takes up to `size` bytes; the tap has a turn before and after."""
+        self.most_queued = max(self.most_queued, self.tap.queued)
+        await asyncio.sleep(0)
+        with suppress(BlockingIOError):
+            self.messages += self._decoder.receive_data(self.theirs.recv(size))
+        await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Say goodbye, while the inspector reads on to the end."""
+        async with asyncio.TaskGroup() as tasks:
+            closing = tasks.create_task(self.tap.close(0, 0, 0, patience=5))
+            while not closing.done():
+                await self.read(KIB * KIB)
+        assert closing.result()
+        while data := self.theirs.recv(KIB * KIB):
+            self.messages += self._decoder.receive_data(data)
+        self.theirs.close()
+
+
+@st.composite
+def traffic(draw: st.DrawFn) -> list[tuple[Stream, bytes, int]]:
+    """Chunks of four streams, mingled; each with the bytes that the inspector reads after it."""
+    streams: dict[Stream, bytes] = {}
+    for connection_id in (1, 2):
+        for direction in Direction:
+            sizes = draw(st.lists(st.sampled_from([0, 1, 3, 30, 70, 300, 3000, 20_000]), max_size=12))
+            content = b"".join(frame(size, bytes([97 + number % 26])) for number, size in enumerate(sizes))
+            unfinished = draw(st.integers(0, 5))
+            streams[connection_id, direction] = content[: max(len(content) - unfinished, 0)]
+    chunks = []
+    while any(streams.values()):
+        stream = draw(st.sampled_from([key for key, content in streams.items() if content]))
+        size = draw(st.sampled_from([1, 2, 5, 40, 500, 6000, 40_000]))
+        chunk, streams[stream] = streams[stream][:size], streams[stream][size:]
+        chunks.append((stream, chunk, draw(st.sampled_from([0, 0, 0, 100, 4000, 100_000]))))
+    return chunks
+
+
+async def play(chunks: list[tuple[Stream, bytes, int]], *, limit: int, strict: bool) -> Watched:
+    watched = Watched(limit=limit, strict=strict)
+    connections = {1: watched.open(1), 2: watched.open(2)}
+    for at, ((connection_id, direction), chunk, read) in enumerate(chunks):
+        connections[connection_id].streams[direction].data(chunk, at)
+        await watched.read(read)
+    for connection in connections.values():
+        connection.close("client", "fin", 0, 0, 0)
+    await watched.close()
+    return watched
+
+
+def relayed_in(chunks: list[tuple[Stream, bytes, int]]) -> dict[Stream, bytes]:
+    relayed = {(number, direction): b"" for number in (1, 2) for direction in Direction}
+    for stream, chunk, _ in chunks:
+        relayed[stream] += chunk
+    return relayed
+
+
+@settings(deadline=None, max_examples=150)
+@given(traffic(), st.sampled_from([2000, 6000, 30_000]))
+def test_every_byte_is_sent_or_counted_and_frames_are_dropped_whole(
+    chunks: list[tuple[Stream, bytes, int]], limit: int
+) -> None:
+    watched = asyncio.run(play(chunks, limit=limit, strict=False))
+    counts = check(watched.messages, relayed_in(chunks))
+    bye = watched.messages[-1]
+    assert isinstance(bye, wire.Bye)
+    assert (bye.dropped_bytes, bye.dropped_frames) == (counts["dropped_bytes"], counts["dropped_frames"])
+    assert (counts["Open"], counts["Close"]) == (2, 2)
+    assert watched.most_queued <= limit * 9 // 8 + 41 * KIB  # and a chunk
+
+
+@settings(deadline=None, max_examples=50)
+@given(traffic(), st.sampled_from([2000, 6000]))
+def test_a_strict_tap_drops_nothing(chunks: list[tuple[Stream, bytes, int]], limit: int) -> None:
+    watched = asyncio.run(play(chunks, limit=limit, strict=True))
+    assert check(watched.messages, relayed_in(chunks))["dropped_bytes"] == 0
+    assert watched.pressed == [True, False] * (len(watched.pressed) // 2)
+
+
+async def test_an_inspector_that_keeps_up_gets_every_chunk_as_it_was() -> None:
+    watched = Watched(limit=100 * KIB)
+    request, response = watched.open().streams
+    request.data(frame(10)[:6], 1)
+    request.data(frame(10)[6:], 2)
+    response.data(frame(5000), 3)
+    await watched.close()
+    assert watched.messages[2:-1] == [
+        wire.Data(*REQUESTS, 1, frame(10)[:6]),
+        wire.Data(*REQUESTS, 2, frame(10)[6:]),
+        wire.Data(*RESPONSES, 3, frame(5000)),
+    ]
+
+
+async def test_heads_of_dropped_frames_go_along_until_there_is_no_room_for_them_either() -> None:
+    watched = Watched(limit=64 * KIB)
+    [request, _] = watched.open().streams
+    request.data(frame(80 * KIB), 0)  # over every bound
+    await asyncio.sleep(0)
+    request.data(frame(100), 0)
+    while watched.tap.packed:
+        await watched.read(KIB)
+    assert watched.tap.full
+    request.data(frame(200), 0)
+    await watched.close()
+    kinds = [message for message in watched.messages if isinstance(message, wire.Gap | wire.Skipped)]
+    assert kinds == [
+        wire.Gap(*REQUESTS, 0, 104, 1),
+        wire.Skipped(*REQUESTS, 0, 200, frame(200)[: wire.HEAD_BYTES]),
+    ]
+
+
+async def test_gaps_are_told_when_there_is_room_again_although_the_connection_is_silent() -> None:
+    watched = Watched(limit=64 * KIB)
+    [request, _] = watched.open().streams
+    request.data(frame(100 * KIB), 0)
+    request.data(frame(50), 0)
+    request.data(frame(60), 0)
+    while watched.tap.queued:
+        await watched.read(KIB * KIB)
+    await watched.read(KIB * KIB)
+    [gap] = [message for message in watched.messages if isinstance(message, wire.Gap)]
+    assert (gap.size, gap.frames) == (118, 2)
+    await watched.close()
+
+
+async def test_sending_begins_again_only_when_the_queue_is_half_empty() -> None:
+    watched = Watched(limit=64 * KIB)
+    [request, _] = watched.open().streams
+    for _ in range(8):
+        request.data(frame(10 * KIB), 0)
+    assert watched.tap.full
+    while watched.tap.queued > 40 * KIB:
+        await watched.read(KIB)
+    assert watched.tap.full
+    while watched.tap.queued > 32 * KIB:
+        await watched.read(KIB)
+    assert not watched.tap.full
+    await watched.close()
+
+
+async def test_a_frame_that_does_not_end_is_cut_and_its_rest_told() -> None:
+    watched = Watched(limit=64 * KIB)
+    [request, _] = watched.open().streams
+    whole = frame(1000 * KIB) + frame(7)
+    for start in range(0, len(whole), 10 * KIB):
+        request.data(whole[start : start + 10 * KIB], 0)
+    assert watched.tap.queued < 64 * KIB * 9 // 8 + 12 * KIB
+    await watched.close()
+    counts = check(watched.messages, {REQUESTS: whole})
+    assert counts["Gap"] == 2  # the rest of the first, then the second
+    assert counts["dropped_frames"] == 2
+
+
+async def test_a_stream_that_is_none_of_kafka_is_dropped_in_bytes() -> None:
+    watched = Watched(limit=64 * KIB)
+    [request, _] = watched.open().streams
+    hello = b"\x16\x03\x01\x02\x00" + 9 * KIB * b"t"
+    for _ in range(20):
+        request.data(hello, 0)
+    await watched.close()
+    gaps = [message for message in watched.messages if isinstance(message, wire.Gap)]
+    sent = [message for message in watched.messages if isinstance(message, wire.Data)]
+    assert sum(gap.size for gap in gaps) + sum(len(data.payload) for data in sent) == 20 * len(hello)
+    assert sent
+    assert [gap.frames for gap in gaps] == [0]
+
+
+async def test_memory_is_bounded_when_nothing_is_read() -> None:
+    watched = Watched(limit=256 * KIB)
+    for number in range(2000):
+        connection = watched.open(number)
+        for stream in connection.streams:
+            stream.data(frame(2000), 0)
+            stream.data(frame(300), 0)
+            stream.end("fin", 0)
+        connection.close("client", "fin", 0, 2308, 2308)
+        await asyncio.sleep(0)
+    assert watched.tap.queued < 256 * KIB * 9 // 8 + 8 * KIB
+    assert not watched.tap.behind
+    await watched.close()
+    missed = [message for message in watched.messages if isinstance(message, wire.Missed)]
+    opened = {message.connection_id for message in watched.messages if isinstance(message, wire.Open)}
+    closed = {message.connection_id for message in watched.messages if isinstance(message, wire.Close)}
+    assert opened == closed
+    assert sum(message.connections for message in missed) == 2000 - len(opened) > 0
+    assert sum(message.size for message in missed) == 4616 * (2000 - len(opened))
+
+
+async def test_a_connection_that_outlives_the_jam_is_told_of_after_it() -> None:
+    watched = Watched(limit=64 * KIB)
+    [request, _] = watched.open(1).streams
+    request.data(frame(100 * KIB), 0)
+    late = watched.open(2)
+    late.streams[0].data(frame(10), 0)
+    late.streams[0].data(frame(20)[:7], 0)
+    while watched.tap.full:
+        await watched.read(KIB * KIB)
+    late.streams[0].data(frame(20)[7:] + frame(30), 0)
+    late.close("client", "fin", 0, 0, 0)
+    await watched.close()
+    told = [message for message in watched.messages if getattr(message, "connection_id", 0) == 2]
+    assert [type(message) for message in told] == [wire.Open, wire.Gap, wire.Gap, wire.Data, wire.Close]
+    check(told, {(2, Direction.REQUEST): frame(10) + frame(20) + frame(30)})
+
+
+async def test_an_inspector_that_is_gone_is_reported_once_and_nothing_is_kept_for_it() -> None:
+    watched = Watched(limit=64 * KIB, strict=True)
+    [request, _] = watched.open().streams
+    request.data(frame(100 * KIB), 0)
+    assert watched.pressed == [True]
+    watched.theirs.close()
+    await until(lambda: watched.tap.lost)
+    request.data(frame(100), 0)
+    assert watched.pressed == [True, False]
+    assert watched.tap.queued == 0
+    assert watched.tap.unseen_bytes == 104
+    assert len(watched.lost) == 1
+    assert not await watched.tap.close(0, 0, 0, patience=5)
+
+
+async def test_closing_gives_up_on_an_inspector_that_reads_nothing() -> None:
+    watched = Watched(limit=KIB * KIB)
+    [request, _] = watched.open().streams
+    request.data(frame(100 * KIB), 0)
+    assert not await watched.tap.close(0, 0, 0, patience=0.05)
+    watched.theirs.close()
+
+
+async def test_what_an_inspector_reads_slowly_is_waited_for() -> None:
+    ours, theirs = socket.socketpair()
+    tap = Tap(ours, node="node")
+    tap.begin([], lambda pressed: None, lambda error: pytest.fail(str(error)))
+    stream = tap.open(1, 0, "client", "server", "listener").streams[0]
+    content = frame(4 * KIB * KIB)
+    stream.data(content, 0)
+    reading = asyncio.get_running_loop().run_in_executor(None, read_all, theirs)
+    assert await tap.close(1, len(content), 0, patience=5)
+    check(await reading, {REQUESTS: content})

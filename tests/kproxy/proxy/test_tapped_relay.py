@@ -1,0 +1,198 @@
+"""The relay with a tap: what the inspector is told, and that it can harm nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from dissectors.events import Direction
+from kproxy.proxy import wire
+from kproxy.proxy.events import Event, InspectorLost
+from kproxy.proxy.tap import Tap
+from tests.kproxy.proxy.accounting import check, frame, read_all
+from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Inspector:
+    """The inspector's end of a tap."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+
+    def read_to_the_end(self) -> asyncio.Future[list[wire.Message]]:
+        """Read in a thread, as another process would."""
+        return asyncio.get_running_loop().run_in_executor(None, read_all, self.socket)
+
+
+@contextmanager
+def tapped(*, limit: int = 64 * MIB, strict: bool = False) -> Iterator[tuple[Tap, Inspector]]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        yield Tap(ours, node="node", limit=limit, strict=strict), Inspector(theirs)
+
+
+async def test_tells_the_life_of_a_connection() -> None:
+    with Broker() as broker, tapped() as (tap, inspector):
+        reading = inspector.read_to_the_end()
+        async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
+            listener = relay.addresses[0]
+            name = "{}:{}".format(*client.socket.getsockname())
+            await client.send(frame(10))
+            assert await server.receive(14) == frame(10)
+            await server.send(frame(20))
+            assert await client.receive(24) == frame(20)
+            client.finish()
+            assert await server.rest() == b""
+            server.finish()
+            assert await client.rest() == b""
+            await until(lambda: relay.totals.response_bytes == 24)
+        hello, opened, *middle, closed, bye = await reading
+    assert isinstance(hello, wire.Hello)
+    assert (hello.node, hello.listeners) == ("node", [(listener, broker.address)])
+    assert isinstance(opened, wire.Open)
+    assert opened[2:] == (name, broker.address, listener, False)
+    assert [(message[:2], message[3]) for message in middle] == [
+        ((1, Direction.REQUEST), frame(10)),
+        ((1, Direction.RESPONSE), frame(20)),
+        ((1, Direction.REQUEST), "fin"),
+        ((1, Direction.RESPONSE), "fin"),
+    ]
+    assert isinstance(closed, wire.Close)
+    assert closed[2:] == ("client", "fin", 14, 24)
+    assert isinstance(bye, wire.Bye)
+    assert bye[1:] == (1, 14, 24, 0, 0)
+    times = [opened.at, *(message[2] for message in middle), closed.at, bye.at]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize(("by", "direction"), [("client", Direction.REQUEST), ("server", Direction.RESPONSE)])
+async def test_tells_who_reset_a_connection(by: str, direction: Direction) -> None:
+    with Broker() as broker, tapped() as (tap, inspector):
+        reading = inspector.read_to_the_end()
+        async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
+            await client.send(b"x")
+            await server.receive(1)
+            (client if by == "client" else server).reset()
+            with pytest.raises(ConnectionResetError):
+                await (server if by == "client" else client).receive(1)
+        messages = await reading
+    [ended] = [message for message in messages if isinstance(message, wire.End)]
+    [closed] = [message for message in messages if isinstance(message, wire.Close)]
+    assert (ended.direction, ended.how) == (direction, "reset")
+    assert (closed.by, closed.how) == (by, "reset")
+
+
+async def test_tells_of_a_client_that_was_turned_away() -> None:
+    with Broker() as broker:
+        address = broker.address
+    with tapped() as (tap, inspector):
+        reading = inspector.read_to_the_end()
+        async with relaying(address, tap=tap) as relay:
+            with await Peer.connect(relay.addresses[0]) as client, pytest.raises(ConnectionResetError):
+                await client.receive(1)
+        _, opened, closed, bye = await reading
+    assert isinstance(opened, wire.Open)
+    assert opened.server == address
+    assert isinstance(closed, wire.Close)
+    assert (closed.by, closed.how) == ("proxy", "unreachable")
+    assert isinstance(bye, wire.Bye)
+    assert bye.connections == 1
+
+
+async def test_tells_that_the_proxy_ended_what_was_open_at_its_end() -> None:
+    with Broker() as broker, tapped() as (tap, inspector):
+        reading = inspector.read_to_the_end()
+        async with relaying(broker.address, tap=tap) as relay:
+            client, server = await Peer.connect(relay.addresses[0]), await broker.accept()
+        client.socket.close()
+        server.socket.close()
+        messages = await reading
+    [closed] = [message for message in messages if isinstance(message, wire.Close)]
+    assert (closed.by, closed.how) == ("proxy", "shutdown")
+
+
+async def _exchange(client: Peer, server: Peer, content: bytes) -> bytes:
+    """The client sends, the server gives its length back; returns what the server got."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(client.send(content))
+        got = await server.receive(len(content))
+        await server.send(frame(100))
+        assert await client.receive(104) == frame(100)
+    return got
+
+
+async def test_an_inspector_that_is_stuck_neither_slows_nor_fills_the_relay_and_every_byte_is_accounted_for() -> None:
+    content = b"".join(frame(size) for size in (100_000, 10, 3 * MIB, 0, 40) * 5)
+    with Broker() as broker, tapped(limit=4 * MIB) as (tap, inspector):
+        async with relaying(broker.address, tap=tap) as relay:
+            for _ in range(3):
+                async with connected(relay, broker) as (client, server):
+                    assert await _exchange(client, server, content) == content
+                    assert tap.queued < 5 * MIB
+            assert tap.full
+            reading = inspector.read_to_the_end()
+        messages = await reading
+    relayed = {(number, Direction.REQUEST): content for number in (1, 2, 3)}
+    relayed |= {(number, Direction.RESPONSE): frame(100) for number in (1, 2, 3)}
+    assert check(messages, relayed)["dropped_bytes"] > 30 * MIB
+    totals = [message[-2:] for message in messages if isinstance(message, wire.Close)]
+    assert totals == [(len(content), 104)] * 3
+
+
+async def test_a_strict_tap_makes_the_relay_wait_and_loses_nothing() -> None:
+    content = b"".join(frame(size) for size in (100_000, 10, 3 * MIB, 0, 40))
+    with Broker() as broker, tapped(limit=256 * KIB, strict=True) as (tap, inspector):
+        async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
+            exchange = asyncio.ensure_future(_exchange(client, server, content))
+            await until(lambda: tap.queued > 256 * KIB)
+            await asyncio.sleep(0.02)
+            stopped_at = relay.totals.request_bytes
+            with await Peer.connect(relay.addresses[0]) as late:  # waits in the queue, as all do
+                await asyncio.sleep(0.02)
+                assert relay.totals.connections == 1
+                assert relay.totals.request_bytes == stopped_at < len(content)
+                assert tap.queued < 1024 * KIB
+                reading = inspector.read_to_the_end()
+                assert await exchange == content
+                late.finish()
+                with await broker.accept() as second:
+                    assert await second.rest() == b""
+        messages = await reading
+    counts = check(messages, {(1, Direction.REQUEST): content, (1, Direction.RESPONSE): frame(100)})
+    assert counts["dropped_bytes"] == 0
+
+
+@pytest.mark.parametrize("strict", [False, True])
+async def test_an_inspector_that_dies_is_reported_once_and_the_relay_goes_on(strict: bool) -> None:
+    events: list[Event] = []
+    with Broker() as broker, tapped(limit=64 * KIB, strict=strict) as (tap, inspector):
+        async with relaying(broker.address, tap=tap, events=events) as relay:
+            async with connected(relay, broker) as (client, server):
+                exchange = asyncio.ensure_future(_exchange(client, server, frame(8 * MIB)))
+                await until(lambda: tap.queued > 64 * KIB)
+                inspector.socket.close()
+                assert await exchange == frame(8 * MIB)
+            async with connected(relay, broker) as (client, server):
+                assert await _exchange(client, server, frame(8)) == frame(8)
+    assert [type(event) for event in events] == [InspectorLost]
+    assert "traffic flows on" in str(events[0])
+    assert tap.unseen_bytes > 0
+
+
+async def test_an_inspector_that_is_stuck_at_the_end_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.proxy.relay._GOODBYE_S", 0.05)
+    events: list[Event] = []
+    with Broker() as broker, tapped() as (tap, _):
+        async with (
+            relaying(broker.address, tap=tap, events=events) as relay,
+            connected(relay, broker) as (client, server),
+        ):
+            await _exchange(client, server, frame(4 * MIB))
+    assert events == [InspectorLost("it read nothing for 0.05 s")]

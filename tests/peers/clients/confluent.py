@@ -1,0 +1,75 @@
+"""confluent-kafka (librdkafka): every codec, acks, a transaction; then two members of a group read it all."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.peers.clients import session as run
+
+
+def main() -> None:
+    session = run.session()
+    base: dict[str, Any] = {"bootstrap.servers": session.bootstrap, "security.protocol": session.protocol}
+    if session.mechanism:
+        base |= {
+            "sasl.mechanism": session.mechanism, "sasl.username": session.user, "sasl.password": session.password,
+        }  # fmt: skip
+    admin = AdminClient(base)  # its answers come only while it lives
+    admin.create_topics([NewTopic(session.topic, run.PARTITIONS, 1)])[session.topic].result(15)
+
+    produced = 0
+    for settings in (
+        {"compression.type": "none"}, {"compression.type": "gzip"}, {"compression.type": "snappy"},
+        {"compression.type": "lz4"}, {"compression.type": "zstd"}, {"acks": 0}, {"enable.idempotence": True},
+    ):  # fmt: skip
+        produced += produce(Producer(base | {"linger.ms": 5} | settings), session.topic)
+    transactional = Producer(base | {"transactional.id": f"tx-{session.topic}"})
+    transactional.init_transactions(15)
+    transactional.begin_transaction()
+    produced += produce(transactional, session.topic)
+    transactional.commit_transaction(15)
+    transactional.begin_transaction()
+    produce(transactional, session.topic)
+    transactional.abort_transaction(15)
+    run.report(produced=produced, consumed=consume(base, session, produced))
+
+
+def produce(producer: Producer, topic: str) -> int:
+    errors: list[KafkaError] = []
+    sent = run.messages()
+    for message in sent:
+        producer.produce(
+            topic, message.value, message.key, headers=message.headers,
+            on_delivery=lambda error, _: errors.append(error) if error else None,
+        )  # fmt: skip
+    left = producer.flush(15)
+    assert not left
+    assert not errors, errors
+    return len(sent)
+
+
+def consume(base: dict[str, Any], session: run.Session, expected: int) -> int:
+    settings = {"group.id": session.group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    members = [Consumer(base | settings | {"fetch.wait.max.ms": 100}) for _ in range(2)]
+    for member in members:
+        member.subscribe([session.topic])
+    consumed, end = 0, run.deadline()
+    while (consumed < expected or not all(m.assignment() for m in members)) and time.monotonic() < end:
+        for member in members:
+            batch = member.consume(500, 0.1)
+            errors = [message.error() for message in batch if message.error()]
+            assert not errors, errors
+            consumed += len(batch)
+            if batch:
+                member.commit(asynchronous=False)
+    for member in members:
+        member.close()
+    return consumed
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""confluent-kafka's admin client sends secrets: SCRAM credentials and a sensitive setting.
+
+``python -m tests.peers.clients.credentials HOST:PORT SALT MECHANISM USER PASSWORD``; the setting's value is the
+password too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from tests.peers.clients import session as run
+
+ITERATIONS = 4096
+
+
+def main() -> None:
+    session = run.session()
+    settings = {"bootstrap.servers": session.bootstrap, "security.protocol": session.protocol}
+    login = {"sasl.mechanism": session.mechanism, "sasl.username": session.user, "sasl.password": session.password}
+    admin = AdminClient(settings | login)
+    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+        credential = UserScramCredentialUpsertion(
+            session.user, ScramCredentialInfo(mechanism, ITERATIONS), session.password.encode(), session.topic.encode()
+        )
+        admin.alter_user_scram_credentials([credential])[session.user].result(15)
+    setting = ConfigEntry("ssl.key.password", session.password, incremental_operation=AlterConfigOpType.SET)
+    broker = ConfigResource("broker", "1", incremental_configs=[setting])
+    with contextlib.suppress(KafkaException):  # no TLS here, so the broker may well refuse it
+        admin.incremental_alter_configs([broker])[broker].result(15)
+
+
+if __name__ == "__main__":
+    main()

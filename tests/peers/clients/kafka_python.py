@@ -1,0 +1,81 @@
+"""kafka-python: codecs, acks, a transaction; then two members of a group read it all."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from tests.peers.clients import session as run
+
+
+def main() -> None:
+    session = run.session()
+    base: dict[str, Any] = {"bootstrap_servers": session.bootstrap, "security_protocol": session.protocol}
+    if session.mechanism:
+        base |= {
+            "sasl_mechanism": session.mechanism,
+            "sasl_plain_username": session.user,
+            "sasl_plain_password": session.password,
+        }
+    admin = KafkaAdminClient(**base)
+    admin.create_topics([NewTopic(session.topic, run.PARTITIONS, 1)])
+    admin.close()
+
+    produced = 0
+    plain = {"enable_idempotence": False, "linger_ms": 5}
+    for settings in (
+        {"compression_type": None}, {"compression_type": "gzip"}, {"compression_type": "zstd"}, {"acks": 0},
+        {"enable_idempotence": True, "acks": "all"},
+    ):  # fmt: skip
+        producer = KafkaProducer(**(base | plain | settings))
+        produced += produce(producer, session.topic)
+        producer.close()
+    transactional = KafkaProducer(**base, transactional_id=f"tx-{session.topic}", enable_idempotence=True)
+    transactional.init_transactions()
+    transactional.begin_transaction()
+    produced += produce(transactional, session.topic)
+    transactional.commit_transaction()
+    transactional.close()
+    run.report(produced=produced, consumed=consume(base, session, produced))
+
+
+def produce(producer: KafkaProducer, topic: str) -> int:
+    futures = [producer.send(topic, m.value, m.key, m.headers) for m in run.messages()]
+    producer.flush(15)
+    for future in futures:
+        future.get(15)
+    return len(futures)
+
+
+def consume(base: dict[str, Any], session: run.Session, expected: int) -> int:
+    """One member reads all, then a second one joins, each in a thread: a poll that waits for the group blocks."""
+    settings = {"group_id": session.group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    quick = {"fetch_max_wait_ms": 100, "heartbeat_interval_ms": 300}
+    consumed, joined, end = 0, 0, run.deadline()
+
+    def member(number: int) -> None:
+        nonlocal consumed, joined
+        consumer = KafkaConsumer(session.topic, **base, **settings, **quick)
+        assigned = False
+        while joined < 2 and time.monotonic() < end:
+            got = sum(map(len, consumer.poll(100).values()))
+            consumed += got
+            if got:
+                consumer.commit()
+            if not assigned and consumer.assignment() and (number or consumed >= expected):
+                joined, assigned = joined + 1, True
+                if not number:
+                    second.submit(member, 1)
+        consumer.close()
+
+    with ThreadPoolExecutor(1) as second:
+        member(0)
+    return consumed
+
+
+if __name__ == "__main__":
+    main()

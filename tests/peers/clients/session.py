@@ -1,0 +1,77 @@
+"""What the Python clients have in common: where to, as whom, what to send, and how to say what came back.
+
+Each is a program of its own, so that no client's threads, warnings or native code get into the test run:
+``python -m tests.peers.clients.NAME HOST:PORT TOPIC [MECHANISM USER PASSWORD]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import dataclass
+
+PARTITIONS = 4
+MESSAGES = 100
+#: A client that has not got everything by then has failed.
+DEADLINE_SECONDS = 40
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of a client."""
+
+    bootstrap: str
+    topic: str
+    mechanism: str | None
+    user: str
+    password: str
+
+    @property
+    def protocol(self) -> str:
+        return "SASL_PLAINTEXT" if self.mechanism else "PLAINTEXT"
+
+    @property
+    def group(self) -> str:
+        return f"group-{self.topic}"
+
+
+@dataclass(frozen=True)
+class Message:
+    """A record to produce."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+
+
+def session() -> Session:
+    """From the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("topic")
+    parser.add_argument("sasl", nargs="*", metavar="MECHANISM USER PASSWORD")
+    args = parser.parse_args()
+    mechanism, user, password = args.sasl or (None, "", "")
+    return Session(args.bootstrap, args.topic, mechanism, user, password)
+
+
+def messages() -> list[Message]:
+    """Keys and values that compress, some null, with headers."""
+    return [
+        Message(
+            f"key-{i}".encode() if i % 3 else None,
+            f"value {i} {'a' * 55}".encode() if i % 5 or not i % 15 else None,
+            [("trace", b"00-4bf92f35"), ("empty", b"")],
+        )
+        for i in range(MESSAGES)
+    ]
+
+
+def deadline() -> float:
+    return time.monotonic() + DEADLINE_SECONDS
+
+
+def report(*, produced: int, consumed: int) -> None:
+    """The last line of output."""
+    print(json.dumps({"produced": produced, "consumed": consumed}))  # noqa: T201

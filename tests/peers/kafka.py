@@ -1,0 +1,153 @@
+"""Kafka: a real broker of one release on loopback, from Maven's artifacts; and its command-line tools."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+from tests.peers.processes import dies_with_us, until
+
+#: The newest release, and the last one that still serves the API versions that 4.0 removed.
+RELEASES = ("4.3.1", "3.9.1")
+HOST = "127.0.0.1"
+#: ApiVersions v0, correlation id 1, client id "lab".
+_API_VERSIONS = bytes.fromhex("0000000d 0012 0000 00000001 0003 6c6162")
+_TOOLS = {
+    "topics": "org.apache.kafka.tools.TopicCommand",
+    "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
+    "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
+    "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
+    "configs": "kafka.admin.ConfigCommand",
+}
+#: A short-lived JVM starts in half the time like this.
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+
+
+def missing() -> str | None:
+    """Why no Kafka can run here, or None."""
+    absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+    return f"needs {' and '.join(absent)} on PATH" if absent else None
+
+
+def free_port() -> int:
+    """A port that nobody listens on, below those that the system hands to outgoing connections."""
+    while True:
+        port = random.randint(15000, 30000)
+        with socket.socket() as probe:
+            if probe.connect_ex((HOST, port)):
+                return port
+
+
+def class_path(release: str) -> str:
+    """The Java class path of a release; Maven fetches what is not there yet."""
+    cache = Path(os.environ.get("KPROXY_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "kproxy")
+    resolved = cache.expanduser() / f"kafka-{release}.classpath"
+    if not resolved.exists() or not all(map(os.path.exists, resolved.read_text().split(":"))):
+        resolved.parent.mkdir(parents=True, exist_ok=True)
+        pom = Path(__file__).with_name("pom.xml")
+        goal = ["dependency:build-classpath", f"-Dmdep.outputFile={resolved}", f"-Dkafka.version={release}"]
+        subprocess.run(["mvn", "-q", "-B", "-f", pom, *goal], check=True, timeout=900)
+    return resolved.read_text()
+
+
+class Kafka:
+    """One KRaft node, broker and controller, that answers when the constructor returns.
+
+    Clients reach it at `direct`. Each listener of `advertised` has an address of its own in `listeners`, and tells
+    clients to come back to another port: that of a proxy in front of it. A listener whose name begins with SASL wants
+    authentication (user and password as in `properties`).
+
+    Args:
+        release: As Maven knows it, e.g. ``4.3.1``.
+        directory: For its data, configuration and log; empty or new.
+        advertised: Port on loopback to advertise, by the name of the listener.
+        properties: More lines of server.properties.
+    """
+
+    def __init__(self, release: str, directory: Path, advertised: dict[str, int], properties: dict[str, str]) -> None:
+        self.release = release
+        self.log = directory / "server.log"
+        self.direct = (HOST, free_port())
+        self.listeners = {name: (HOST, free_port()) for name in advertised}
+        self._class_path = class_path(release)
+        directory.mkdir(parents=True, exist_ok=True)
+        controller = free_port()
+        bound = {"DIRECT": self.direct[1], **{name: port for name, (_, port) in self.listeners.items()}}
+        protocols = {name: "SASL_PLAINTEXT" if name.startswith("SASL") else "PLAINTEXT" for name in bound}
+        configuration = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": _addresses({**bound, "CONTROLLER": controller}),
+            "advertised.listeners": _addresses({**bound, **advertised}),
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{protocol}" for name, protocol in {**protocols, "CONTROLLER": "PLAINTEXT"}.items()
+            ),
+            "inter.broker.listener.name": "DIRECT",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@{HOST}:{controller}",
+            "log.dirs": str(directory / "data"),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "4",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "4",
+            "group.initial.rebalance.delay.ms": "0",
+            **properties,
+        }
+        path = directory / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in configuration.items()))
+        format_ = self._java("kafka.tools.StorageTool", "format", "-t", "kproxypeersAAAAAAAAAAA", "-c", str(path))
+        subprocess.run(format_, check=True, capture_output=True, timeout=120)
+        options = ["-Xmx512m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        command = ["java", *options, "-cp", self._class_path, "kafka.Kafka", str(path)]
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(dies_with_us(command), stdout=log, stderr=log)
+        until(f"Kafka {release} answers, see {self.log}", self._answers, seconds=90, every=0.1)
+
+    def kill(self) -> None:
+        """End it at once; what it stored is of no more use."""
+        self._process.kill()
+        self._process.wait()
+
+    def tool(self, name: str, *arguments: str, seconds: float = 60) -> str:
+        """Run one of Kafka's own command-line tools of the same release; what it printed.
+
+        Raises:
+            subprocess.CalledProcessError: It failed; the output is in the exception's note.
+        """
+        done = subprocess.run(
+            dies_with_us(self._java(_TOOLS[name], *arguments)),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds,
+        )  # fmt: skip
+        if done.returncode:
+            raise AssertionError(f"{name} exited {done.returncode}: {done.stdout}")
+        return done.stdout
+
+    def start_tool(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a tool that is to run on beside the test, which must end it."""
+        command = dies_with_us(self._java(_TOOLS[name], *arguments))
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def _java(self, main_class: str, *arguments: str) -> list[str]:
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+        return ["java", *_SHORT_LIVED, "-Xmx256m", quiet, "-cp", self._class_path, main_class, *arguments]
+
+    def _answers(self) -> bool:
+        if self._process.poll() is not None:
+            raise RuntimeError(f"Kafka {self.release} ended: {self.log.read_text()[-2000:]}")
+        try:
+            with socket.create_connection(self.direct, timeout=2) as connection:
+                connection.sendall(_API_VERSIONS)
+                return connection.recv(8)[4:] == bytes([0, 0, 0, 1])
+        except OSError:
+            return False
+
+
+def _addresses(ports: dict[str, int]) -> str:
+    return ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items())

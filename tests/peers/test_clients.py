@@ -1,0 +1,88 @@
+"""Real clients talk to a real Kafka through the proxy: nothing changes, and the trace has it all."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.peers import clients
+from tests.peers.conftest import Lab
+from tests.peers.proxy import Chain
+from tests.peers.trace import Line, all_findings, read_lines, traced_frames
+
+pytestmark = pytest.mark.peers
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "trace-1.schema.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one client said of its run, the recorded chain, and the trace."""
+
+    report: dict[str, int]
+    chain: Chain
+
+    @functools.cached_property
+    def lines(self) -> list[Line]:
+        return read_lines(self.chain.proxy.trace)
+
+
+@pytest.fixture(scope="module", params=clients.CLIENTS)
+def run(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    client: str = request.param
+    if reason := clients.missing(client):
+        pytest.skip(reason)
+    with lab.chain("PLAIN", tmp_path_factory.mktemp(client), "--detail", "full", "-q") as chain:
+        report = clients.run(client, lab.kafka, chain.bootstrap, f"topic-{client}")
+        chain.finish()
+        yield Run(report, chain)
+
+
+def test_client_consumes_in_a_group_what_it_produced(run: Run) -> None:
+    assert run.report["produced"] > 0
+    assert run.report["consumed"] == run.report["produced"]
+
+
+def test_both_sides_of_the_proxy_saw_the_same_bytes(run: Run) -> None:
+    front, back = (
+        sorted((connection.requests.sha256(), connection.responses.sha256()) for connection in side.connections)
+        for side in (run.chain.front, run.chain.back)
+    )
+    assert front == back
+
+
+def test_trace_has_a_line_for_each_frame(run: Run) -> None:
+    for connection, lines in run.chain.pairs():
+        assert traced_frames(lines, "request") == connection.requests.frames()
+        assert traced_frames(lines, "response") == connection.responses.frames()
+
+
+def test_every_line_is_valid_against_the_published_schema(run: Run) -> None:
+    validator = Draft202012Validator(json.loads(SCHEMA.read_text()))
+    invalid = [line for line in run.lines if not validator.is_valid(line)]
+    assert invalid == []
+
+
+def test_every_response_has_its_latency(run: Run) -> None:
+    responses = [line for line in run.lines if line["kind"] == "response"]
+    assert responses
+    assert [line for line in responses if not 0 <= line.get("latency_us", -1) < 60_000_000] == []
+
+
+def test_every_body_is_decoded(run: Run) -> None:
+    frames = [line for line in run.lines if line["kind"] in ("request", "response")]
+    assert [line for line in frames if "not_decoded" in line or "body" not in line] == []
+
+
+def test_healthy_traffic_has_no_finding_worth_a_warning(run: Run) -> None:
+    assert [finding for finding in all_findings(run.lines) if finding["severity"] != "info"] == []
+
+
+def test_nothing_is_missing_from_the_trace(run: Run) -> None:
+    assert [line for line in run.lines if line["kind"] == "gap"] == []

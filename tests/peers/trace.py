@@ -1,0 +1,37 @@
+"""Reading a trace in tests: plain JSON, on purpose without kproxy's own reader."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+Line = dict[str, Any]
+
+
+def trace_files(directory: Path) -> list[Path]:
+    """Whole files and those still being written, the older first."""
+    found = [*directory.glob("date=*/hour=*/kproxy-*.jsonl"), *directory.glob("date=*/hour=*/.kproxy-*.jsonl.part")]
+    return sorted(found, key=lambda path: (path.parent, int(path.name.split("-")[-1].split(".")[0])))
+
+
+def read_lines(directory: Path, *, torn_end: bool = False) -> list[Line]:
+    """Every line of a trace; with `torn_end` the last line of a file may be one that was cut."""
+    lines: list[Line] = []
+    for path in trace_files(directory):
+        whole, _, rest = path.read_bytes().rpartition(b"\n")
+        assert torn_end or not rest, f"{path} ends in the middle of a line"
+        lines += map(json.loads, whole.splitlines())
+    return lines
+
+
+def traced_frames(lines: list[Line], kind: str) -> list[tuple[int, int]]:
+    """(offset, size) of the frames of one kind, request or response, as the trace has them."""
+    return [(line["offset"], line["size"]) for line in lines if line["kind"] == kind]
+
+
+def all_findings(lines: list[Line]) -> list[Line]:
+    """Those of frames and those that stand alone."""
+    return [
+        finding for line in lines for finding in ([line] if line["kind"] == "finding" else line.get("findings", []))
+    ]

@@ -1,0 +1,101 @@
+"""Hypothesis strategies for Kafka's messages: layouts of the schemas, and values and bytes for any layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from dissectors import schemas
+from dissectors.encode import encode
+from dissectors.layout import Field, Layout, layout
+from dissectors.message import plan
+from dissectors.primitives import uuid_text
+from dissectors.schemas import VersionRange
+from tests.kproxy.frames import framed
+
+#: (name, version) of every message that the schemas have.
+LAYOUTS = [(name, version) for name in schemas.message_names()
+           for version in VersionRange.parse(schemas.message(name)["versions"])]  # fmt: skip
+#: (api key, version) of every API.
+API_VERSIONS = [(api.key, version) for api in schemas.apis() for version in api.versions]
+
+_UNKNOWN_TAGS = range(10_000, 1 << 32)  # the schemas have none so high
+_TEXT = st.text(max_size=8)
+_PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
+    "bool": st.booleans(),
+    "int8": st.integers(-(1 << 7), (1 << 7) - 1),
+    "int16": st.integers(-(1 << 15), (1 << 15) - 1),
+    "uint16": st.integers(0, (1 << 16) - 1),
+    "int32": st.integers(-(1 << 31), (1 << 31) - 1),
+    "uint32": st.integers(0, (1 << 32) - 1),
+    "int64": st.integers(-(1 << 63), (1 << 63) - 1),
+    "float64": st.floats(allow_nan=False),
+    "uuid": st.binary(min_size=16, max_size=16).map(uuid_text),
+    "string": _TEXT | st.integers(120, 300).map("x".__mul__),
+    "bytes": st.binary(max_size=8),
+    "records": st.binary(max_size=8),
+}
+
+
+def layouts() -> st.SearchStrategy[Layout]:
+    """Any message at any version."""
+    return st.sampled_from(LAYOUTS).map(lambda name_version: layout(*name_version))
+
+
+def values(of: Layout) -> st.SearchStrategy[dict[str, Any]]:
+    """Values that `of` can hold, as `decode` gives them: nulls where it allows them, known and unknown tags."""
+    optional: dict[str, st.SearchStrategy[Any]] = {one.name: _value(one) for one in of.tagged}
+    if of.flexible:
+        tag = st.integers(_UNKNOWN_TAGS.start, _UNKNOWN_TAGS.stop - 1)
+        tags = st.dictionaries(tag, st.binary(max_size=8), min_size=1, max_size=2)
+        optional["_tags"] = tags.map(lambda tags: [list(pair) for pair in sorted(tags.items())])
+    return st.fixed_dictionaries({one.name: _value(one) for one in of.fields}, optional=optional)
+
+
+def _value(one: Field) -> st.SearchStrategy[Any]:
+    made = values(one.struct) if one.struct is not None else _PRIMITIVES[one.type]
+    if one.array:
+        made = st.lists(made, max_size=2)
+    return st.none() | made if one.nullable else made
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
+    """Bytes of `whole` with up to four edits: some overwritten, left out or put in, or the end cut off."""
+    data = draw(whole)
+    for _ in range(draw(st.integers(0, 4))):
+        pos = draw(st.integers(0, len(data)))
+        drop = draw(st.sampled_from([0, 1, 2, 4, len(data)]))
+        data = data[:pos] + draw(_WEDGES) + data[pos + drop :]
+    return data
+
+
+#: Bytes that lengths, marks, booleans and tags stumble over.
+_WEDGES = st.binary(max_size=3) | st.sampled_from(
+    [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x80\x00", b"\xff", b"\x02", b"\xc3"]
+)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> bytes:
+    """Whole request frames of any API version."""
+    key, version = draw(st.sampled_from(API_VERSIONS))
+    known = plan(key, version)
+    assert known is not None
+    header = draw(values(known.request_header)) | {"request_api_key": key, "request_api_version": version}
+    return framed(encode(known.request_header, header) + encode(known.request, draw(values(known.request))))
+
+
+@st.composite
+def responses(draw: st.DrawFn) -> tuple[bytes, int, int]:
+    """Whole response frames with the API key and version that they answer."""
+    key, version = draw(st.sampled_from(API_VERSIONS))
+    known = plan(key, version)
+    assert known is not None
+    header = draw(values(known.response_header))
+    return (
+        framed(encode(known.response_header, header) + encode(known.response, draw(values(known.response)))),
+        key,
+        version,
+    )
