@@ -18,7 +18,11 @@ from dissectors.node import Node
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Bytes that belong together: a field, or the count or mark before one. Rows follow each other without a gap."""
+    """Bytes that belong together: a field, or the count or mark before one.
+
+    Rows follow each other without a gap. Those of fields that were read from decompressed bytes follow the row of the
+    compressed ones and have the same span.
+    """
 
     path: str
     start: int
@@ -68,7 +72,7 @@ def explain(frame: bytes, *, asked: tuple[int, int] | None = None) -> Explanatio
     return Explanation(message, bytes(shown), embedded.presentable(message), rows, tree.error, findings)
 
 
-def _rows(nodes: list[Node], prefix: str) -> Iterator[Row]:
+def _rows(nodes: list[Node], prefix: str, *, decompressed: bool = False) -> Iterator[Row]:
     for node in nodes:
         if node.name.isdigit():
             path = f"{prefix}[{node.name}]"
@@ -80,10 +84,13 @@ def _rows(nodes: list[Node], prefix: str) -> Iterator[Row]:
             if node.end > node.start or node.value is not None:
                 yield Row(path, node.start, node.end, node.value, node.meaning)
             continue
-        first = node.children[0].start
-        if first > node.start:
-            yield Row(path, node.start, first, len(node.children), node.meaning, counts=True)
-        yield from _rows(node.children, path)
+        first = node.children[0]
+        if first.start > node.start:
+            yield Row(path, node.start, first.start, len(node.children), node.meaning, counts=True)
+        inside = decompressed or (len(node.children) > 1 and (first.start, first.end) == (node.start, node.end))
+        if inside and not decompressed:
+            yield Row(path, node.start, node.end, len(node.children), node.meaning or "compressed", counts=True)
+        yield from _rows(node.children, path, decompressed=inside)
 
 
 def _with_rest(rows: Iterator[Row], size: int) -> Iterator[Row]:

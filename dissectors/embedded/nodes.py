@@ -81,8 +81,7 @@ class Expander:
         data = node.value
         walked = records.walk(self.frame, node.end - len(data), node.end)
         guarded = topic in SECRET_TOPICS
-        # Without a whole first batch these need not be batches at all: a later piece of a snapshot begins anywhere.
-        if guarded and walked.nodes and not _is_sound(walked.nodes[0]):
+        if guarded and not _sound(walked.nodes):
             self._hide(node, pinned=False)
             return
         node.children = walked.nodes
@@ -138,9 +137,10 @@ def _value(node: Node, name: str) -> Any:
     return child.value if child else None
 
 
-def _is_sound(batch: Node) -> bool:
-    crc = _child(batch.children, "crc")
-    return crc is not None and crc.meaning == "valid"
+def _sound(batches: list[Node]) -> bool:
+    """As in `dissectors.embedded.values`: every batch is as it was written, one that is cut off comes last."""
+    whole = batches[:-1] if len(batches) > 1 and _child(batches[-1].children, "truncated") else batches
+    return all((crc := _child(batch.children, "crc")) and crc.meaning == "valid" for batch in whole)
 
 
 def _records(batch: Node) -> Iterator[Node]:

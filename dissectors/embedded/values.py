@@ -58,8 +58,7 @@ def _no_topics(_: str) -> None:
 def _record_data(data: bytes | memoryview, topic: str | None, rows: Rows) -> list[Row] | str:
     batches = records.decode(data)
     guarded = topic in SECRET_TOPICS
-    # Without a whole first batch these need not be batches at all: a later piece of a snapshot begins anywhere.
-    if guarded and batches and not batches[0].get("crc_valid"):
+    if guarded and not _sound(batches):
         return withheld(data)
     for batch in batches:
         owner = CONTROL if batch.get("is_control") else topic
@@ -68,6 +67,12 @@ def _record_data(data: bytes | memoryview, topic: str | None, rows: Rows) -> lis
             for record in batch.get("records", ()):
                 _decode_record(record, readers, rows, guarded=guarded)
     return batches
+
+
+def _sound(batches: list[Row]) -> bool:
+    """Whether all is what was written: else types may be wrong, or it is no batch (later pieces of a snapshot)."""
+    whole = batches[:-1] if len(batches) > 1 and "truncated" in batches[-1] else batches
+    return all(batch.get("crc_valid") for batch in whole)
 
 
 def _decode_record(record: Row, readers: dict[str, Reader | None], rows: Rows, *, guarded: bool) -> None:

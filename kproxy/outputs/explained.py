@@ -24,8 +24,11 @@ def write_explanation(explanation: Explanation, file: TextIO) -> None:
     ]
     path = max((len(row.path) for row in explanation.rows), default=0)
     value = min(max((len(_value(row)) for row in explanation.rows), default=0), _VALUE)
+    shown = 0
     for row in explanation.rows:
-        text.extend(_rows(explanation.frame, row, path, value))
+        again = row.start < shown  # it was read from compressed bytes, which stand above
+        text.extend(_rows(b"" if again else explanation.frame, row, path, value))
+        shown = max(shown, row.end)
     if message.opaque:
         text.append([(f"not decoded: {message.opaque}", "warning")])
     if explanation.error and not explanation.findings:
@@ -38,17 +41,19 @@ def write_explanation(explanation: Explanation, file: TextIO) -> None:
 
 def _rows(frame: bytes, row: Row, path: int, value: int) -> list[list[Piece]]:
     shown = frame[row.start : min(row.end, row.start + MOST_BYTES)]
+    within = not frame
     chunks = [shown[at : at + WIDTH] for at in range(0, len(shown), WIDTH)] or [b""]
     style = "warning" if row.path == "(not decoded)" else "" if row.counts else "name"
     made: list[list[Piece]] = []
     for number, chunk in enumerate(chunks):
         start = row.start + number * WIDTH
-        pieces: list[Piece] = [(f"{start:>5} {start:04x}  ", "dim"), (f"{chunk.hex(' '):<{WIDTH * 3}}", "request")]
+        place = " " * 12 if within else f"{start:>5} {start:04x}  "
+        pieces: list[Piece] = [(place, "dim"), (f"{chunk.hex(' '):<{WIDTH * 3}}", "request")]
         if number == 0:
             pieces += [(f" {safe(row.path):<{path}}", style), (f"  {_value(row):<{value}}", ""),
                        (f"  {safe(row.meaning)}" if row.meaning else "", "topic")]  # fmt: skip
         made.append(pieces)
-    if row.end - row.start > MOST_BYTES:
+    if row.end - row.start > MOST_BYTES and not within:
         made.append([(f"{'':>12}... {row.end - row.start - MOST_BYTES} more bytes", "dim")])
     return made
 
@@ -63,5 +68,7 @@ def _value(row: Row) -> str:
         text = safe(value[:_VALUE])
         return f'"{text}"' if len(value) <= _VALUE else f'"{text[: _VALUE - 12]}"...'
     if isinstance(value, bytes | memoryview):
-        return f"{len(value)} bytes"
+        text = bytes(value[:_VALUE]).decode("utf-8", "replace")
+        size = f"{len(value)} byte{'s' * (len(value) != 1)}"
+        return f'"{text}" ({size})' if value and text.isprintable() and len(value) <= _VALUE - 12 else size
     return {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from enum import Flag, auto
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from dissectors.events import Direction
 from kproxy.proxy.sockets import reset_on_close
@@ -59,8 +59,7 @@ class _Side(asyncio.BufferedProtocol):
         self._forward: Callable[[bytes], None] = self._early.append
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's are none by class
         self.made = True
         transport.pause_reading()
 

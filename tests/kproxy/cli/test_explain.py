@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from dissectors.records import encode
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import framed, request, response
 
@@ -169,3 +170,16 @@ def test_rows_follow_each_other_without_a_gap(kproxy: Run) -> None:
     assert spans[0][0] == 0
     assert spans[-1][1] == len(frame)
     assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))
+
+
+def test_compressed_records_stand_once_as_bytes_and_then_field_by_field(kproxy: Run) -> None:
+    records = [{"offset": n, "timestamp": 5, "key": b"k%d" % n, "value": b"x" * 100, "headers": []} for n in range(3)]
+    batch = encode([{"magic": 2, "base_offset": 0, "compression": "gzip", "records": records}])
+    body = {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]}
+    frame = request("Produce", 9, body)
+    done = kproxy("explain", frame.hex())
+    assert done.returncode == 0, done.stdout
+    shown = bytes.fromhex("".join(row[12:36] for row in done.stdout.splitlines()[1:]).replace(" ", ""))
+    assert shown == frame
+    assert any(row.split()[-4:] == ["topic_data[0].partition_data[0].records[0].records[2].key", '"k2"', "(2", "bytes)"]
+               for row in done.stdout.splitlines())  # fmt: skip
