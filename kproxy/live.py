@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import socket
 import sys
 from collections.abc import Sequence
 
+from kproxy.proxy.loop import run as run_loop
+from kproxy.proxy.loop import wait_for_stop
 from kproxy.proxy.relay import Listener, serve
+from kproxy.proxy.sockets import check_upstream
 from kproxy.proxy.tap import Tap
 from kproxy.watch import Watch, start_watching, warn
 
 
-def run(listeners: Sequence[Listener], watch: Watch, *, strict: bool) -> None:
+class UpstreamDown(Exception):
+    """An upstream does not answer at the start; one sentence that says what to do."""
+
+
+def run(listeners: Sequence[Listener], watch: Watch, *, strict: bool, check: bool) -> None:
     """Relay until SIGINT or SIGTERM, then let the inspector finish.
 
     Args:
         listeners: Where to listen, and where that leads.
         watch: What the inspector does.
         strict: The relay waits for the inspector, so that nothing is dropped.
+        check: Do not start unless every upstream answers.
 
     Raises:
         ListenError: An address cannot be listened on.
+        UpstreamDown: See `check`.
     """
     with start_watching(watch) as tapped:
-        asyncio.run(_relay(listeners, tapped, strict=strict))
+        run_loop(_relay(listeners, tapped, strict=strict, check=check))
 
 
-async def _relay(listeners: Sequence[Listener], tapped: socket.socket, *, strict: bool) -> None:
-    enough = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, enough.set)
+async def _relay(listeners: Sequence[Listener], tapped: socket.socket, *, strict: bool, check: bool) -> None:
     tap = Tap(tapped, node=socket.gethostname(), strict=strict)
     async with serve(listeners, tap=tap, report=lambda event: warn(str(event))) as relay:
+        if check:
+            await _check(listeners)
         for listened, upstream in relay.pairs:
             print(f"listening on {listened} -> {upstream}", file=sys.stderr, flush=True)  # noqa: T201
-        await enough.wait()
+        await wait_for_stop()
+
+
+async def _check(listeners: Sequence[Listener]) -> None:
+    for upstream in dict.fromkeys(listener.upstream for listener in listeners):
+        if why := await check_upstream(upstream):
+            raise UpstreamDown(
+                f"upstream {upstream} cannot be reached: {why}; start it, or give --no-check to start without it"
+            )

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli.errors import CLEAN, USAGE, CommandError
+from kproxy.cli.errors import CLEAN, UNREACHABLE, USAGE, CommandError
 
 if TYPE_CHECKING:
     from kproxy.proxy.relay import Listener
@@ -22,7 +22,8 @@ examples:
 Point clients at the listener. Clients follow the addresses that brokers advertise: unless these lead back to kproxy
 (advertised.listeners), it sees the first connection only.
 
-exit status: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage or an address that cannot be used
+exit status: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage or an address that cannot be used,
+3 an upstream that cannot be reached
 """
 
 
@@ -37,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--upstream", action="append", default=[], metavar="HOST:PORT",
         help="the broker; with several --listen one for each, in the same order",
     )  # fmt: skip
+    group.add_argument("--no-check", action="store_true", help="start although an upstream does not answer yet")
     group.add_argument(
         "--trace", metavar="DIR", default="kproxy-trace", help="write the trace here (default: %(default)s)"
     )
@@ -64,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(
             f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream"
         )
+    from kproxy.live import UpstreamDown
     from kproxy.live import run as run_live
     from kproxy.outputs.choice import output_for
     from kproxy.proxy.sockets import ListenError
@@ -73,9 +76,11 @@ def run(args: argparse.Namespace) -> int:
     listeners = _listeners(args)
     directory = None if args.no_trace else _trace_directory(Path(args.trace))
     try:
-        run_live(listeners, Watch(args, directory), strict=args.strict_trace)
+        run_live(listeners, Watch(args, directory), strict=args.strict_trace, check=not args.no_check)
     except ListenError as error:
         raise CommandError(str(error)) from None
+    except UpstreamDown as error:
+        raise CommandError(str(error), UNREACHABLE) from None
     return CLEAN
 
 

@@ -187,15 +187,31 @@ def test_a_reader_that_leaves_does_not_end_the_trace(tmp_path: Path, broker: Bro
         assert proxy.process.wait(20) == 0
 
 
-def test_an_upstream_that_is_down_is_said_and_the_relay_goes_on(tmp_path: Path) -> None:
+def test_an_upstream_that_is_down_is_one_sentence_and_status_3(tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        with running(tmp_path, "--upstream", f"127.0.0.1:{unused.getsockname()[1]}") as proxy:
+        upstream = f"127.0.0.1:{unused.getsockname()[1]}"
+        done = subprocess.run(
+            [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0", "--upstream", upstream, "--no-trace"],
+            capture_output=True, text=True, cwd=tmp_path, timeout=30, check=False,
+        )  # fmt: skip
+    assert done.returncode == 3
+    assert done.stderr == (
+        f"kproxy: upstream {upstream} cannot be reached: connection refused; "
+        "start it, or give --no-check to start without it\n"
+    )
+
+
+def test_an_upstream_that_goes_down_is_said_and_the_relay_goes_on(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        with running(tmp_path, "--upstream", f"127.0.0.1:{unused.getsockname()[1]}", "--no-check") as proxy:
             for _ in range(2):
-                with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
-                    client.settimeout(10)
-                    with contextlib.suppress(ConnectionResetError):
-                        assert client.recv(10) == b""
+                with (
+                    contextlib.suppress(ConnectionResetError),
+                    socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
+                ):
+                    assert client.recv(10) == b""
             _, err = proxy.end()
             assert proxy.process.returncode == 0
     assert err.count("cannot be reached") == 1

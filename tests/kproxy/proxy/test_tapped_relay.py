@@ -172,11 +172,11 @@ async def test_a_strict_tap_makes_the_relay_wait_and_loses_nothing() -> None:
 @pytest.mark.parametrize("strict", [False, True])
 async def test_an_inspector_that_dies_is_reported_once_and_the_relay_goes_on(strict: bool) -> None:
     events: list[Event] = []
-    with Broker() as broker, tapped(limit=64 * KIB, strict=strict) as (tap, inspector):
+    with Broker() as broker, tapped(limit=MIB, strict=strict) as (tap, inspector):
         async with relaying(broker.address, tap=tap, events=events) as relay:
             async with connected(relay, broker) as (client, server):
                 exchange = asyncio.ensure_future(_exchange(client, server, frame(8 * MIB)))
-                await until(lambda: tap.queued > 64 * KIB)
+                await until(lambda: relay.totals.request_bytes > MIB)
                 inspector.socket.close()
                 assert await exchange == frame(8 * MIB)
             async with connected(relay, broker) as (client, server):
