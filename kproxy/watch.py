@@ -176,6 +176,8 @@ class _Watcher:
         self._show(self._output.close)
         if self._trace is not None:
             self._trace.close(at=self._at)
+        if not self._tally.connections and not self._missed:
+            return  # nothing happened, e.g. because the relay could not start
         console = Console(stderr=True)
         console.print()
         self._tally.show(console)
