@@ -1,0 +1,36 @@
+"""The captures that tell a story say what their README says, and old traces open."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.kproxy.cli.conftest import Run
+
+CAPTURES = Path(__file__).parents[3] / "captures"
+
+
+def stories() -> list[tuple[str, str]]:
+    rows = [row.split("|") for row in (CAPTURES / "README.md").read_text().splitlines() if row.startswith("| `")]
+    return [(row[1].strip(" `"), row[4]) for row in rows]
+
+
+def test_every_capture_has_its_row() -> None:
+    assert sorted(name for name, _ in stories()) == sorted(
+        path.name for path in CAPTURES.iterdir() if path.suffix != ".md"
+    )
+
+
+def test_three_bytes_too_many_in_a_metadata_request(kproxy: Run) -> None:
+    done = kproxy("dissect", CAPTURES / "librdkafka-metadata-three-bytes-too-many.pcap.gz")
+    [finding] = [row for row in done.stdout.splitlines() if "L001" in row]
+    assert finding.endswith("L001 trailing-bytes  3 bytes left after the last field of Metadata v13 [bytes 32..35]")
+
+
+@pytest.mark.parametrize("name", [path.name for path in CAPTURES.glob("trace-*.jsonl")])
+def test_a_trace_of_every_format_opens(kproxy: Run, name: str) -> None:
+    done = kproxy("dissect", "--json", CAPTURES / name)
+    assert done.stderr == ""
+    made = [json.loads(line) for line in done.stdout.splitlines()]
+    kept = [json.loads(line) for line in (CAPTURES / name).read_text().splitlines()]
+    assert made == kept
