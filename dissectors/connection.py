@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 
 from dissectors import schemas
@@ -25,6 +25,7 @@ from dissectors.seeking import Seeker
 PRODUCE = 0
 SASL_HANDSHAKE = 17
 
+_REQUEST_HEAD = struct.Struct(">ihhih").unpack_from
 _RESPONSE_HEAD = struct.Struct(">ii").unpack_from
 
 #: The shortest length prefix: a header without a client id, and one of a correlation id alone.
@@ -40,7 +41,7 @@ class _InFlight:
 
     def __init__(self) -> None:
         self._order: deque[RequestReceived] = deque()
-        self._ids: Counter[int] = Counter()  # so that an id which nobody waits for costs no search
+        self._ids: dict[int, int] = {}  # how often each waits, so that one for which nobody does costs no search
 
     def __len__(self) -> int:
         return len(self._order)
@@ -49,8 +50,9 @@ class _InFlight:
         return iter(self._order)
 
     def add(self, request: RequestReceived) -> None:
+        correlation_id = request.message.correlation_id
         self._order.append(request)
-        self._ids[request.message.correlation_id] += 1
+        self._ids[correlation_id] = self._ids.get(correlation_id, 0) + 1
 
     def find(self, correlation_id: int) -> tuple[int, RequestReceived] | None:
         """The oldest request with that id, and how many are older."""
@@ -65,9 +67,8 @@ class _InFlight:
         request = self._order[index]
         del self._order[index]
         correlation_id = request.message.correlation_id
-        self._ids[correlation_id] -= 1
-        if not self._ids[correlation_id]:
-            del self._ids[correlation_id]
+        if others := self._ids.pop(correlation_id) - 1:
+            self._ids[correlation_id] = others
         return request
 
 
@@ -253,15 +254,12 @@ def plausible_request(buffer: bytearray | bytes, pos: int) -> bool:
 
     Looks at 14 bytes, and at the client id if the buffer holds it.
     """
-    size = int.from_bytes(buffer[pos : pos + 4], "big")
-    api_key = int.from_bytes(buffer[pos + 4 : pos + 6], "big")
-    version = int.from_bytes(buffer[pos + 6 : pos + 8], "big")
+    size, api_key, version, correlation_id, client_id = _REQUEST_HEAD(buffer, pos)
+    if not 8 <= size <= MAX_FRAME_BYTES or correlation_id < 0:  # they count up from 0
+        return False
     api = schemas.api(api_key)
-    if not 8 <= size <= MAX_FRAME_BYTES or api is None or not api.min_version <= version <= api.max_version + 8:
+    if api is None or not api.min_version <= version <= api.max_version + 8:
         return False
-    if buffer[pos + 8] > 0x7F:  # correlation ids count up from 0
-        return False
-    client_id = int.from_bytes(buffer[pos + 12 : pos + 14], "big", signed=True)
     if not -1 <= client_id <= min(size - 10, 1024):
         return False
     return all(0x20 <= byte < 0x7F for byte in buffer[pos + 14 : pos + 14 + client_id])

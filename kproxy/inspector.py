@@ -21,6 +21,7 @@ from dissectors.events import (
     TokenReceived,
 )
 from dissectors.findings import Finding
+from dissectors.framing import MAX_DECODED_BYTES
 from dissectors.message import Message
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import (
@@ -74,6 +75,9 @@ class Inspector:
     def __init__(self, name: str, detail: Detail = Detail.SUMMARY) -> None:
         self._name = name
         self._detail = detail
+        # A body, and a frame in base64, take a multiple of the frame's memory.
+        share = {Detail.SUMMARY: 1, Detail.FULL: 2, Detail.RAW: 4}[detail]
+        self._max_decoded_bytes = MAX_DECODED_BYTES // share
         self._cluster = Cluster()
         self._connections: dict[int, _State] = {}
 
@@ -93,7 +97,7 @@ class Inspector:
             f"{self._name}-{number}",
             client,
             server,
-            Connection(midstream=midstream),
+            Connection(midstream=midstream, max_decoded_bytes=self._max_decoded_bytes),
             Conversation(self._cluster),
         )
         self._connections[number] = state

@@ -11,6 +11,8 @@ from typing import Final
 
 #: What a queued buffer costs beside its content, so that many small ones count as the memory that they take.
 BUFFER_COST: Final = 64
+_PATIENCE_S = 0.001  # small buffers wait that long for others: a system call each would cost more than all the rest
+_WORTH_SENDING = 64 * 1024  # bytes that wait for no others
 _GATHERED = 64  # buffers in one system call
 _SENT_AT_ONCE = 256 * 1024  # bytes; then the event loop has its turn
 _SOCKET_BUFFER = 1024 * 1024
@@ -32,19 +34,24 @@ class Outbox:
         self._on_lost = on_lost
         self._buffers: deque[bytes | memoryview] = deque()
         self._loop = asyncio.get_running_loop()
-        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._scheduled = False  # to be sent without the timer
         self._watching = False
         self._empty = asyncio.Event()
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
 
     def put(self, buffer: bytes) -> None:
-        """Queue a buffer; all that are put in during one turn of the event loop leave together."""
+        """Queue a buffer."""
         self._buffers.append(buffer)
         self.queued += len(buffer) + BUFFER_COST
-        if not self._scheduled:
+        if self._scheduled:
+            return
+        if self.queued >= _WORTH_SENDING:
             self._scheduled = True
             self._loop.call_soon(self._send)
+        elif self._timer is None:
+            self._timer = self._loop.call_later(_PATIENCE_S, self._send)
 
     async def close(self, patience: float) -> bool:
         """Send what is queued, then close the socket; False if nothing could be sent for `patience` seconds."""
@@ -63,6 +70,7 @@ class Outbox:
             self._drop()
 
     def _send(self) -> None:
+        self._stop_timer()
         budget = _SENT_AT_ONCE
         try:
             while self._buffers and budget > 0:
@@ -101,7 +109,13 @@ class Outbox:
             self._watching = False
             self._loop.remove_writer(self._socket)
 
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _drop(self) -> None:
+        self._stop_timer()
         self._unwatch()
         self._buffers.clear()
         self.queued = 0

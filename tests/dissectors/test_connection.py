@@ -1,3 +1,4 @@
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -609,6 +610,19 @@ def test_after_a_loss_a_response_is_believed_only_if_it_reads_well() -> None:
     ]
 
 
+def test_after_a_loss_a_response_is_forgotten_with_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_IN_FLIGHT", 1)
+    talk = Talk()
+    talk.client(heartbeat(5))
+    talk.lose(RESPONSE, 100)
+    assert talk.server(answer(5)[:9]) == []
+    talk.client(heartbeat(6))
+    assert talk.server(answer(5)[9:] + answer(6)) == [
+        "< 10 bytes skipped @100: 100 bytes were lost",
+        "< #6 to Heartbeat @28 @110+6",
+    ]
+
+
 def test_after_a_loss_a_long_response_is_believed_by_its_id() -> None:
     talk = Talk()
     talk.client(heartbeat(5))
@@ -620,6 +634,36 @@ def test_a_length_is_no_length_while_looking_either() -> None:
     talk = Talk(midstream=True, max_frame_bytes=1000)
     too_long = request("Heartbeat", 0, HEARTBEAT | {"group_id": "g" * 2000}, correlation_id=1)
     assert talk.client(too_long + heartbeat(2))[-1] == f"> Heartbeat v0 #2 @{len(too_long)}+24"
+
+
+def test_what_looks_like_the_length_of_a_long_frame_holds_nothing_up() -> None:
+    talk = Talk(midstream=True)
+    claims_a_megabyte = unhex("00 10 00 00  00 00 00 03  00 00 00 01  00 00")
+    assert talk.client(claims_a_megabyte, *(beats(n) for n in range(4))) == [
+        "> 14 bytes skipped @0: the capture starts in the middle of the stream",
+        *(f"> Heartbeat v0 #{n} @{14 + 28 * n}+24" for n in range(4)),
+    ]
+
+
+def test_a_long_frame_is_believed_once_nothing_else_is_found_in_it() -> None:
+    talk = Talk(midstream=True)
+    produce = request("Produce", 3, {"acks": 1, "topic_data": [{"name": "x" * 20_000}]}, correlation_id=9)
+    assert talk.client(produce[:16_383]) == []
+    assert talk.client(produce[16_383:] + heartbeat(10)) == [
+        f"> Produce v3 #9 @0+{len(produce) - 4}",
+        f"> Heartbeat v0 #10 @{len(produce)}+24",
+    ]
+
+
+def test_looking_for_a_frame_needs_no_more_memory_than_a_frame() -> None:
+    connection = Connection(midstream=True)
+    noise = bytes(range(1, 256)) * 16
+    tracemalloc.start()
+    for _ in range(100):
+        connection.receive_data(REQUEST, noise, at=0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000
 
 
 # What a request looks like

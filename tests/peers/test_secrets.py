@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.peers import clients
-from tests.peers.clients.credentials import ITERATIONS
+from tests.peers.clients.session import SCRAM_ITERATIONS
 from tests.peers.conftest import PASSWORD, USER, Lab
 from tests.peers.proxy import Chain
 from tests.peers.trace import read_lines, trace_files
@@ -63,8 +63,8 @@ def secrets_of(chain: Chain, token: str) -> dict[str, bytes]:
     secrets = {
         "password": PASSWORD.encode(),
         "PLAIN token": f"\0{USER}\0{PASSWORD}".encode(),
-        "SHA-256 salted password": hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), SALT.encode(), ITERATIONS),
-        "SHA-512 salted password": hashlib.pbkdf2_hmac("sha512", PASSWORD.encode(), SALT.encode(), ITERATIONS),
+        "SHA-256 salted password": hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), SALT.encode(), SCRAM_ITERATIONS),
+        "SHA-512 salted password": hashlib.pbkdf2_hmac("sha512", PASSWORD.encode(), SALT.encode(), SCRAM_ITERATIONS),
         "delegation token": base64.b64decode(hmac),
     }
     exchanges = {

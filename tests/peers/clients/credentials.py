@@ -21,8 +21,6 @@ from confluent_kafka.admin import (
 
 from tests.peers.clients import session as run
 
-ITERATIONS = 4096
-
 
 def main() -> None:
     session = run.session()
@@ -31,7 +29,10 @@ def main() -> None:
     admin = AdminClient(settings | login)
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         credential = UserScramCredentialUpsertion(
-            session.user, ScramCredentialInfo(mechanism, ITERATIONS), session.password.encode(), session.topic.encode()
+            session.user,
+            ScramCredentialInfo(mechanism, run.SCRAM_ITERATIONS),
+            session.password.encode(),
+            session.topic.encode(),
         )
         admin.alter_user_scram_credentials([credential])[session.user].result(15)
     setting = ConfigEntry("ssl.key.password", session.password, incremental_operation=AlterConfigOpType.SET)

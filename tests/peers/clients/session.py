@@ -15,6 +15,7 @@ PARTITIONS = 4
 MESSAGES = 100
 #: A client that has not got everything by then has failed.
 DEADLINE_SECONDS = 40
+SCRAM_ITERATIONS = 4096
 
 
 @dataclass(frozen=True)
