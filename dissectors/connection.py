@@ -238,8 +238,7 @@ class Connection:
 
     def _plausible_response(self, buffer: bytearray | bytes, pos: int) -> bool:
         """Whether a response to a request in flight may begin there."""
-        size, correlation_id = _RESPONSE_HEAD(buffer, pos)
-        return 4 <= size <= MAX_FRAME_BYTES and self._in_flight.find(correlation_id) is not None
+        return self._in_flight.find(_RESPONSE_HEAD(buffer, pos)[1]) is not None
 
     def _reads_as_response(self, frame: bytes) -> bool:
         found = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
@@ -252,7 +251,7 @@ class Connection:
 def plausible_request(buffer: bytearray | bytes, pos: int) -> bool:
     """Whether a request may begin there: a known API at a known version, and a client id that is text.
 
-    Looks at 14 bytes, and at the client id if the buffer holds it.
+    Needs 14 bytes from there, and looks at the client id as far as the buffer holds it.
     """
     size, api_key, version, correlation_id, client_id = _REQUEST_HEAD(buffer, pos)
     if not 8 <= size <= MAX_FRAME_BYTES or correlation_id < 0:  # they count up from 0

@@ -8,6 +8,8 @@ from collections.abc import Callable
 #: A frame that may begin somewhere is waited for and read, unless it is longer than this: it is believed if nothing
 #: else was found in as many bytes.
 MAX_JUDGED_BYTES = 16 * 1024
+#: A length and a correlation id.
+LEAST_BYTES = 8
 
 
 class Seeker:
@@ -45,7 +47,7 @@ class Seeker:
         end = offset + len(buffer)
         highest = self._longest >> 24
         for at in range(max(self._next - offset, 0), len(buffer) - self._head + 1):
-            if buffer[at] > highest or (extent := _extent(buffer, at)) > self._longest:
+            if buffer[at] > highest or not LEAST_BYTES <= (extent := _extent(buffer, at)) <= self._longest:
                 continue
             if self._plausible(buffer, at):
                 begins = offset + at

@@ -16,7 +16,7 @@ from dissectors import sensitive
 from dissectors.embedded import assignors, control, coordinators, group, metadata  # noqa: F401  # they register
 from dissectors.embedded.nodes import Expander
 from dissectors.embedded.registry import Row
-from dissectors.embedded.spots import TopicName, spots, topics
+from dissectors.embedded.spots import TopicName, no_name, spots, topics
 from dissectors.embedded.values import expanded
 from dissectors.message import Message, walk_message
 from dissectors.node import Node
@@ -24,11 +24,7 @@ from dissectors.node import Node
 __all__ = ["expand", "expand_nodes", "holds_secret_topic", "presentable", "secret_record_spans"]
 
 
-def _unknown(_: str) -> None:
-    return None
-
-
-def expand(message: Message, topic_name: TopicName = _unknown) -> Row:
+def expand(message: Message, topic_name: TopicName = no_name) -> Row:
     """The body with record data and payloads decoded in place; the same object where there can be none.
 
     Args:
@@ -43,7 +39,7 @@ def expand(message: Message, topic_name: TopicName = _unknown) -> Row:
     return _expand(message, message.body, topic_name)
 
 
-def presentable(message: Message, topic_name: TopicName = _unknown) -> Row:
+def presentable(message: Message, topic_name: TopicName = no_name) -> Row:
     """The body as people may see it: without secrets, and with record data and payloads decoded as by `expand`."""
     return _expand(message, sensitive.redacted(message), topic_name)
 
@@ -52,7 +48,7 @@ def _expand(message: Message, body: Row, topic_name: TopicName) -> Row:
     return expanded(body, spots(message.layout), (), topic_name) if message.layout else body
 
 
-def expand_nodes(message: Message, body: Node, topic_name: TopicName = _unknown) -> list[tuple[int, int]]:
+def expand_nodes(message: Message, body: Node, topic_name: TopicName = no_name) -> list[tuple[int, int]]:
     """Add to the node ``body`` of `walk_message` the nodes of its record data and payloads, below their fields.
 
     A payload's node keeps its value and gets the payload's type as its meaning; one that cannot be decoded gets the

@@ -71,9 +71,10 @@ class Expander:
         if not guarded:
             return
         node.value = withheld(data)
-        for name in payload_secrets(layout.name, walked.values["data"]):
-            if (data_node := _child(node.children, "data")) and (secret := _child(data_node.children, name)):
-                self._hide(secret, pinned=pinned)
+        secret = payload_secrets(layout.name, walked.values["data"])
+        for field in (field for part in node.children if part.name == "data" for field in part.children):
+            if field.name in secret:
+                self._hide(field, pinned=pinned)
         if rest:
             self._hide(node.children[-1], pinned=pinned)
 
@@ -122,14 +123,8 @@ class Expander:
 
 def _child(nodes: list[Node], name: str) -> Node | None:
     """The field with this name, also a tagged one."""
-    for node in nodes:
-        if node.name == name:
-            return node
-        if node.name == "_tags":
-            for tag in node.children:
-                if tag.name == name and tag.children:
-                    return tag.children[0]
-    return None
+    tagged = (field for node in nodes if node.name == "_tags" for tag in node.children for field in tag.children)
+    return next((node for node in (*nodes, *tagged) if node.name == name), None)
 
 
 def _value(node: Node, name: str) -> Any:

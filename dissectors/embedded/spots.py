@@ -55,7 +55,7 @@ def topic_of(rows: Rows, topic_name: TopicName) -> str | None:
 
 def topics(row: Row, below: tuple[Spot, ...]) -> set[str]:
     """The topics with record data that can be named without asking; of a partial body, those that were read."""
-    found = {name} if (name := _topic(row, _unknown)) else set()
+    found = {name} if (name := _topic(row, no_name)) else set()
     for spot in below:
         inner = row.get(spot.name) if spot.below else None
         for each in inner if isinstance(inner, list) else ():
@@ -70,5 +70,6 @@ def _topic(row: Row, topic_name: TopicName) -> str | None:
     return name
 
 
-def _unknown(_: str) -> None:
+def no_name(_: str) -> str | None:
+    """Knows the name of no topic id."""
     return None

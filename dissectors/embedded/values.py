@@ -5,7 +5,7 @@ from __future__ import annotations
 from dissectors import records
 from dissectors.decode import decode
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
-from dissectors.embedded.spots import Spot, TopicName, spots, topic_of
+from dissectors.embedded.spots import Spot, TopicName, no_name, spots, topic_of
 from dissectors.errors import DecodeError
 from dissectors.sensitive import SECRET_TOPICS, payload_secrets, withheld
 
@@ -43,16 +43,12 @@ def _put_payload(made: Row, name: str, reader: Reader, rows: Rows, *, guarded: b
     except DecodeError as error:
         made[f"{name}_error"] = str(error)
         return
-    payload = {"type": layout.name, **expanded(values, spots(layout), rows, _no_topics)}
+    payload = {"type": layout.name, **expanded(values, spots(layout), rows, no_name)}
     if end < len(data):
         payload["rest"] = withheld(data[end:]) if guarded else data[end:]
     if secret := payload_secrets(layout.name, payload["data"]):
         payload["data"] = {**payload["data"], **{key: withheld(payload["data"][key]) for key in secret}}
     made[name] = payload
-
-
-def _no_topics(_: str) -> None:
-    return None
 
 
 def _record_data(data: bytes | memoryview, topic: str | None, rows: Rows) -> list[Row] | str:

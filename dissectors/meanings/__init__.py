@@ -36,32 +36,23 @@ def meaning(message_name: str, path: tuple[str, ...], value: Any) -> str | None:
 def annotate(nodes: list[Node], message: Message) -> None:
     """Set `Node.meaning` in a tree of this message made by `walk_message`, also an expanded one, where it has none."""
     kind = "Request" if message.is_request else "Response"
-    body = message.body
-    if message.api == "Metadata" and message.is_request and message.version == 0 and not body.get("topics"):
-        body = {**body, "topics": None}  # null did not exist yet
+    owners = {"header": f"{kind}Header", "body": f"{message.api}{kind}"}
     for node in nodes:
-        if node.name == "header":
-            _annotate(node.children, message.header, f"{kind}Header", ())
-        elif node.name == "body":
-            _annotate(node.children, body, f"{message.api}{kind}", ())
+        if node.name in owners:
+            _annotate(node.children, owners[node.name], (), message.version)
 
 
-def _annotate(nodes: list[Node], values: Any, owner: str, path: tuple[str, ...]) -> None:
-    """`values` tell null from empty: those that the nodes were made from, or nothing where they are not at hand."""
+def _annotate(nodes: list[Node], owner: str, path: tuple[str, ...], version: int) -> None:
     for node in nodes:
-        value: Any = None
-        if isinstance(values, dict):
-            value = values.get(node.name)
-        elif isinstance(values, list) and node.name.isdigit() and int(node.name) < len(values):
-            value = values[int(node.name)]
         if node.name == "_tags":
             for tag in node.children:
-                _annotate(tag.children, values, owner, path)
+                _annotate(tag.children, owner, path, version)
         elif not node.children:
-            node.meaning = node.meaning or meaning(
-                owner, (*path, node.name), value if node.value is None else node.value
-            )
+            value = node.value
+            if owner == "MetadataRequest" and version == 0 and value == []:
+                value = None  # null did not exist yet
+            node.meaning = node.meaning or meaning(owner, (*path, node.name), value)
         elif node.meaning and any(child.name == "data" for child in node.children):
-            _annotate(node.children, None, node.meaning, ())  # a payload, whose meaning is its type
+            _annotate(node.children, node.meaning, (), version)  # a payload, whose meaning is its type
         else:
-            _annotate(node.children, value, owner, (*path, node.name))
+            _annotate(node.children, owner, (*path, node.name), version)

@@ -34,6 +34,8 @@ def _api(value: Any) -> str | None:
 
 
 def _operations(value: Any) -> str | None:
+    if not isinstance(value, int):
+        return None
     if value == _NOT_ASKED_FOR:
         return "not asked for"
     return ", ".join(label for code, label in schemas.enum("acl_operation").items() if value >> code & 1) or "none"

@@ -21,6 +21,11 @@ KIB = 1024
 REQUESTS, RESPONSES = (1, Direction.REQUEST), (1, Direction.RESPONSE)
 
 
+@pytest.fixture(autouse=True)
+def _what_is_small_is_sent_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.proxy.outbox._PATIENCE_S", 0)
+
+
 class Watched:
     """A tap whose inspector reads only when it is told to."""
 
@@ -42,6 +47,7 @@ class Watched:
     async def read(self, size: int) -> None:
         """The inspector takes up to `size` bytes; the tap has a turn before and after."""
         self.most_queued = max(self.most_queued, self.tap.queued)
+        await asyncio.sleep(0)
         await asyncio.sleep(0)
         with suppress(BlockingIOError):
             self.messages += self._decoder.receive_data(self.theirs.recv(size))

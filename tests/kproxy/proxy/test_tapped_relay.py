@@ -196,3 +196,20 @@ async def test_an_inspector_that_is_stuck_at_the_end_is_reported(monkeypatch: py
         ):
             await _exchange(client, server, frame(4 * MIB))
     assert events == [InspectorLost("it read nothing for 0.05 s")]
+
+
+async def test_the_end_of_a_direction_is_told_once_however_often_reading_stops_after_it() -> None:
+    with Broker() as broker, tapped(limit=256 * KIB, strict=True) as (tap, inspector):
+        async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
+            client.finish()
+            assert await server.rest() == b""
+            sending = asyncio.ensure_future(server.send(frame(16 * MIB)))
+            receiving = asyncio.ensure_future(client.rest())
+            await until(lambda: tap.queued > 256 * KIB)
+            reading = inspector.read_to_the_end()
+            await sending
+            server.finish()
+            assert await receiving == frame(16 * MIB)
+        messages = await reading
+    ends = [message.direction for message in messages if isinstance(message, wire.End)]
+    assert ends == [Direction.REQUEST, Direction.RESPONSE]

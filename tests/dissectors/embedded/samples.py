@@ -1,0 +1,119 @@
+"""Real frames with something inside, payloads written by Kafka's own classes, and messages to put them in.
+
+``frames.jsonl.gz`` was cut from captures of real clients (the name says whose) and from a Kafka 4.3.1 asked for its
+internal topics; ``payloads.jsonl`` was written by the serializers of Kafka 3.9.1 and 4.3.1.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dissectors import records, schemas
+from dissectors.encode import encode
+from dissectors.message import Message, plan, read_request, read_response, walk_message
+from dissectors.node import Node
+
+DATA = Path(__file__).parents[2] / "data" / "embedded"
+METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def read(row: dict[str, Any]) -> Message:
+    frame = bytes.fromhex(row["frame"])
+    return read_request(frame) if row["request"] else read_response(frame, row["api_key"], row["version"])
+
+
+FRAMES = {
+    row["name"]: row for row in map(json.loads, gzip.decompress((DATA / "frames.jsonl.gz").read_bytes()).splitlines())
+}
+PAYLOADS = {
+    row["name"]: bytes.fromhex(row["hex"])
+    for row in map(json.loads, (DATA / "payloads.jsonl").read_text(encoding="utf-8").splitlines())
+}
+
+
+def real(name: str) -> Message:
+    return read(FRAMES[name])
+
+
+def request(api: str, version: int, **values: Any) -> Message:
+    known = schemas.api_by_name(api)
+    assert known is not None
+    layouts = plan(known.key, version)
+    assert layouts is not None
+    header = {"request_api_key": known.key, "request_api_version": version, "correlation_id": 7, "client_id": "t"}
+    return read_request(framed(encode(layouts.request_header, header) + encode(layouts.request, values)))
+
+
+def response(api: str, version: int, **values: Any) -> Message:
+    known = schemas.api_by_name(api)
+    assert known is not None
+    layouts = plan(known.key, version)
+    assert layouts is not None
+    rest = encode(layouts.response_header, {"correlation_id": 7}) + encode(layouts.response, values)
+    return read_response(framed(rest), known.key, version)
+
+
+def framed(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+def fetched(topic: str, data: bytes, version: int = 12) -> Message:
+    """A Fetch response with record data of one topic, named by its id from v13 on."""
+    partition = {"partition_index": 0, "high_watermark": 1, "aborted_transactions": None, "records": data}
+    name = {"topic_id": topic} if version >= 13 else {"topic": topic}
+    return response("Fetch", version, responses=[{**name, "partitions": [partition]}])
+
+
+def batch(*values: bytes | None, key: bytes | None = None, **fields: Any) -> bytes:
+    """A batch of format 2 with these record values."""
+    return records.encode([{"records": [{"key": key, "value": value} for value in values], **fields}])
+
+
+def joined(metadata: bytes, name: str = "range", protocol_type: str = "consumer") -> Message:
+    """A JoinGroup request with one protocol."""
+    protocols = [{"name": name, "metadata": metadata}]
+    return request("JoinGroup", 9, group_id="g", protocol_type=protocol_type, protocols=protocols)
+
+
+def tree(message: Message) -> tuple[list[Node], Node]:
+    """All nodes, and the body's."""
+    nodes = walk_message(message).nodes
+    return nodes, nodes[-1]
+
+
+def every(nodes: list[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        yield from every(node.children)
+
+
+def at(nodes: list[Node], path: str) -> Node:
+    """The node at ``protocols.0.metadata``."""
+    first, _, rest = path.partition(".")
+    [node] = [node for node in nodes if node.name == first]
+    return at(node.children, rest) if rest else node
+
+
+def keys(value: Any) -> Iterator[str]:
+    """Every key anywhere in a body."""
+    if isinstance(value, dict):
+        yield from value
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from keys(each)
+
+
+def types(value: Any) -> list[str]:
+    """The types of all payloads in a body."""
+    found = []
+    if isinstance(value, dict):
+        if isinstance(value.get("data"), dict):
+            found.append(value["type"])
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            found += types(each)
+    return found
