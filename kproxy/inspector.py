@@ -5,13 +5,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from dissectors import embedded, rules, secrets, summary
 from dissectors.connection import Connection
 from dissectors.conversation import Cluster, Conversation
 from dissectors.events import (
-    BytesSkipped,
     ConnectionEnded,
     Direction,
     Event,
@@ -23,23 +21,19 @@ from dissectors.events import (
 from dissectors.findings import Finding
 from dissectors.framing import MAX_DECODED_BYTES
 from dissectors.message import Message
+from kproxy.eventlines import finding_entry, finding_line, gap_line, token_line
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import (
     FORMAT,
     CloseLine,
     Detail,
     ErrorEntry,
-    FindingEntry,
-    FindingLine,
-    GapLine,
     Line,
     OpenLine,
     RequestLine,
     ResponseLine,
     TopicEntry,
 )
-
-_NAMES = ("request", "response")
 
 
 @dataclass(slots=True)
@@ -176,11 +170,12 @@ class Inspector:
             elif isinstance(event, ResponseReceived):
                 lines.append(self._response(state, event, findings))
             elif isinstance(event, TokenReceived):
-                lines.append(_token(state, event))
+                state.frames[event.direction] += 1
+                lines.append(token_line(state.connection_id, state.client, state.server, event))
             elif not isinstance(event, ConnectionEnded | FramingLost):
-                lines.append(_gap(state, event))
+                lines.append(gap_line(state.connection_id, event))
             if findings and not isinstance(event, RequestReceived | ResponseReceived):
-                lines.extend(_finding(state, event, finding) for finding in findings)
+                lines.extend(finding_line(state.connection_id, event, finding) for finding in findings)
         return lines
 
     def _request(self, state: _State, event: RequestReceived, findings: list[Finding]) -> RequestLine:
@@ -269,70 +264,3 @@ class Inspector:
         line.body = embedded.presentable(message, self._cluster.topic_names.get)
         if self._detail is Detail.RAW:
             line.frame = base64.b64encode(secrets.redacted_frame(message)).decode("ascii")
-
-
-def finding_entry(finding: Finding) -> FindingEntry:
-    """A finding as a trace line carries it."""
-    problem = finding.problem
-    span = None if problem.start is None or problem.end is None else (problem.start, problem.end)
-    return FindingEntry(
-        finding.code,
-        finding.name,
-        finding.severity.value,
-        problem.message,
-        problem.blame or finding.blame,
-        problem.path,
-        span,
-        problem.hint,
-    )
-
-
-def _place(event: Any) -> tuple[str | None, int | None]:
-    direction = getattr(event, "direction", None)
-    return (None if direction is None else _NAMES[direction]), getattr(event, "offset", None)
-
-
-def _finding(state: _State, event: Event, finding: Finding) -> FindingLine:
-    problem = finding.problem
-    direction, offset = _place(event)
-    return FindingLine(
-        v=FORMAT,
-        ts=timestamp(event.at),
-        connection_id=state.connection_id,
-        code=finding.code,
-        name=finding.name,
-        severity=finding.severity.value,
-        message=problem.message,
-        blame=problem.blame or finding.blame,
-        hint=problem.hint,
-        direction=direction,
-        offset=offset,
-    )
-
-
-def _gap(state: _State, event: Any) -> GapLine:
-    skipped = isinstance(event, BytesSkipped)
-    return GapLine(
-        v=FORMAT,
-        ts=timestamp(event.at),
-        connection_id=state.connection_id,
-        direction=_NAMES[event.direction] if skipped else "request",
-        bytes=event.size,
-        frames=event.frames if skipped else 0,
-        reason=event.reason if skipped else f"PROXY protocol header, version {event.version}",
-    )
-
-
-def _token(state: _State, event: TokenReceived) -> RequestLine | ResponseLine:
-    state.frames[event.direction] += 1
-    kind = RequestLine if event.direction is Direction.REQUEST else ResponseLine
-    return kind(
-        v=FORMAT,
-        ts=timestamp(event.at),
-        connection_id=state.connection_id,
-        client=state.client,
-        server=state.server,
-        size=event.size + 4,
-        offset=event.offset,
-        not_decoded="SASL token outside Kafka's framing (SaslHandshake v0): withheld",
-    )

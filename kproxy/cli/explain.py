@@ -160,7 +160,7 @@ def _as_json(identity: object, explanation: Explanation) -> dict[str, Any]:
         made["error"] = {"message": str(error), "offset": error.offset, "path": render(error.path)}
     elif message.opaque:
         made["error"] = {"message": message.opaque, "offset": message.body_start, "path": ""}
-    from kproxy.inspector import finding_entry
+    from kproxy.eventlines import finding_entry
 
     made["findings"] = [finding_entry(finding) for finding in explanation.findings]
     return made

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
+from kproxy.eventlines import finding_entry
 from kproxy.explain import Explanation, Row
-from kproxy.inspector import finding_entry
 from kproxy.outputs.text import Piece, finding_rows, painter, safe
 
 #: Bytes in a row of hex, and of a long value that are shown.
