@@ -47,15 +47,18 @@ def finding_line(connection_id: str, event: Event, finding: Finding) -> FindingL
 
 def gap_line(connection_id: str, event: BytesSkipped | ProxyHeaderReceived) -> GapLine:
     """Bytes that hold no frame, or none that was looked at."""
-    skipped = isinstance(event, BytesSkipped)
+    if isinstance(event, BytesSkipped):
+        direction, frames, reason = _NAMES[event.direction], event.frames, event.reason
+    else:
+        direction, frames, reason = "request", 0, f"PROXY protocol header, version {event.version}"
     return GapLine(
         v=FORMAT,
         ts=timestamp(event.at),
         connection_id=connection_id,
-        direction=_NAMES[event.direction] if skipped else "request",
+        direction=direction,
         bytes=event.size,
-        frames=event.frames if skipped else 0,
-        reason=event.reason if skipped else f"PROXY protocol header, version {event.version}",
+        frames=frames,
+        reason=reason,
     )
 
 
