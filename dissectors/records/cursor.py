@@ -83,15 +83,15 @@ class Cursor:
         return self.leaf(name, end, None if size < 0 else self.data[start:end])
 
     def _varint(self, name: str, bits: int = 32) -> tuple[int, int]:
+        # No more than the bytes of a varint, and none of what stands behind the records in the frame.
+        here = self.data[self.pos : min(self.pos + 10, self.end)]
         try:
-            value, end = read_zigzag(self.data, self.pos, bits)
+            value, size = read_zigzag(here, 0, bits)
         except IndexError:
-            end = self.end + 1
+            raise self.fail("bytes end inside a varint", self.pos, name) from None
         except Odd:
             raise self.fail(f"varint of more than {bits} bits", self.pos, name) from None
-        if end > self.end:
-            raise self.fail("bytes end inside a varint", self.pos, name)
-        return value, end
+        return value, self.pos + size
 
     def _int32(self, name: str) -> tuple[int, int]:
         left = self.end - self.pos

@@ -235,3 +235,8 @@ def test_flipped_bytes_in_what_kafka_wrote_are_read_without_an_exception(row: di
         for _ in range(source.choice((1, 2, 4))):
             data[source.randrange(len(data))] = source.choice((0, 1, 127, 128, 255, source.randrange(256)))
         check_total(bytes(data))
+
+
+def test_a_varint_that_the_end_of_the_records_cuts_is_not_read_from_what_follows() -> None:
+    header = struct.pack(">iBIhiqqqhii", -1, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)
+    check_total(struct.pack(">qi", 0, len(header) + 2) + header + b"\x80\x80" + b"\x80\x80")

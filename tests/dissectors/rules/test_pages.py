@@ -61,7 +61,8 @@ def test_right_frames_are_silent() -> None:
 def test_a_fallback_answer_to_a_version_too_new_is_right() -> None:
     # KIP-511: error 35, written as version 0
     ask = request("ApiVersions", 4, {"client_software_name": "x", "client_software_version": "1"})
-    assert findings((Direction.REQUEST, ask), (Direction.RESPONSE, response("ApiVersions", 0, {"error_code": 35}))) == []
+    answer = response("ApiVersions", 0, {"error_code": 35})
+    assert findings((Direction.REQUEST, ask), (Direction.RESPONSE, answer)) == []
 
 
 def test_a_finding_points_at_its_bytes() -> None:
