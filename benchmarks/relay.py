@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib.util
 import multiprocessing
 import shutil
 import socket
@@ -60,21 +59,32 @@ def discard(sock: socket.socket) -> None:
         pass
 
 
-def kproxy(ready: Connection, port: int, inspector: Callable[[socket.socket], None] | None, *, uvloop: bool) -> None:
+def sleep(_sock: socket.socket) -> None:
+    """An inspector that reads nothing."""
+    time.sleep(3600)
+
+
+@contextmanager
+def inspector(target: Callable[[socket.socket], None]) -> Iterator[socket.socket]:
+    """Run it; gives the socket that a tap may write to."""
+    ours, theirs = socket.socketpair()
+    child = multiprocessing.Process(target=target, args=(theirs,))
+    child.start()
+    with ours, theirs:
+        yield ours
+    child.terminate()
+    child.join()
+
+
+def kproxy(ready: Connection, port: int, tapped: socket.socket | None) -> None:
     async def main() -> None:
-        ours, theirs = socket.socketpair()
-        tap = Tap(ours, node="benchmark") if inspector else None
-        if inspector:
-            multiprocessing.Process(target=inspector, args=(theirs,)).start()
+        tap = Tap(tapped, node="benchmark") if tapped else None
         listener = Listener(TcpAddress("127.0.0.1", 0), TcpAddress("127.0.0.1", port))
         async with serve([listener], tap=tap) as relay:
             ready.send(int(relay.addresses[0].rpartition(":")[2]))
             await asyncio.Event().wait()
 
-    if uvloop:
-        run(main())
-    else:
-        asyncio.run(main())
+    run(main())
 
 
 def streams(ready: Connection, port: int) -> None:
@@ -102,10 +112,10 @@ def streams(ready: Connection, port: int) -> None:
 
 
 @contextmanager
-def process(target: Callable[..., None], *args: object, **options: object) -> Iterator[tuple[int, int]]:
+def process(target: Callable[..., None], *args: object) -> Iterator[tuple[int, int]]:
     """Run it; gives the port that it reports, and its process id."""
     ready, theirs = multiprocessing.Pipe()
-    child = multiprocessing.Process(target=target, args=(theirs, *args), kwargs=options)
+    child = multiprocessing.Process(target=target, args=(theirs, *args))
     child.start()
     try:
         yield ready.recv(), child.pid or 0
@@ -148,12 +158,9 @@ def contenders(stack: ExitStack, directory: Path) -> list[Contender]:
     def add(name: str, running: object) -> None:
         found.append(Contender(name, *stack.enter_context(running)))
 
-    add("kproxy, no tap", process(kproxy, port, None, uvloop=False))
-    add("kproxy, inspector reads all", process(kproxy, port, discard, uvloop=False))
-    add("kproxy, inspector is stuck", process(kproxy, port, sleep, uvloop=False))
-    if importlib.util.find_spec("uvloop"):
-        add("kproxy on uvloop, no tap", process(kproxy, port, None, uvloop=True))
-        add("kproxy on uvloop, inspector reads all", process(kproxy, port, discard, uvloop=True))
+    add("kproxy, no tap", process(kproxy, port, None))
+    add("kproxy, inspector reads all", process(kproxy, port, stack.enter_context(inspector(discard))))
+    add("kproxy, inspector is stuck", process(kproxy, port, stack.enter_context(inspector(sleep))))
     add("asyncio streams", process(streams, port))
     if haproxy := shutil.which("haproxy"):
         own = free_port()
@@ -168,11 +175,6 @@ def contenders(stack: ExitStack, directory: Path) -> list[Contender]:
         listening = f"TCP-LISTEN:{own},bind=127.0.0.1,fork,reuseaddr,nodelay"
         add("socat", command(own, socat, listening, f"TCP:127.0.0.1:{port},nodelay"))
     return found
-
-
-def sleep(_sock: socket.socket) -> None:
-    """An inspector that reads nothing."""
-    time.sleep(3600)
 
 
 def cpu_seconds(pid: int) -> float:

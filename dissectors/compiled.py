@@ -12,24 +12,13 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from dissectors.layout import WIDTHS, Field, Layout
-from dissectors.primitives import Odd, read_uvarint, uuid_text
+from dissectors.layout import CODES, WIDTHS, Field, Layout
+from dissectors.primitives import MOST_ELEMENTS, Odd, read_uvarint, uuid_text
 
 #: Takes the bytes and where to start; gives the values and one past the last byte read.
 #: Raises ValueError, IndexError or struct.error on anything that is not entirely regular.
 Decoder = Callable[[bytes, int], tuple[dict[str, Any], int]]
 
-_CODES = {
-    "bool": "B",
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "float64": "d",
-    "uuid": "16s",
-}
 _LENGTH_CODES = {"int8": ("b", 1), "int16": ("h", 2), "int32": ("i", 4)}
 _TRUTH = (False, True)
 
@@ -55,7 +44,7 @@ class _Compiler:
         self.depth = 1
 
     def compile(self, layout: Layout) -> Decoder:
-        self.emit("e = len(b)")
+        self.emit("e = len(b); c = 0")
         if _has_records(layout):
             self.emit("m = memoryview(b)")
         self.emit(f"return {self.struct(layout)}, p")
@@ -84,7 +73,7 @@ class _Compiler:
             value = self.name()
             wrap = value
             if not field.array and field.type in WIDTHS:
-                run.append((value, _CODES[field.type], WIDTHS[field.type]))
+                run.append((value, CODES[field.type], WIDTHS[field.type]))
                 wrap = {"bool": f"TRUTH[{value}]", "uuid": f"uuid({value})"}.get(field.type, value)
             else:
                 self.variable(field, value, run)
@@ -170,6 +159,9 @@ class _Compiler:
         least = _least(field)
         # An array that claims more than the bytes can hold must not get as far as an allocation.
         self.emit(f"if {size} * {max(least, 1)} > e - p: raise Odd")
+        if element is not None:
+            self.emit(f"c += {size}")
+            self.emit(f"if c > {MOST_ELEMENTS}: raise Odd")
         if element is None and field.type in WIDTHS:
             self.primitives(field.type, value, size)
         elif element is not None and (codes := _fixed_struct(element)):
@@ -200,7 +192,7 @@ class _Compiler:
         elif kind == "bool":
             read = f"[TRUTH[x] for x in b[p:p + {size}]]"
         else:
-            read = f"list(unpack(f'>{{{size}}}{_CODES[kind]}', b, p))"
+            read = f"list(unpack(f'>{{{size}}}{CODES[kind]}', b, p))"
         self.emit(f"{value} = {read}; p += {size} * {WIDTHS[kind]}")
 
 
@@ -212,7 +204,7 @@ def _fixed_struct(layout: Layout) -> str:
     """The struct codes of a layout of fixed-width fields only, else nothing."""
     if layout.flexible or not all(f.type in WIDTHS and not f.array for f in layout.fields):
         return ""
-    return "".join(_CODES[f.type] for f in layout.fields)
+    return "".join(CODES[f.type] for f in layout.fields)
 
 
 def _least(field: Field) -> int:

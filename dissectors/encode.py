@@ -7,19 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dissectors.errors import EncodeError
-from dissectors.layout import Field, Layout
+from dissectors.layout import CODES, Field, Layout
 from dissectors.primitives import TEXT_ERRORS, uuid_bytes, write_uvarint
-
-_FORMATS = {
-    "bool": ">B",
-    "int8": ">b",
-    "int16": ">h",
-    "uint16": ">H",
-    "int32": ">i",
-    "uint32": ">I",
-    "int64": ">q",
-    "float64": ">d",
-}
 
 
 def encode(layout: Layout, values: Mapping[str, Any]) -> bytes:
@@ -89,7 +78,7 @@ def _field(one: Field, value: Any, out: bytearray, path: tuple[str, ...]) -> Non
 def _value(kind: str, length: str | None, value: Any, out: bytearray, path: tuple[str, ...]) -> None:
     try:
         if length is None:
-            out += uuid_bytes(value) if kind == "uuid" else struct.pack(_FORMATS[kind], value)
+            out += uuid_bytes(value) if kind == "uuid" else struct.pack(">" + CODES[kind], value)
             return
         raw = value.encode("utf-8", TEXT_ERRORS) if isinstance(value, str) else value
         _length(length, None if raw is None else len(raw), out, path)

@@ -27,6 +27,10 @@ class DecodeError(ValueError):
         return f"{where} at byte {self.offset} (0x{self.offset:04x}): {self.args[0]}"
 
 
+class Crowded(DecodeError):
+    """More elements than are decoded of one message: nothing is wrong with the bytes, as far as they were read."""
+
+
 class EncodeError(ValueError):
     """A value does not fit the layout; `path` is the field, outermost first."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dissectors.message import Message
 
@@ -20,7 +20,8 @@ class Direction(IntEnum):
 class RequestReceived:
     """A whole request frame. `offset` counts the bytes of its direction before it.
 
-    `expects_response` is false for a Produce with acks=0; `damaged` says why a frame could not be had whole.
+    `expects_response` is false for a Produce with acks=0; `damaged` says why a frame could not be had whole. `note` is
+    for whoever watches: it stays with the request and comes back with its response.
     """
 
     at: int
@@ -29,6 +30,7 @@ class RequestReceived:
     message: Message
     expects_response: bool = True
     damaged: str | None = None
+    note: Any = None
 
 
 @dataclass(slots=True)

@@ -24,6 +24,19 @@ WIDTHS = {
     "uuid": 16,
 }
 
+#: The code that `struct` has for each; a uuid is its bytes.
+CODES = {
+    "bool": "B",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
+}
+
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dissectors import schemas
 from dissectors.decode import decode
-from dissectors.errors import DecodeError
+from dissectors.errors import Crowded, DecodeError
 from dissectors.layout import Layout, layout
 from dissectors.node import Node
 from dissectors.walk import Oddity, walk
@@ -157,6 +157,8 @@ def _read(
     if error is None and body_layout is not None:
         body, end, error, more = decode(body_layout, frame, start)
         oddities += more
+        if isinstance(error, Crowded):
+            opaque, error = f"{error.message} in it", None
     return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
                    error, oddities, opaque)  # fmt: skip
 

@@ -8,6 +8,10 @@ import functools
 #: Invalid UTF-8 stays in the string as lone surrogates, so that what was read can be written again.
 TEXT_ERRORS = "surrogateescape"
 
+#: Structs of arrays that are decoded of one message. An element of two bytes becomes a dict a hundred times as large:
+#: without a limit a hostile frame of 32 MiB takes gigabytes.
+MOST_ELEMENTS = 200_000
+
 
 class Odd(ValueError):
     """The fast path met bytes that only the walk can explain."""

@@ -6,20 +6,10 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from dissectors.errors import DecodeError
-from dissectors.layout import WIDTHS, Field, Layout
+from dissectors.errors import Crowded, DecodeError
+from dissectors.layout import CODES, WIDTHS, Field, Layout
 from dissectors.node import Node
-from dissectors.primitives import TEXT_ERRORS, uuid_text
-
-_FORMATS = {
-    "int8": ">b",
-    "int16": ">h",
-    "uint16": ">H",
-    "int32": ">i",
-    "uint32": ">I",
-    "int64": ">q",
-    "float64": ">d",
-}
+from dissectors.primitives import MOST_ELEMENTS, TEXT_ERRORS, uuid_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +74,7 @@ class _Walker:
         self.data = data
         self.pos = pos
         self.end = end
+        self.elements = 0
         self.path: list[str] = []
         self.oddities: list[Oddity] = []
 
@@ -150,6 +141,10 @@ class _Walker:
         if count > self.end - self.pos:  # an element takes a byte at least
             left, self.pos = self.end - self.pos, node.start
             raise self.fail(f"array of {count} elements cannot fit in {_bytes(left)}", node.start)
+        self.elements += count
+        if self.elements > MOST_ELEMENTS:
+            self.pos = node.start
+            raise Crowded(f"more than {MOST_ELEMENTS} elements", offset=self.pos, path=tuple(self.path))
         made: list[Any] = []
         values[one.name] = made
         if count == 0:
@@ -205,7 +200,7 @@ class _Walker:
             if raw[0] > 1:
                 self.odd("bool", f"boolean is {raw[0]}, not 0 or 1", start)
             return raw[0] != 0
-        return struct.unpack(_FORMATS[kind], raw)[0]
+        return struct.unpack(">" + CODES[kind], raw)[0]
 
     def mark(self, encoding: str) -> tuple[int, int]:
         """The mark of presence that stands here, and what it is for null."""

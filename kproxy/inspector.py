@@ -53,7 +53,6 @@ class _State:
     server: str
     connection: Connection
     conversation: Conversation
-    asked: dict[int, _Asked] = field(default_factory=dict)  # id(RequestReceived) -> facts
     bytes: list[int] = field(default_factory=lambda: [0, 0])
     frames: list[int] = field(default_factory=lambda: [0, 0])
 
@@ -187,10 +186,7 @@ class Inspector:
             message.body.get("member_id"),
             summary.transactional_id(message),
         )
-        if event.expects_response:
-            state.asked[id(event)] = asked
-            if len(state.asked) > state.connection.in_flight:
-                del state.asked[next(iter(state.asked))]  # the connection has given it up
+        event.note = asked
         line = RequestLine(
             v=FORMAT,
             ts=timestamp(event.at),
@@ -233,7 +229,7 @@ class Inspector:
             line.not_decoded = line.not_decoded or "no request to it is known"
             return line
         request, message = event.request.message, event.message
-        asked = state.asked.pop(id(event.request))
+        asked: _Asked = event.request.note
         line.api, line.api_key, line.api_version = message.api, message.api_key, message.version
         line.client_id = request.client_id
         line.group_id = asked.group_id or summary.group_id(message)

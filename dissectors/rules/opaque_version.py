@@ -33,5 +33,5 @@ def opaque_version(event: RequestReceived, _: Conversation) -> Iterator[Problem]
     https://kafka.apache.org/protocol#protocol_api_keys
     """
     message = event.message
-    if message.opaque and schemas.api(message.api_key) is not None:
+    if message.opaque and message.layout is None and schemas.api(message.api_key) is not None:
         yield Problem(message.opaque, 6, 8, "header.request_api_version")

@@ -1,4 +1,4 @@
-"""Accepts connections on one listening socket, also when the system runs out of file descriptors."""
+"""Accepts connections on one listening socket."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from kproxy.proxy.events import AcceptPaused, Report
-from kproxy.proxy.sockets import name, reason
+from kproxy.proxy.sockets import name
 
 _ACCEPTED_AT_ONCE: Final = 64  # then the event loop has its turn
-_RETRY_S: Final = 0.5
 
 
 class Acceptor:
@@ -19,36 +17,36 @@ class Acceptor:
 
     Args:
         sock: Listening and non-blocking; closed by `close`.
+        on_client: Owns the socket from then on.
+        on_shortage: Called when the system has nothing left for another connection. The client stays in the system's
+            queue, and the socket readable: without `stop` this would be called without end.
     """
 
-    def __init__(self, sock: socket.socket, on_client: Callable[[socket.socket, str], None], report: Report) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        on_client: Callable[[socket.socket, str], None],
+        on_shortage: Callable[[OSError], None],
+    ) -> None:
         self.name = name(sock.getsockname(), sock.family)
         self._socket = sock
         self._on_client = on_client
-        self._report = report
+        self._on_shortage = on_shortage
         self._loop = asyncio.get_running_loop()
-        self._retry: asyncio.TimerHandle | None = None
-        self._stopped = True
-        self._exhausted = False  # and said so
 
     def start(self) -> None:
         """Accept from now on, or again after `stop`; nothing after `close`."""
-        if self._socket.fileno() < 0:
-            return
-        self._stopped = False
-        if self._retry is None:
+        if self._socket.fileno() >= 0:
             self._loop.add_reader(self._socket, self._accept)
 
     def stop(self) -> None:
         """Leave clients waiting in the system's queue."""
-        self._stopped = True
-        self._loop.remove_reader(self._socket)
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
 
     def close(self) -> None:
         """Listen no more."""
         self.stop()
-        if self._retry is not None:
-            self._retry.cancel()
         self._socket.close()
 
     def _accept(self) -> None:
@@ -60,21 +58,7 @@ class Acceptor:
             except ConnectionAbortedError:
                 continue
             except OSError as error:
-                self._wait(error)
+                self._on_shortage(error)
                 return
-            self._exhausted = False
             accepted.setblocking(False)
             self._on_client(accepted, name(peer, accepted.family))
-
-    def _wait(self, error: OSError) -> None:
-        """The client stays in the queue, so that the socket stays readable: do not look for a while."""
-        self._loop.remove_reader(self._socket)
-        self._retry = self._loop.call_later(_RETRY_S, self._try_again)
-        if not self._exhausted:
-            self._exhausted = True
-            self._report(AcceptPaused(self.name, reason(error)))
-
-    def _try_again(self) -> None:
-        self._retry = None
-        if not self._stopped:
-            self.start()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
 from enum import Flag, auto
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from dissectors.events import Direction
 from kproxy.proxy.sockets import reset_on_close
@@ -55,23 +54,12 @@ class _Side(asyncio.BufferedProtocol):
         self._buffer = buffer
         self._show = stream.data if stream else None
         self._held = _Held.START
-        self._early: list[bytes] = []  # uvloop reads although it was asked not to, when a transport is new
-        self._forward: Callable[[bytes], None] = self._early.append
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's are none by class
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
         self.made = True
         transport.pause_reading()
-
-    def start(self) -> None:
-        """Both sides are there."""
-        self._forward = self.peer.transport.write
-        for chunk in self._early:
-            self._forward(chunk)
-        self._early.clear()
-        if self.ended:
-            self._connection.half_closed(self)
-        self.release(_Held.START)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
@@ -79,15 +67,14 @@ class _Side(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         at = time.time_ns()
         chunk = bytes(self._buffer[:nbytes])
-        self._forward(chunk)
+        self.peer.transport.write(chunk)
         self.received += nbytes
         if self._show is not None:
             self._show(chunk, at)
 
     def eof_received(self) -> bool:
         self.ended = True
-        if _Held.START not in self._held:
-            self._connection.half_closed(self)
+        self._connection.half_closed(self)
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -101,7 +88,7 @@ class _Side(asyncio.BufferedProtocol):
         self.peer.release(_Held.PEER)
 
     def hold(self, why: _Held) -> None:
-        if not self._held and not self.ended:
+        if not self._held:
             self.transport.pause_reading()
         self._held |= why
 
@@ -197,25 +184,17 @@ class RelayedConnection:
             self._note(side, "reset")
         if side.peer.gone:
             self._over.set()
-        elif self._started:
-            self._end_other(side.peer)
+        elif self._ending and self._ending.how == "reset":
+            side.peer.reset()
+        elif side.peer.made:
+            side.peer.transport.close()
 
     def _start(self) -> None:
         self._started = True
-        for side in self._sides:
-            if side.gone and not side.peer.gone:
-                self._end_other(side.peer)
-        if not (self._client.gone or self._server.gone):
-            for side in self._sides:
-                side.start()
-        if self._ending and self._ending.by == "proxy":
+        if self._ending is not None:  # by `close`: nothing was read yet
             self.close()
-
-    def _end_other(self, peer: _Side) -> None:
-        if self._ending and self._ending.how == "reset":
-            peer.reset()
-        else:
-            peer.transport.close()
+        for side in self._sides:
+            side.release(_Held.START)
 
     def _note(self, side: _Side, how: str) -> None:
         if self._ending is None:

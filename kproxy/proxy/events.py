@@ -30,13 +30,12 @@ class UpstreamReachable:
 
 @dataclass(frozen=True, slots=True)
 class AcceptPaused:
-    """The system has nothing left for another connection; not repeated until one was accepted."""
+    """The system has nothing left for another connection; clients wait. Not repeated within a minute."""
 
-    listener: str
     reason: str
 
     def __str__(self) -> str:
-        return f"no connection can be accepted on {self.listener} for now: {self.reason}; raise the limit (ulimit -n)"
+        return f"no more connections can be accepted for now: {self.reason}; raise the limit (ulimit -n)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
-"""Runs the proxy's event loop: uvloop's where it is installed, and until somebody asks for the end."""
+"""Runs the proxy's event loop until somebody asks for the end.
+
+It is asyncio's own: uvloop, measured beside it, answered no faster and passed fewer bytes.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 import resource
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -15,12 +16,11 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` to its end, as `asyncio.run` does, with as many open files as the system allows."""
+    """Run `main` to its end, with as many open files as the system allows."""
     _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # macOS names a limit that it does not accept
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(main)
+    return asyncio.run(main)
 
 
 async def wait_for_stop() -> None:
@@ -35,10 +35,3 @@ async def wait_for_stop() -> None:
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    if importlib.util.find_spec("uvloop") is None:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
-    return factory

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
+import math
 import socket
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -16,13 +18,16 @@ from typing import Final
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address import Address, UnixAddress
 from kproxy.proxy.connection import RelayedConnection
-from kproxy.proxy.events import InspectorLost, Report, UpstreamReachable, UpstreamUnreachable
+from kproxy.proxy.events import AcceptPaused, InspectorLost, Report, UpstreamReachable, UpstreamUnreachable
 from kproxy.proxy.sockets import ListenError, connect, keep_alive, listen, name, reason, remove_stale, reset_on_close
 from kproxy.proxy.tap import Tap
 
 CONNECT_TIMEOUT_S: Final = 10.0
 #: Read at once from a socket. One such buffer serves all connections: what was read is passed on before the next read.
 _READ_BYTES: Final = 256 * 1024
+_SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # of this machine, not of the upstream
+_ACCEPT_RETRY_S: Final = 0.5
+_REPEAT_S: Final = 60.0
 _GRACE_S: Final = 1.0  # for what was read to leave, when the relay ends
 _GOODBYE_S: Final = 5.0  # without the inspector taking anything of what is queued, when the relay ends
 
@@ -78,7 +83,7 @@ async def serve(
             if isinstance(listener.listen, UnixAddress):
                 stack.push_async_callback(_remove, Path(listener.listen.path))
             for sock in sockets:
-                acceptor = Acceptor(sock, partial(relay.take, listener, tasks), report)
+                acceptor = Acceptor(sock, partial(relay.take, listener, tasks), relay.pause_accepting)
                 stack.callback(acceptor.close)
                 relay.add(listener, acceptor)
         relay.begin()
@@ -99,6 +104,8 @@ class Relay:
         self._closed = Totals()
         self._down: dict[Address, str] = {}  # upstreams that could not be reached, and why
         self._pressed = False
+        self._accept_retry: asyncio.TimerHandle | None = None
+        self._shortage_told = -math.inf  # in the loop's time
 
     @property
     def addresses(self) -> list[str]:
@@ -129,6 +136,17 @@ class Relay:
 
     def take(self, listener: Listener, tasks: asyncio.TaskGroup, accepted: socket.socket, client: str) -> None:
         tasks.create_task(self._serve(listener, accepted, client))
+
+    def pause_accepting(self, error: OSError) -> None:
+        """There are no file descriptors left, or no memory: do not look for clients for a while."""
+        loop = asyncio.get_running_loop()
+        if self._accept_retry is None:
+            self._accept_retry = loop.call_later(_ACCEPT_RETRY_S, self._accept_again)
+            for _, acceptor in self._acceptors:
+                acceptor.stop()
+        if loop.time() - self._shortage_told > _REPEAT_S:
+            self._shortage_told = loop.time()
+            self._report(AcceptPaused(reason(error)))
 
     async def close_connections(self) -> None:
         await asyncio.sleep(0)  # so that every task has begun: the socket of one that never does would be lost
@@ -179,7 +197,7 @@ class Relay:
             raise
         except OSError as error:
             self._tell_unserved(number, at, client, listener, local, "unreachable")
-            self._turned_away(listener.upstream, reason(error))
+            self._turned_away(listener.upstream, error)
             raise
         if self._down.pop(listener.upstream, None):
             self._report(UpstreamReachable(str(listener.upstream)))
@@ -199,9 +217,11 @@ class Relay:
             tapped = self._tap.open(number, at, client, str(listener.upstream), local)
             tapped.close("proxy", how, time.time_ns(), 0, 0)
 
-    def _turned_away(self, upstream: Address, why: str) -> None:
+    def _turned_away(self, upstream: Address, error: OSError) -> None:
         self._closed.turned_away += 1
-        if self._down.get(upstream) != why:
+        if error.errno in _SHORTAGES:
+            self.pause_accepting(error)
+        elif self._down.get(upstream) != (why := reason(error)):
             self._down[upstream] = why
             self._report(UpstreamUnreachable(str(upstream), why))
 
@@ -211,11 +231,17 @@ class Relay:
         for _, acceptor in self._acceptors:
             if pressed:
                 acceptor.stop()
-            else:
+            elif self._accept_retry is None:
                 acceptor.start()
         for connection in self._clients.values():
             if connection is not None:
                 connection.press(pressed)
+
+    def _accept_again(self) -> None:
+        self._accept_retry = None
+        if not self._pressed:
+            for _, acceptor in self._acceptors:
+                acceptor.start()
 
 
 def _add(totals: Totals, connection: RelayedConnection | None) -> None:

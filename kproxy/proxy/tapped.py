@@ -173,7 +173,7 @@ class TappedStream:
         if self._fate is _Fate.SKIPPED and not self._tap.packed:
             self._connection.announce()
             self.settle(at)
-            self._tap.put(wire.encode_skipped(*self._id, at, self._dropped, self._head))
+            self._tap.put(wire.encode_skipped(*self._id, at, self._dropped - 4, self._head))
         elif self._fate is _Fate.CUT:
             self._cut += self._dropped
             self._tap.behind.add(self)

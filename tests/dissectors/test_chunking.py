@@ -107,7 +107,7 @@ def tell(told: Dialogue, cuts: list[int] | None = None) -> tuple[Connection, lis
 
 
 def fingerprints(events: list[Event]) -> list[tuple[object, ...]]:
-    made = []
+    made: list[tuple[object, ...]] = []
     for line, event in zip(story(events), events, strict=True):
         message = event.message if isinstance(event, RequestReceived | ResponseReceived) else None
         made.append((line, message and (message.frame, message.body, str(message.error), message.oddities)))

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 
 from dissectors import schemas
@@ -213,3 +215,15 @@ def test_a_tree_ends_where_reading_stopped() -> None:
 def test_a_tree_of_what_is_opaque_has_no_body() -> None:
     tree = walk_message(read_request(unhex("0000000e 03e7 0002 00000007 0002 6d65 cafe")))
     assert (spans(tree.nodes), tree.error) == ([("size", 0, 4), ("header", 4, 16)], None)
+
+
+def test_a_message_of_more_elements_than_there_is_memory_for_is_left_alone_and_said() -> None:
+    frame = request("Metadata", 9, {"topics": [{"name": ""}] * 200_001})
+    tracemalloc.start()
+    message = read_request(frame)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (message.error, message.opaque) == (None, "more than 200000 elements in it")
+    assert peak < 10_000_000
+    assert str(walk_message(message).error) == "topics at byte 19 (0x0013): more than 200000 elements"
+    assert read_request(request("Metadata", 9, {"topics": [{"name": ""}] * 200_000})).opaque is None

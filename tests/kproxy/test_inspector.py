@@ -169,11 +169,3 @@ def test_a_closed_connection_tells_its_totals_and_what_was_left_open() -> None:
     assert (close.by, close.how, close.requests, close.responses, close.unanswered) == ("client", "fin", 1, 0, 1)
     assert close.request_bytes > 0
     assert [line.code for line in session.lines if isinstance(line, FindingLine)] == ["C004"]
-
-
-def test_requests_given_up_do_not_pile_up() -> None:
-    session = Session()
-    for number in range(10_050):
-        session.client(request("Metadata", 1, {}, correlation_id=number))
-    [state] = session.inspector._connections.values()
-    assert len(state.asked) == state.connection.in_flight == 10_000

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.peers.forwarder import Address, Connection, Forwarder
 from tests.peers.processes import dies_with_us, until
-from tests.peers.trace import read_lines
+from tests.peers.trace import Line, read_lines
 
 
 class Proxy:
@@ -37,8 +37,7 @@ class Proxy:
                 dies_with_us([*command, "--trace", str(self.trace), *options]),
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0,
             )  # fmt: skip
-        port = until("kproxy listens", self._port)
-        self.address: Address = ("127.0.0.1", int(port))
+        self.address: Address = ("127.0.0.1", until("kproxy listens", self._port))
 
     @property
     def printed(self) -> str:
@@ -61,10 +60,10 @@ class Proxy:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def _port(self) -> str | None:
+    def _port(self) -> int:
         assert self._process.poll() is None, self.printed
         found = re.search(r"listening on 127\.0\.0\.1:(\d+) ->", self.printed)
-        return found and found[1]
+        return int(found[1]) if found else 0
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Chain:
         until("all connections are closed", lambda: self.front.all_closed() and self.back.all_closed())
         self.proxy.interrupt()
 
-    def pairs(self) -> Iterator[tuple[Connection, list[dict]]]:
+    def pairs(self) -> Iterator[tuple[Connection, list[Line]]]:
         """Each connection with the lines of the trace that belong to it."""
         lines = read_lines(self.proxy.trace)
         ids = {line["client"]: line["connection_id"] for line in lines if line["kind"] == "open"}

@@ -12,7 +12,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.peers import clients
-from tests.peers.conftest import Lab
+from tests.peers.forwarder import Forwarder
+from tests.peers.lab import Lab
 from tests.peers.proxy import Chain
 from tests.peers.trace import Line, all_findings, read_lines, traced_frames
 
@@ -50,11 +51,13 @@ def test_client_consumes_in_a_group_what_it_produced(run: Run) -> None:
 
 
 def test_both_sides_of_the_proxy_saw_the_same_bytes(run: Run) -> None:
-    front, back = (
-        sorted((connection.requests.sha256(), connection.responses.sha256()) for connection in side.connections)
-        for side in (run.chain.front, run.chain.back)
-    )
-    assert front == back
+    assert spoken(run.chain.front)
+    assert spoken(run.chain.front) == spoken(run.chain.back)
+
+
+def spoken(side: Forwarder) -> list[tuple[str, str]]:
+    """Hashes of both directions of each connection but the silent ones: kproxy looks whether the broker is there."""
+    return sorted((c.requests.sha256(), c.responses.sha256()) for c in side.connections if c.requests.data)
 
 
 def test_trace_has_a_line_for_each_frame(run: Run) -> None:
@@ -77,6 +80,7 @@ def test_every_response_has_its_latency(run: Run) -> None:
 
 def test_every_body_is_decoded(run: Run) -> None:
     frames = [line for line in run.lines if line["kind"] in ("request", "response")]
+    assert frames
     assert [line for line in frames if "not_decoded" in line or "body" not in line] == []
 
 

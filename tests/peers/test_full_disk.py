@@ -15,7 +15,7 @@ import pytest
 from tests.peers.forwarder import Address
 from tests.peers.processes import until
 from tests.peers.proxy import Proxy
-from tests.peers.trace import read_lines
+from tests.peers.trace import Line, read_lines
 
 pytestmark = pytest.mark.root
 
@@ -98,7 +98,7 @@ def test_traffic_goes_on_and_the_gap_is_counted(
     expected += ask(proxy, 100)
     filler.unlink()
 
-    def gaps() -> list[dict]:
+    def gaps() -> list[Line]:
         nonlocal expected
         expected += ask(proxy, 1)
         return [line for line in read_lines(proxy.trace, torn_end=True) if line["kind"] == "gap"]

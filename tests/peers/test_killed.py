@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.conftest import Lab
 from tests.peers.forwarder import Stream
+from tests.peers.lab import Lab
 from tests.peers.processes import until
 from tests.peers.proxy import Chain, Proxy
 from tests.peers.trace import read_lines, trace_files, traced_frames

@@ -12,7 +12,7 @@ import pytest
 
 from tests.peers import clients
 from tests.peers.clients.session import SCRAM_ITERATIONS
-from tests.peers.conftest import PASSWORD, USER, Lab
+from tests.peers.lab import PASSWORD, USER, Lab
 from tests.peers.proxy import Chain
 from tests.peers.trace import read_lines, trace_files
 

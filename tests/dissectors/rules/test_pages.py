@@ -51,11 +51,14 @@ def test_codes_and_names_are_unique() -> None:
 def test_right_frames_are_silent() -> None:
     ask = request("Metadata", 9, {"topics": [{"name": "a"}]}, correlation_id=1)
     again = request("ApiVersions", 3, {"client_software_name": "x", "client_software_version": "1"}, correlation_id=2)
-    assert findings(
-        (Direction.REQUEST, ask + again),
-        (Direction.RESPONSE, response("Metadata", 9, {}, correlation_id=1)),
-        (Direction.RESPONSE, response("ApiVersions", 3, {"throttle_time_ms": 0}, correlation_id=2)),
-    ) == []
+    assert (
+        findings(
+            (Direction.REQUEST, ask + again),
+            (Direction.RESPONSE, response("Metadata", 9, {}, correlation_id=1)),
+            (Direction.RESPONSE, response("ApiVersions", 3, {"throttle_time_ms": 0}, correlation_id=2)),
+        )
+        == []
+    )
 
 
 def test_a_fallback_answer_to_a_version_too_new_is_right() -> None:

@@ -117,6 +117,7 @@ async def connected(relay: Relay, broker: Broker) -> AsyncIterator[tuple[Peer, P
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    """Let the event loop turn until `condition()` is true."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
-        await asyncio.sleep(0.001)
+    """Let the event loop turn until `condition()` is true, for five seconds at most."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
+            await asyncio.sleep(0.001)

@@ -121,6 +121,17 @@ async def test_a_reset_passes_through_to_the_client() -> None:
                 await client.receive(1)
 
 
+async def test_a_reset_passes_through_although_the_client_has_finished_in_the_same_moment() -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
+            await client.send(b"x")
+            assert await server.receive(1) == b"x"
+            client.finish()
+            server.reset()
+            with pytest.raises(ConnectionResetError):
+                await client.receive(1)
+
+
 async def test_a_server_that_closes_while_the_client_still_sends_ends_the_client_too() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
@@ -244,6 +255,17 @@ async def test_the_end_does_not_wait_for_an_upstream_that_does_not_answer(monkey
         await waiting.wait()
     with client:
         assert await client.rest() == b""
+
+
+async def test_a_client_accepted_at_the_very_end_is_closed_with_the_others() -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay:
+            client = Peer(socket.socket())
+            client.socket.connect_ex(("127.0.0.1", int(relay.addresses[0].rpartition(":")[2])))
+            [(_, acceptor)] = relay._acceptors
+            acceptor._accept()  # its task is made and has not begun
+        with client:
+            assert await client.rest() == b""
 
 
 async def test_what_the_block_raises_leaves_it_as_it_is() -> None:

@@ -8,12 +8,15 @@ import os
 import socket
 import stat
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kproxy.proxy.acceptor import Acceptor
-from kproxy.proxy.address import TcpAddress, UnixAddress, parse_listen, parse_upstream
+from kproxy.proxy.address import Address, TcpAddress, UnixAddress, parse_listen, parse_upstream
 from kproxy.proxy.events import AcceptPaused, Event
 from kproxy.proxy.relay import Listener, serve
 from kproxy.proxy.sockets import ListenError, check_upstream, connect, listen
@@ -156,20 +159,35 @@ async def test_an_upstream_that_refuses_says_so() -> None:
     assert await check_upstream(address) == "connection refused"
 
 
-async def test_an_upstream_that_swallows_packets_is_given_up_in_time() -> None:
-    with socket.socket() as full:
+@contextmanager
+def _full() -> Iterator[socket.socket]:
+    """A listening socket with more clients than its queue takes: who comes after them gets no answer."""
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
         full.bind(("127.0.0.1", 0))
         full.listen(0)
-        filling = [socket.socket() for _ in range(4)]
-        for sock in filling:  # more than the queue takes: what comes after them gets no answer
+        for _ in range(4):
+            sock = stack.enter_context(socket.socket())
             sock.setblocking(False)
             sock.connect_ex(full.getsockname())
+        yield full
+
+
+async def test_an_upstream_that_swallows_packets_is_given_up_in_time() -> None:
+    with _full() as full:
         address = TcpAddress("127.0.0.1", full.getsockname()[1])
         began = time.monotonic()
         assert await check_upstream(address, within=0.1) == "no answer within 0.1 s"
         assert time.monotonic() - began < 1
-        for sock in filling:
-            sock.close()
+
+
+async def test_an_address_that_swallows_packets_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def two_addresses(_: Address) -> list[tuple[int, object]]:
+        return [(socket.AF_INET, full.getsockname()), (socket.AF_INET, ("127.0.0.1", broker.port))]
+
+    monkeypatch.setattr("kproxy.proxy.sockets._targets", two_addresses)
+    with _full() as full, Broker() as broker:
+        (await connect(parse_upstream("kafka:9092"), 0.2)).close()
 
 
 async def test_an_upstream_with_an_unknown_name_says_so() -> None:
@@ -201,31 +219,51 @@ class _WithoutDescriptors(socket.socket):
         return super().accept()
 
 
-async def test_without_file_descriptors_accepting_waits_says_so_once_and_goes_on_later() -> None:
-    events: list[Event] = []
-    accepted: list[socket.socket] = []
-    with _WithoutDescriptors() as sock:
+async def test_without_file_descriptors_clients_wait_and_are_served_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def listen_without(_: Address) -> list[socket.socket]:
         sock.setblocking(False)
         sock.bind(("127.0.0.1", 0))
         sock.listen()
-        acceptor = Acceptor(sock, lambda client, name: accepted.append(client), events.append)
-        acceptor.start()
-        with await Peer.connect(acceptor.name):
-            await until(lambda: sock.tried == 2)
-            assert events == [AcceptPaused(acceptor.name, "too many open files")]
-            sock.exhausted = False
-            await until(lambda: accepted)
-            assert sock.tried <= 4
-        acceptor.close()
-        acceptor.start()  # as a tap with room again may ask for
-    for client in accepted:
-        client.close()
+        return [sock]
+
+    monkeypatch.setattr("kproxy.proxy.relay.listen", listen_without)
+    events: list[Event] = []
+    with Broker() as broker, _WithoutDescriptors() as sock:
+        async with relaying(broker.address, events=events) as relay:
+            with await Peer.connect(relay.addresses[0]) as client:
+                await until(lambda: sock.tried == 2)
+                assert events == [AcceptPaused("too many open files")]
+                sock.exhausted = False
+                await client.send(b"patient")
+                with await broker.accept() as server:
+                    assert await server.receive(7) == b"patient"
+                assert sock.tried <= 4
+
+
+async def test_no_file_descriptor_for_the_upstream_is_not_the_upstreams_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect_without(*args: Any) -> socket.socket:
+        if relay.totals.turned_away < 3:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return await connect(*args)
+
+    monkeypatch.setattr("kproxy.proxy.relay.connect", connect_without)
+    monkeypatch.setattr("kproxy.proxy.relay._ACCEPT_RETRY_S", 0.01)
+    events: list[Event] = []
+    with Broker() as broker:
+        async with relaying(broker.address, events=events) as relay:
+            for _ in range(3):
+                with await Peer.connect(relay.addresses[0]) as client, pytest.raises(ConnectionResetError):
+                    await client.receive(1)
+            async with connected(relay, broker) as (client, server):
+                await client.send(b"x")
+                assert await server.receive(1) == b"x"
+    assert events == [AcceptPaused("too many open files")]
 
 
 async def test_an_acceptor_that_is_stopped_leaves_clients_waiting() -> None:
     accepted: list[socket.socket] = []
     [sock] = listen(parse_listen("127.0.0.1:0"))
-    acceptor = Acceptor(sock, lambda client, name: accepted.append(client), lambda event: None)
+    acceptor = Acceptor(sock, lambda client, name: accepted.append(client), lambda error: None)
     acceptor.start()
     acceptor.stop()
     with await Peer.connect(acceptor.name):
@@ -234,4 +272,5 @@ async def test_an_acceptor_that_is_stopped_leaves_clients_waiting() -> None:
         acceptor.start()
         await until(lambda: accepted)
     acceptor.close()
+    acceptor.start()  # as a relay may ask for that has room again while it ends
     accepted[0].close()

@@ -6,12 +6,14 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from dissectors.events import Direction
 from kproxy.proxy import wire
 from kproxy.proxy.events import Event, InspectorLost
+from kproxy.proxy.sockets import connect
 from kproxy.proxy.tap import Tap
 from tests.kproxy.proxy.accounting import check, frame, read_all
 from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
@@ -167,6 +169,31 @@ async def test_a_strict_tap_makes_the_relay_wait_and_loses_nothing() -> None:
         messages = await reading
     counts = check(messages, {(1, Direction.REQUEST): content, (1, Direction.RESPONSE): frame(100)})
     assert counts["dropped_bytes"] == 0
+
+
+async def test_a_strict_tap_makes_those_wait_too_who_were_being_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect_second_late(*args: Any) -> socket.socket:
+        if relay.totals.connections == 2:
+            await may_connect.wait()
+        return await connect(*args)
+
+    may_connect = asyncio.Event()
+    monkeypatch.setattr("kproxy.proxy.relay.connect", connect_second_late)
+    with Broker() as broker, tapped(limit=256 * KIB, strict=True) as (tap, inspector):
+        async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
+            with await Peer.connect(relay.addresses[0]) as late:
+                await late.send(frame(5))
+                exchange = asyncio.ensure_future(_exchange(client, server, frame(8 * MIB)))
+                await until(lambda: tap.queued > 256 * KIB)
+                read_before = relay.totals.request_bytes
+                may_connect.set()
+                with await broker.accept() as late_server:
+                    await asyncio.sleep(0.02)
+                    assert relay.totals.request_bytes == read_before
+                    reading = inspector.read_to_the_end()
+                    assert await late_server.receive(9) == frame(5)
+                await exchange
+        await reading
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -38,7 +38,8 @@ def run(client: str, kafka: Kafka, bootstrap: str, topic: str, *sasl: str) -> di
     """
     if client == "java":
         return _java(kafka, bootstrap, topic)
-    return json.loads(python_client(client, bootstrap, topic, *sasl).splitlines()[-1])
+    report: dict[str, int] = json.loads(python_client(client, bootstrap, topic, *sasl).splitlines()[-1])
+    return report
 
 
 def python_client(name: str, *arguments: str) -> str:
@@ -50,34 +51,19 @@ def python_client(name: str, *arguments: str) -> str:
 
 
 def _java(kafka: Kafka, bootstrap: str, topic: str) -> dict[str, int]:
-    records = 2000
-    at = ("--bootstrap-server", bootstrap)
-    producer = ("--record-size", "200", "--throughput", "-1", "--producer-props", f"bootstrap.servers={bootstrap}")
-    reading = ("--topic", topic, "--from-beginning", "--max-messages", str(records), "--timeout-ms", "30000")
-    kafka.tool("topics", *at, "--create", "--topic", topic, "--partitions", "3")
+    records, newest = 2000, not kafka.release.startswith("3.")
+    at, of = ("--bootstrap-server", bootstrap), ("--topic", topic)
+    reading = (*of, "--from-beginning", "--max-messages", str(records), "--timeout-ms", "30000")
+    kafka.tool("topics", *at, *of, "--create", "--partitions", "3")
     for codec in ("zstd", "lz4"):
-        kafka.tool(
-            "producer-perf",
-            "--topic",
-            topic,
-            "--num-records",
-            str(records // 2),
-            *producer,
-            f"compression.type={codec}",
-        )
+        sizes = ("--num-records", str(records // 2), "--record-size", "200", "--throughput", "-1")
+        settings = (f"bootstrap.servers={bootstrap}", f"compression.type={codec}")
+        kafka.tool("producer-perf", *of, *sizes, "--producer-props", *settings)
     printed = kafka.tool("console-consumer", *at, *reading, "--group", f"group-{topic}")
     kafka.tool("groups", *at, "--describe", "--group", f"group-{topic}")
-    newest = not kafka.release.startswith("3.")
-    if newest:  # the consumer group protocol of KIP-848
-        kafka.tool(
-            "console-consumer",
-            *at,
-            *reading,
-            "--group",
-            f"g848-{topic}",
-            "--consumer-property",
-            "group.protocol=consumer",
-        )
-    kafka.tool("consumer-perf", *at, "--topic", topic, "--num-records" if newest else "--messages", str(records))
-    kafka.tool("topics", *at, "--delete", "--topic", topic)
+    if newest:  # the group protocol of KIP-848
+        protocol = ("--consumer-property", "group.protocol=consumer")
+        kafka.tool("console-consumer", *at, *reading, "--group", f"g848-{topic}", *protocol)
+    kafka.tool("consumer-perf", *at, *of, "--num-records" if newest else "--messages", str(records))
+    kafka.tool("topics", *at, *of, "--delete")
     return {"produced": records, "consumed": int(printed.rsplit("Processed a total of ")[1].split()[0])}

@@ -7,6 +7,7 @@ password too.
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
@@ -24,7 +25,7 @@ from tests.peers.clients import session as run
 
 def main() -> None:
     session = run.session()
-    settings = {"bootstrap.servers": session.bootstrap, "security.protocol": session.protocol}
+    settings: dict[str, Any] = {"bootstrap.servers": session.bootstrap, "security.protocol": session.protocol}
     login = {"sasl.mechanism": session.mechanism, "sasl.username": session.user, "sasl.password": session.password}
     admin = AdminClient(settings | login)
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):

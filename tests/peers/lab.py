@@ -1,0 +1,36 @@
+"""Lab: a real broker behind ports that proxies take in turns; what the tests log in with."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.peers.kafka import Kafka
+from tests.peers.proxy import Chain, chained
+
+USER = "alice"
+PASSWORD = "Zwetschgen-Datschi-4711"
+_JAAS = "org.apache.kafka.common.security"
+#: server.properties for the listener SASL.
+SASL = {
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "listener.name.sasl.plain.sasl.jaas.config": f'{_JAAS}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
+    "listener.name.sasl.scram-sha-256.sasl.jaas.config": f"{_JAAS}.scram.ScramLoginModule required;",
+    "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{_JAAS}.scram.ScramLoginModule required;",
+    "delegation.token.secret.key": "this one never leaves the broker",
+}
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A broker, and by listener (PLAIN, SASL) the socket whose port it advertises: whoever proxies, accepts there."""
+
+    kafka: Kafka
+    fronts: dict[str, socket.socket]
+
+    def chain(self, listener: str, directory: Path, *options: str) -> AbstractContextManager[Chain]:
+        """kproxy with recorders on either side, on the way to one listener."""
+        directory.mkdir(parents=True, exist_ok=True)
+        return chained(self.fronts[listener], self.kafka.listeners[listener], directory, *options)
