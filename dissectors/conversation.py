@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from dissectors.events import RequestReceived, ResponseReceived
+from dissectors import diagnosis, ledgers
+from dissectors.deadlines import Deadlines
+from dissectors.events import ConnectionOpened, DeadlinePassed, RequestReceived, ResponseReceived
+from dissectors.ledgers import Bounded
 from dissectors.message import Message
 
 METADATA = 3
@@ -17,12 +22,25 @@ DESCRIBE_TOPIC_PARTITIONS = 75
 #: Topics whose ids are remembered; the oldest are forgotten first.
 MAX_TOPICS = 100_000
 
+#: Causes that are remembered as told, and how long one must be silent to be told anew (ns).
+MAX_CAUSES = 10_000
+FORGOTTEN_AFTER = 3600 * 1_000_000_000
+
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
 class Cluster:
-    """What the connections of one run have learned together: the names of topic ids."""
+    """What the connections of one run have learned together.
+
+    `departures` is how layouts were seen to depart, so that the next frame is read in that way.
+    """
 
     topic_names: OrderedDict[str, str] = field(default_factory=OrderedDict)
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    departures: diagnosis.Learned = field(default_factory=diagnosis.Learned)
+    _told: Bounded[Hashable, int] = field(default_factory=lambda: Bounded(MAX_CAUSES))
+    _recalled: dict[type[Any], Any] = field(default_factory=dict)
 
     def learn(self, message: Message) -> None:
         """Take topic ids from a response that names them."""
@@ -32,25 +50,78 @@ class Cluster:
                 if len(self.topic_names) > MAX_TOPICS:
                     self.topic_names.popitem(last=False)
 
+    def recall(self, kind: type[T]) -> T:
+        """The run's one instance of a class of state, made at first use."""
+        found: T | None = self._recalled.get(kind)
+        if found is None:
+            found = self._recalled[kind] = kind()
+        return found
+
+    def is_news(self, cause: Hashable, at: int) -> bool:
+        """Whether a cause is seen for the first time, or again after an hour of silence."""
+        last = self._told.get(cause)
+        self._told[cause] = at
+        return last is None or at - last > FORGOTTEN_AFTER
+
 
 @dataclass(slots=True)
 class Conversation:
-    """One connection's story: feed it every event, in order, before the rules see it."""
+    """One connection's story: feed it every event, in order, before the rules see it.
+
+    `client` and `server` are addresses (``host:port``), `dialled` the one that the client knows: a relay's listener,
+    else the server's. `repeated` counts the findings that were not told again, by code and name.
+    """
 
     cluster: Cluster = field(default_factory=Cluster)
+    connection_id: str = ""
+    client: str = ""
+    server: str = ""
+    dialled: str = ""
+    tls: bool = False
+    midstream: bool = False
+    opened_at: int = 0
+    client_id: str | None = None
     client_software: str | None = None
     sasl_mechanism: str | None = None
     #: API key -> (lowest, highest) version that the server said it serves.
     advertised: dict[int, tuple[int, int]] | None = None
+    repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _recalled: dict[type[Any], Any] = field(default_factory=dict)
 
     def hear(self, event: object) -> None:
-        """Remember what an event says."""
+        """Remember what an event says; find out how a frame departs that does not read well."""
         if isinstance(event, RequestReceived):
+            diagnosis.examine(event, self)
             self._request(event.message)
         elif isinstance(event, ResponseReceived) and event.message is not None:
+            diagnosis.examine(event, self)
             self._response(event.message)
+        elif isinstance(event, ConnectionOpened):
+            self.client, self.server, self.dialled = event.client, event.server, event.listener or event.server
+            self.tls, self.midstream, self.opened_at = event.tls, event.midstream, event.at
+        for kind, shared in ledgers.listening(event):
+            (self.cluster if shared else self).recall(kind).hear(event, self)
+
+    def recall(self, kind: type[T]) -> T:
+        """This connection's one instance of a class of state, made at first use."""
+        found: T | None = self._recalled.get(kind)
+        if found is None:
+            found = self._recalled[kind] = kind()
+        return found
+
+    def expect(self, code: str, key: Hashable, *, by: int, about: Any = None) -> None:
+        """Give the rule `code` a `DeadlinePassed` at the time `by` (ns) unless `met` is called with `key` before.
+
+        Keys are the rule's own and hold for the whole run; an expectation replaces the one with its key.
+        """
+        self.cluster.deadlines.expect((code, key), self, DeadlinePassed(by, code, about))
+
+    def met(self, code: str, key: Hashable) -> bool:
+        """What was expected has happened; whether it was still waited for."""
+        return self.cluster.deadlines.met((code, key)) is not None
 
     def _request(self, message: Message) -> None:
+        self.client_id = message.client_id
         if message.api_key == API_VERSIONS and (name := message.body.get("client_software_name")):
             self.client_software = f"{name} {message.body.get('client_software_version', '')}".strip()
         elif message.api_key == SASL_HANDSHAKE:
@@ -60,7 +131,7 @@ class Conversation:
         key = message.api_key
         if key in (METADATA, CREATE_TOPICS, DESCRIBE_TOPIC_PARTITIONS):
             self.cluster.learn(message)
-        elif key == API_VERSIONS and message.error is None and message.body.get("api_keys"):
+        elif key == API_VERSIONS and message.reads_well and message.body.get("api_keys"):
             self.advertised = {
                 entry["api_key"]: (entry["min_version"], entry["max_version"]) for entry in message.body["api_keys"]
             }

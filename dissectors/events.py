@@ -17,6 +17,21 @@ class Direction(IntEnum):
 
 
 @dataclass(slots=True)
+class ConnectionOpened:
+    """A connection begins. Addresses are ``host:port``; `listener` is where a relay took it.
+
+    `midstream`: its first bytes may be the middle of a frame.
+    """
+
+    at: int
+    client: str
+    server: str
+    listener: str | None = None
+    tls: bool = False
+    midstream: bool = False
+
+
+@dataclass(slots=True)
 class RequestReceived:
     """A whole request frame. `offset` counts the bytes of its direction before it.
 
@@ -48,6 +63,12 @@ class ResponseReceived:
     request: RequestReceived | None
     passed_over: int = 0
     damaged: str | None = None
+
+    @property
+    def asked(self) -> dict[str, Any] | None:
+        """The body of the request, None if it is not known or does not read well."""
+        request = self.request
+        return request.message.body if request is not None and request.message.reads_well else None
 
 
 @dataclass(slots=True)
@@ -100,20 +121,34 @@ class BytesSkipped:
 class ConnectionEnded:
     """The end of a connection; `unanswered` in the order they were asked.
 
-    `half_frames` are the bytes of a frame that never became whole, by direction.
+    `half_frames` are the bytes of a frame that never became whole, by direction. `by` is who ended it (``client``,
+    ``server``, ``proxy``) and `how` (``fin``, ``reset``, or in words), None if that is not known.
     """
 
     at: int
     unanswered: list[RequestReceived] = field(default_factory=list)
     half_frames: tuple[int, int] = (0, 0)
+    by: str | None = None
+    how: str | None = None
+
+
+@dataclass(slots=True)
+class DeadlinePassed:
+    """Something that a rule waited for has not happened by `at`. `code` is the rule, `about` what it put down."""
+
+    at: int
+    code: str
+    about: Any = None
 
 
 Event: TypeAlias = (
-    RequestReceived
+    ConnectionOpened
+    | RequestReceived
     | ResponseReceived
     | TokenReceived
     | FramingLost
     | ProxyHeaderReceived
     | BytesSkipped
     | ConnectionEnded
+    | DeadlinePassed
 )

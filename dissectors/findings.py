@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dissectors.diagnosis import Diagnosis
 
 
 class Severity(StrEnum):
@@ -16,7 +20,19 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a rule's check yields: a sentence, and where. The span is half-open and counts from the length prefix."""
+    """What a rule's check yields: a sentence, and where. The span is half-open and counts from the length prefix.
+
+    Args:
+        message: One sentence that stands alone: what is there, and what should be.
+        path: The field as users write it, e.g. ``brokers[1].port``.
+        hint: What to do about it.
+        blame: Who is wrong, where that is not what the rule says.
+        severity: How bad, where that is not what the rule says.
+        expected, got: The two sides of the sentence, where they can be said in a few words.
+        cause: What tells this problem apart from another of the same rule at the same API and field, e.g. the topic:
+            a problem is told once per cause, then counted.
+        diagnosis: How the layout departs, if that is what is wrong.
+    """
 
     message: str
     start: int | None = None
@@ -24,6 +40,11 @@ class Problem:
     path: str | None = None
     hint: str | None = None
     blame: str | None = None
+    severity: Severity | None = None
+    expected: str | None = None
+    got: str | None = None
+    cause: str = ""
+    diagnosis: Diagnosis | None = None
 
 
 @dataclass(frozen=True, slots=True)

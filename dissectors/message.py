@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import struct
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dissectors import schemas
 from dissectors.decode import decode
@@ -14,8 +14,14 @@ from dissectors.layout import Layout, layout
 from dissectors.node import Node
 from dissectors.walk import Oddity, walk
 
+if TYPE_CHECKING:
+    from dissectors.diagnosis import Diagnosis
+
 API_VERSIONS = 18
 UNSUPPORTED_VERSION = 35
+
+#: The confidence from which a diagnosis is relied on.
+SURE = 0.9
 
 _HEAD = struct.Struct(">hhi").unpack_from
 
@@ -58,7 +64,8 @@ class Message:
     """A decoded frame. Offsets count from its length prefix.
 
     `body` is partial where `error` is set, and empty where `opaque` says why the schemas cannot read it. `end` is one
-    past the last byte read: bytes from there to the end of the frame belong to no field of `layout`.
+    past the last byte read: bytes from there to the end of the frame belong to no field of `layout`. Where `diagnosis`
+    is set, layouts and values are those that it found.
     """
 
     frame: bytes
@@ -75,6 +82,7 @@ class Message:
     error: DecodeError | None = None
     oddities: tuple[Oddity, ...] = ()
     opaque: str | None = None
+    diagnosis: Diagnosis | None = None
 
     @property
     def correlation_id(self) -> int:
@@ -91,6 +99,13 @@ class Message:
     def trailing(self) -> int:
         """Bytes after the last field, in a body that is otherwise well read."""
         return 0 if self.error or self.opaque else len(self.frame) - self.end
+
+    @property
+    def reads_well(self) -> bool:
+        """Whether `body` can be relied on: read to the last byte, and if under another layout then surely that one."""
+        if self.error is not None or self.opaque is not None or self.end != len(self.frame):
+            return False
+        return self.diagnosis is None or self.diagnosis.confidence >= SURE
 
 
 def api_name(api_key: int) -> str:

@@ -23,6 +23,8 @@ def finding_entry(finding: Finding) -> FindingEntry:
         problem.path,
         span,
         problem.hint,
+        problem.expected,
+        problem.got,
     )
 
 

@@ -57,7 +57,10 @@ def explain(frame: bytes, *, asked: tuple[int, int] | None = None) -> Explanatio
         event = RequestReceived(0, 0, len(frame) - 4, message)
     else:
         message = read_response(frame, *asked)
-        request = RequestReceived(0, 0, 0, message)
+        unseen = Message(
+            b"", True, asked[0], message.api, asked[1], {}, {}, 0, 0, message.header_layout, opaque="not given"
+        )
+        request = RequestReceived(0, 0, 0, unseen)
         event = ResponseReceived(0, 0, len(frame) - 4, message.correlation_id, message, request)
     tree = walk_message(message)
     if body := next((node for node in tree.nodes if node.name == "body"), None):

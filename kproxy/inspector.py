@@ -11,6 +11,8 @@ from dissectors.connection import Connection
 from dissectors.conversation import Cluster, Conversation
 from dissectors.events import (
     ConnectionEnded,
+    ConnectionOpened,
+    DeadlinePassed,
     Direction,
     Event,
     FramingLost,
@@ -30,6 +32,7 @@ from kproxy.trace.lines import (
     ErrorEntry,
     Line,
     OpenLine,
+    RepeatEntry,
     RequestLine,
     ResponseLine,
     TopicEntry,
@@ -91,10 +94,11 @@ class Inspector:
             client,
             server,
             Connection(midstream=midstream, max_decoded_bytes=self._max_decoded_bytes),
-            Conversation(self._cluster),
+            Conversation(self._cluster, f"{self._name}-{number}"),
         )
+        lines = self.tick(at=at)
         self._connections[number] = state
-        return [
+        lines.append(
             OpenLine(
                 v=FORMAT,
                 ts=timestamp(at),
@@ -105,13 +109,22 @@ class Inspector:
                 tls=tls,
                 midstream=midstream,
             )
+        )
+        return lines + self._lines(state, [ConnectionOpened(at, client, server, listener, tls, midstream)])
+
+    def tick(self, *, at: int) -> list[Line]:
+        """Time has come to `at`: what should have happened before and has not."""
+        return [
+            finding_line(conversation.connection_id, event, finding)
+            for conversation, event in self._cluster.deadlines.passed(at)
+            for finding in rules.check(event, conversation)
         ]
 
     def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
         """The next bytes of one direction."""
         state = self._connections[number]
         state.bytes[direction] += len(data)
-        return self._lines(state, state.connection.receive_data(direction, data, at=at))
+        return self.tick(at=at) + self._lines(state, state.connection.receive_data(direction, data, at=at))
 
     def lose(
         self, number: int, direction: Direction, size: int, *, at: int, reason: str, frames: int | None = None
@@ -131,11 +144,13 @@ class Inspector:
 
     def close(self, number: int, *, at: int, by: str | None = None, how: str | None = None) -> list[Line]:
         """A connection is over, `by` whom (client, server, proxy) and `how` (fin, reset, ...)."""
+        lines = self.tick(at=at)
         state = self._connections.pop(number)
         events = state.connection.close(at=at)
-        lines = self._lines(state, events)
         ended = events[-1]
         assert isinstance(ended, ConnectionEnded)
+        ended.by, ended.how = by, how
+        lines += self._lines(state, events)
         lines.append(
             CloseLine(
                 v=FORMAT,
@@ -150,6 +165,7 @@ class Inspector:
                 requests=state.frames[0],
                 responses=state.frames[1],
                 unanswered=len(ended.unanswered),
+                repeated=[RepeatEntry(*which, count) for which, count in sorted(state.conversation.repeated.items())],
             )
         )
         return lines
@@ -171,7 +187,7 @@ class Inspector:
             elif isinstance(event, TokenReceived):
                 state.frames[event.direction] += 1
                 lines.append(token_line(state.connection_id, state.client, state.server, event))
-            elif not isinstance(event, ConnectionEnded | FramingLost):
+            elif not isinstance(event, ConnectionOpened | ConnectionEnded | FramingLost | DeadlinePassed):
                 lines.append(gap_line(state.connection_id, event))
             if findings and not isinstance(event, RequestReceived | ResponseReceived):
                 lines.extend(finding_line(state.connection_id, event, finding) for finding in findings)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dissectors.conversation import Conversation
 from dissectors.findings import Finding, Problem, Severity
+from dissectors.triggers import Dispatch, Trigger
 
 Check = Callable[[Any, Conversation], Iterator[Problem]]
 CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Problem]])
@@ -28,7 +30,7 @@ class Rule:
     severity: Severity
     blame: str | None
     since: str
-    events: tuple[type, ...]
+    trigger: Trigger
     check: Check
 
     @property
@@ -41,22 +43,32 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(
-    code: str, *, severity: Severity, events: tuple[type, ...], since: str, blame: str | None = None
+    code: str,
+    *,
+    severity: Severity,
+    events: tuple[type, ...],
+    apis: tuple[str, ...] = (),
+    broken: bool = False,
+    since: str,
+    blame: str | None = None,
 ) -> Callable[[CheckT], CheckT]:
-    """Register a check for the events of some types.
+    """Register a check.
 
     Args:
         code: Family letter and three digits.
-        severity: Of its findings.
-        events: Event classes it wants to see.
+        severity: Of its findings; a problem may say otherwise.
+        events: Event classes it wants to see. With `DeadlinePassed`, what it asked for with `conversation.expect`.
+        apis: Kafka's names of the APIs whose frames it wants to see; none are all.
+        broken: It also wants frames that do not read well, that the schemas do not know, or that nobody asked for.
         since: Version of kproxy.
-        blame: Who is wrong: ``broker``, ``client``, ``network``; a problem may say otherwise.
+        blame: Who is wrong: ``broker``, ``client``, ``network``, ``proxy``; a problem may say otherwise.
     """
 
     def register(check: CheckT) -> CheckT:
         if code in _RULES:
             raise ValueError(f"rule {code} is registered twice")
-        _RULES[code] = Rule(code, check.__name__.replace("_", "-"), severity, blame, since, events, check)
+        name = check.__name__.replace("_", "-")
+        _RULES[code] = Rule(code, name, severity, blame, since, Trigger(events, apis, broken), check)
         return check
 
     return register
@@ -70,17 +82,32 @@ def rules() -> tuple[Rule, ...]:
     return tuple(_RULES[code] for code in sorted(_RULES))
 
 
-@functools.cache
-def _checks() -> dict[type, tuple[Rule, ...]]:
-    """The rules by the type of event that they want to see."""
-    types = {event for each in rules() for event in each.events}
-    return {event: tuple(each for each in rules() if event in each.events) for event in types}
+_listening: Dispatch[Rule] = Dispatch(lambda: ((each, each.trigger, each.code) for each in rules()))
 
 
 def check(event: object, conversation: Conversation) -> list[Finding]:
-    """What the rules say of an event, in the order of their codes."""
-    return [
-        Finding(each.code, each.name, each.severity, each.blame, problem)
-        for each in _checks().get(type(event), ())
-        for problem in each.check(event, conversation)
-    ]
+    """What the rules say of an event, in the order of their codes; each cause once in a run, then it is counted."""
+    found: list[Finding] = []
+    for each in _listening(event):
+        for problem in each.check(event, conversation):
+            if _is_news(each, problem, event, conversation):
+                severity = problem.severity or each.severity
+                found.append(Finding(each.code, each.name, severity, problem.blame or each.blame, problem))
+            else:
+                conversation.repeated[each.code, each.name] += 1
+    return found
+
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+def _is_news(rule: Rule, problem: Problem, event: Any, conversation: Conversation) -> bool:
+    message = getattr(event, "message", None)
+    what = (message.api_key, message.version, message.is_request) if message is not None else type(event)
+    path = _INDEX.sub("[]", problem.path) if problem.path else None
+    edit = problem.diagnosis.edit if problem.diagnosis else None
+    client = None
+    if (problem.blame or rule.blame) == "client":
+        client = conversation.client_id or conversation.client_software
+    cause = (rule.code, conversation.server, client, what, path, edit, problem.cause)
+    return conversation.cluster.is_news(cause, event.at)

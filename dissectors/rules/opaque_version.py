@@ -11,7 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 
 
-@rule("L032", severity=Severity.INFO, events=(RequestReceived,), since="0.1")
+@rule("L032", severity=Severity.INFO, events=(RequestReceived,), broken=True, since="0.1")
 def opaque_version(event: RequestReceived, _: Conversation) -> Iterator[Problem]:
     """Says that a request's version is none that kproxy can decode; it is relayed all the same.
 

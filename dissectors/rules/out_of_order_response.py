@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 
 
-@rule("C002", severity=Severity.ERROR, events=(ResponseReceived,), since="0.1", blame="broker")
+@rule("C002", severity=Severity.ERROR, events=(ResponseReceived,), broken=True, since="0.1", blame="broker")
 def out_of_order_response(event: ResponseReceived, _: Conversation) -> Iterator[Problem]:
     """Checks that responses come in the order of their requests.
 

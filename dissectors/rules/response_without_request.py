@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 
 
-@rule("C001", severity=Severity.ERROR, events=(ResponseReceived,), since="0.1", blame="broker")
+@rule("C001", severity=Severity.ERROR, events=(ResponseReceived,), broken=True, since="0.1", blame="broker")
 def response_without_request(event: ResponseReceived, _: Conversation) -> Iterator[Problem]:
     """Checks that every response answers a request in flight on its connection.
 

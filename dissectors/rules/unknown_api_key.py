@@ -11,7 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 
 
-@rule("L031", severity=Severity.WARNING, events=(RequestReceived,), since="0.1", blame="client")
+@rule("L031", severity=Severity.WARNING, events=(RequestReceived,), broken=True, since="0.1", blame="client")
 def unknown_api_key(event: RequestReceived, _: Conversation) -> Iterator[Problem]:
     """Checks that the API key of a request is one that some Kafka release has.
 

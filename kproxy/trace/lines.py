@@ -38,6 +38,14 @@ class TopicEntry(Struct, omit_defaults=True):
     records: int | None = None
 
 
+class RepeatEntry(Struct):
+    """Findings of a connection that repeat what was told before: they are counted, not listed."""
+
+    code: str
+    name: str
+    count: int
+
+
 class ErrorEntry(Struct):
     """An error code other than 0, e.g. ``responses[0].partitions[2].error_code``."""
 
@@ -46,8 +54,22 @@ class ErrorEntry(Struct):
     name: str
 
 
+class EditEntry(Struct, omit_defaults=True):
+    """A way to write a layout wrong; `then` is another one on top of it. docs/edits.md has the kinds."""
+
+    kind: str
+    field: str
+    detail: dict[str, Any] = {}
+    confidence: float | None = None
+    then: EditEntry | None = None
+
+
 class FindingEntry(Struct, omit_defaults=True):
-    """Something wrong with the frame; `span` is half-open and counts from its length prefix."""
+    """Something wrong with the frame; `span` is half-open and counts from its length prefix.
+
+    Where the layout departs, `edit` is how, `confidence` (0 to 1) how sure that is, `also` other names of the same
+    bytes, `rivals` other edits that fit, each with its confidence.
+    """
 
     code: str
     name: str
@@ -57,6 +79,12 @@ class FindingEntry(Struct, omit_defaults=True):
     path: str | None = None
     span: tuple[int, int] | None = None
     hint: str | None = None
+    expected: str | None = None
+    got: str | None = None
+    edit: EditEntry | None = None
+    confidence: float | None = None
+    also: list[EditEntry] = []
+    rivals: list[EditEntry] = []
 
 
 class _Line(Struct, omit_defaults=True, tag_field="kind", kw_only=True):
@@ -146,6 +174,7 @@ class CloseLine(_Line, tag="close", kw_only=True):
     requests: int = 0
     responses: int = 0
     unanswered: int = 0
+    repeated: list[RepeatEntry] = []
 
 
 Line = OpenLine | RequestLine | ResponseLine | FindingLine | GapLine | CloseLine

@@ -1,43 +1,46 @@
-"""Every rule's page: its parts are there, its example fires it, and right frames stay silent."""
+"""Every rule's page: its parts are there, its examples fire it, and what looks alike stays silent."""
 
+import inspect
 import re
 
 import pytest
 
 from dissectors import rules
-from dissectors.connection import Connection
-from dissectors.conversation import Conversation
-from dissectors.events import Direction
-from dissectors.findings import Finding
 from dissectors.hexdump import unhex
-from tests.kproxy.frames import request, response
+from tests.kproxy.stories import findings
 
-_EXAMPLE = re.compile(r"```hex (request|response)\n(.*?)```", re.DOTALL)
-_DIRECTIONS = {"request": Direction.REQUEST, "response": Direction.RESPONSE}
-
-
-def findings(*frames: tuple[Direction, bytes]) -> list[Finding]:
-    connection, conversation = Connection(), Conversation()
-    found: list[Finding] = []
-    events = [event for way, data in frames for event in connection.receive_data(way, data, at=0)]
-    for event in [*events, *connection.close(at=1)]:
-        conversation.hear(event)
-        found += rules.check(event, conversation)
-    return found
+_BLOCK = re.compile(r"```(hex request|hex response|story)\n(.*?)```", re.DOTALL)
+_SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
-def example(page: str) -> list[tuple[Direction, bytes]]:
-    return [(_DIRECTIONS[kind], unhex(text)) for kind, text in _EXAMPLE.findall(page)]
+def stories(page: str, section: str) -> list[str]:
+    """The stories of a section. Blocks of hex are told one after the other, as one."""
+    parts = dict(zip(*[iter(_SECTION.split(inspect.cleandoc(page))[1:])] * 2, strict=True))
+    blocks = _BLOCK.findall(parts.get(section, ""))
+    lines = [f"{'>' if kind == 'hex request' else '<'} hex {unhex(block).hex()}"
+             for kind, block in blocks if kind != "story"]  # fmt: skip
+    return [block for kind, block in blocks if kind == "story"] + (["\n".join([*lines, "close"])] if lines else [])
 
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
-def test_the_example_on_the_page_fires_the_rule(rule: rules.Rule) -> None:
-    assert rule.code in [finding.code for finding in findings(*example(rule.page))]
+def test_the_examples_on_the_page_fire_the_rule(rule: rules.Rule) -> None:
+    told = stories(rule.page, "Example")
+    assert told
+    for story in told:
+        assert findings(story, rule.code), story
+
+
+@pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
+def test_what_looks_alike_stays_silent(rule: rules.Rule) -> None:
+    told = stories(rule.page, "Looks alike")
+    assert told
+    for story in told:
+        assert not findings(story, rule.code), story
 
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
 def test_the_page_has_its_parts(rule: rules.Rule) -> None:
-    for part in ("## Why it matters", "## Usual cause", "## Example", "## Sources", "https://"):
+    for part in ("## Why it matters", "## Usual cause", "## Example", "## Looks alike", "## Sources", "https://"):
         assert part in rule.page
     assert re.fullmatch(r"[LVCRSXMK]\d{3}", rule.code)
     assert rule.page.startswith(("Checks that", "Says "))
@@ -49,30 +52,31 @@ def test_codes_and_names_are_unique() -> None:
 
 
 def test_right_frames_are_silent() -> None:
-    ask = request("Metadata", 9, {"topics": [{"name": "a"}]}, correlation_id=1)
-    again = request("ApiVersions", 3, {"client_software_name": "x", "client_software_version": "1"}, correlation_id=2)
-    assert (
-        findings(
-            (Direction.REQUEST, ask + again),
-            (Direction.RESPONSE, response("Metadata", 9, {}, correlation_id=1)),
-            (Direction.RESPONSE, response("ApiVersions", 3, {"throttle_time_ms": 0}, correlation_id=2)),
-        )
-        == []
-    )
+    assert not findings("""
+        > Metadata v9 {"topics": [{"name": "a"}]}
+        > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
+        < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}
+        < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 18, "max_version": 3}]}
+    """)
 
 
 def test_a_fallback_answer_to_a_version_too_new_is_right() -> None:
     # KIP-511: error 35, written as version 0
-    ask = request("ApiVersions", 4, {"client_software_name": "x", "client_software_version": "1"})
-    answer = response("ApiVersions", 0, {"error_code": 35})
-    assert findings((Direction.REQUEST, ask), (Direction.RESPONSE, answer)) == []
+    assert not findings("""
+        > ApiVersions v4 {"client_software_name": "x", "client_software_version": "1"}
+        < as ApiVersions v0 {"error_code": 35}
+    """)
 
 
 def test_a_finding_points_at_its_bytes() -> None:
     frame = unhex("00 00 00 06  00 00 00 07  00 00")
-    [finding] = findings((Direction.RESPONSE, frame))
-    assert finding.code == "C001"
-    assert frame[finding.problem.start : finding.problem.end] == unhex("00 00 00 07")
+    [finding] = findings(f"< hex {frame.hex()}", "C001")
+    assert frame[slice(*finding.span)] == unhex("00 00 00 07")
+
+
+def test_a_cause_is_told_once_and_then_counted() -> None:
+    again = "< hex 00 00 00 06  00 00 00 07  00 00\n"
+    assert len(findings(3 * again, "C001")) == 1
 
 
 def test_registering_a_code_twice_is_an_error() -> None:

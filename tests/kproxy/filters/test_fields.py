@@ -8,7 +8,7 @@ from kproxy.trace.lines import KINDS
 
 def test_every_key_of_every_trace_line_can_be_asked_for() -> None:
     keys = {"kind"}.union(*(line.__struct_fields__ for line in KINDS.values()))
-    assert keys - set(BY_NAME) == {"v", "body", "frame"}
+    assert keys - set(BY_NAME) == {"v", "body", "frame", "repeated"}
 
 
 def test_fields_look_at_keys_that_lines_have() -> None:

@@ -1,0 +1,75 @@
+"""Ledgers: what several rules want to know of the past, a file each, kept up to date before any rule sees an event.
+
+A ledger is a class with `hear(event, conversation)`; the run has one of it (`conversation.cluster.recall(Groups)`), or
+each connection (`conversation.recall(Sessions)`). State that one rule alone needs stands beside that rule, and is
+had in the same way. Whatever grows with what peers send is bounded (`Bounded`).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from dissectors.triggers import Dispatch, Trigger
+
+
+class Ledger(Protocol):
+    """What keeps account."""
+
+    def hear(self, event: Any, conversation: Any) -> None:
+        """Take in an event that its trigger lets through."""
+
+
+LedgerT = TypeVar("LedgerT", bound=type[Any])
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
+
+_LEDGERS: list[tuple[tuple[type[Any], bool], Trigger, str]] = []
+
+
+def ledger(
+    *, events: tuple[type, ...], apis: tuple[str, ...] = (), broken: bool = False, per: str = "cluster"
+) -> Callable[[LedgerT], LedgerT]:
+    """Register a ledger class, one for the run (``cluster``) or for each connection (``connection``)."""
+
+    def register(kind: LedgerT) -> LedgerT:
+        _LEDGERS.append(((kind, per == "cluster"), Trigger(events, apis, broken), ""))
+        return kind
+
+    return register
+
+
+def _all() -> list[tuple[tuple[type[Any], bool], Trigger, str]]:
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    return _LEDGERS
+
+
+#: The ledgers that want to see an event: their class, and whether the whole run has one.
+listening: Dispatch[tuple[type[Any], bool]] = Dispatch(functools.cache(_all))
+
+
+class Bounded(OrderedDict[KeyT, ValueT]):
+    """A dict that forgets what was set or touched longest ago when it holds more than `most`."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def __setitem__(self, key: KeyT, value: ValueT) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self.most:
+            self.popitem(last=False)
+
+    def touch(self, key: KeyT, make: Callable[[], ValueT]) -> ValueT:
+        """The value of `key`, made if there is none, as the newest."""
+        if key in self:
+            self.move_to_end(key)
+        else:
+            self[key] = make()
+        return self[key]

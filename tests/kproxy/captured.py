@@ -1,0 +1,41 @@
+"""What kproxy says of a capture file, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kproxy.capture import Reassembler, open_capture
+from kproxy.capture.keylog import KeyLog
+from kproxy.capture.tls import TlsDecryptor
+from kproxy.dissect import Dissector
+from kproxy.inspector import Inspector
+from kproxy.trace.lines import Detail, FindingEntry, FindingLine, Line, RequestLine, ResponseLine
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def lines_of(path: Path, *, detail: Detail = Detail.SUMMARY) -> Iterator[Line]:
+    """The trace lines of a capture, decrypted with the key log beside it if there is one."""
+    keys = KeyLog()
+    key_file = path.with_name(path.name.replace(".pcap.gz", ".keys"))
+    if key_file.exists():
+        keys.add(key_file.read_text())
+    dissector = Dissector(Inspector(path.name, detail), decryptor=lambda: TlsDecryptor(keys))
+    reassembler = Reassembler()
+    with open_capture(path) as capture:
+        for packet in capture:
+            for event in reassembler.receive(packet):
+                yield from dissector.take(event)
+    for event in reassembler.close():
+        yield from dissector.take(event)
+
+
+def findings_of(path: Path) -> Iterator[tuple[Line, FindingEntry | FindingLine]]:
+    """Each finding in a capture with the line that carries it."""
+    for line in lines_of(path):
+        if isinstance(line, FindingLine):
+            yield line, line
+        elif isinstance(line, RequestLine | ResponseLine):
+            for finding in line.findings:
+                yield line, finding

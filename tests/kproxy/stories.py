@@ -1,0 +1,234 @@
+"""Stories: conversations as lines that a person reads and the inspector hears, for the rules' pages and tests.
+
+    # a comment; a line that begins with a space goes on with the one before it
+    > Metadata v9 {"topics": [{"name": "orders"}]}        a request on connection 1, opened when first used
+    +250ms                                               time passes (us, ms, s, m); each frame takes 1 ms by itself
+    < {"brokers": [], "topics": []}                      the response to the oldest request that waits
+    2> as rdkafka Heartbeat v4 {...}                     connection 2, with that client id (else "app")
+    2> #7 Heartbeat v4 {...}                             with that correlation id (else they count up from 1)
+    2< #7 {...}                                          the response with that correlation id
+    < as ApiVersions v0 {...}                            written in the layout of another version
+    < hex 00 00 00 06 00 00 00 07 00 00                  bytes as they are
+    open 3 client=10.0.0.9:50000 server=10.0.0.1:9092 listener=127.0.0.1:9092 tls midstream
+    lose < 100 frames=2                                  the next 100 bytes go by unseen ("2 lose > 5" on connection 2)
+    close by=server how=reset                            the end of connection 1 ("2 close" of connection 2)
+
+Values are JSON; what is left out has the schema's default. A field of bytes takes hex (``"00 ff"``), a list of batches
+(``[{"records": [{"key": "k", "value": "v"}]}]``, as `dissectors.records.encode` takes them, keys and values as text),
+or a payload: ``{"type": "ConsumerProtocolSubscription", "version": 1, "data": {...}}``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from dissectors import records
+from dissectors.encode import encode
+from dissectors.events import Direction
+from dissectors.layout import Field, Layout, layout
+from dissectors.message import Plan, plan
+from dissectors.schemas import api_by_name
+from kproxy.inspector import Inspector
+from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
+from tests.kproxy.frames import framed
+
+BEGIN = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
+MS = 1_000_000
+_UNITS = {"us": 1_000, "ms": MS, "s": 1000 * MS, "m": 60_000 * MS}
+
+_FRAME = re.compile(
+    r"(?P<number>\d*)(?P<way>[<>])\s*(?:as (?P<client>[^\s{]+)(?=\s)(?! v\d))?\s*(?:#(?P<id>-?\d+))?\s*"
+    r"(?:(?P<hex>hex) (?P<bytes>.*)|(?:as\s+)?(?:(?P<api>\w+) v(?P<version>\d+))?\s*(?P<body>\{.*)?)",
+    re.DOTALL,
+)
+
+
+@dataclass
+class _Talk:
+    correlation_id: int = 0
+    in_flight: deque[tuple[int, Plan, int]] = field(default_factory=deque)
+
+
+@dataclass
+class Teller:
+    """Tells a story to an inspector; `lines` is what that said."""
+
+    inspector: Inspector = field(default_factory=lambda: Inspector("story"))
+    at: int = BEGIN
+    lines: list[Line] = field(default_factory=list)
+    talks: dict[int, _Talk] = field(default_factory=dict)
+
+    def tell(self, text: str) -> None:
+        """Take the lines of a story."""
+        for line in _logical_lines(text):
+            self._line(line)
+
+    def _line(self, line: str) -> None:
+        if found := re.fullmatch(r"\+(\d+)(us|ms|s|m)", line):
+            self.at += int(found[1]) * _UNITS[found[2]]
+            self.lines += self.inspector.tick(at=self.at)
+        elif found := re.fullmatch(r"open (\d+)(.*)", line):
+            self._open(int(found[1]), found[2])
+        elif found := re.fullmatch(r"(\d*)\s*lose ([<>]) (\d+)(?: frames=(\d+))?", line):
+            number = self._connection(found[1])
+            frames = None if found[4] is None else int(found[4])
+            way = Direction.REQUEST if found[2] == ">" else Direction.RESPONSE
+            self.lines += self.inspector.lose(
+                number, way, int(found[3]), at=self._now(), reason="lost in the capture", frames=frames
+            )
+        elif found := re.fullmatch(r"(\d*)\s*close(.*)", line):
+            number = self._connection(found[1])
+            del self.talks[number]
+            self.lines += self.inspector.close(number, at=self._now(), **_options(found[2]))
+        elif found := _FRAME.fullmatch(line):
+            self._frame(found)
+        else:
+            raise ValueError(f"no line of a story: {line!r}")
+
+    def _now(self) -> int:
+        self.at += MS
+        return self.at
+
+    def _open(self, number: int, text: str) -> None:
+        options: dict[str, Any] = {"client": f"10.0.0.{100 + number}:50{number:03}", "server": "10.0.0.1:9092"}
+        self.talks[number] = _Talk()
+        self.lines += self.inspector.open(number, at=self._now(), **(options | _options(text)))
+
+    def _connection(self, number: str) -> int:
+        which = int(number or 1)
+        if which not in self.talks:
+            self._open(which, "")
+        return which
+
+    def _frame(self, found: re.Match[str]) -> None:
+        number = self._connection(found["number"])
+        talk = self.talks[number]
+        way = Direction.REQUEST if found["way"] == ">" else Direction.RESPONSE
+        if found["hex"]:
+            frame = bytes.fromhex(re.sub(r"\s", "", found["bytes"]))
+        elif way is Direction.REQUEST:
+            frame = self._request(talk, found)
+        else:
+            frame = self._response(talk, found)
+        self.lines += self.inspector.data(number, way, frame, at=self._now())
+
+    def _request(self, talk: _Talk, found: re.Match[str]) -> bytes:
+        key, version, known = _plan(found["api"], int(found["version"]))
+        talk.correlation_id = int(found["id"]) if found["id"] else talk.correlation_id + 1
+        body = json.loads(found["body"] or "{}")
+        header = {
+            "request_api_key": key,
+            "request_api_version": version,
+            "correlation_id": talk.correlation_id,
+            "client_id": found["client"] or "app",
+        }
+        if not (key == 0 and body.get("acks") == 0):
+            talk.in_flight.append((talk.correlation_id, known, version))
+        return framed(encode(known.request_header, header) + encode(known.request, prepared(known.request, body)))
+
+    def _response(self, talk: _Talk, found: re.Match[str]) -> bytes:
+        correlation_id = int(found["id"]) if found["id"] else talk.in_flight[0][0] if talk.in_flight else 0
+        asked = next((each for each in talk.in_flight if each[0] == correlation_id), None)
+        if asked is not None:
+            talk.in_flight.remove(asked)
+        known = _plan(found["api"], int(found["version"]))[2] if found["api"] else asked[1] if asked else None
+        if known is None:
+            raise ValueError(f"no request {correlation_id} waits: say how the response is written, as Api vN")
+        body = prepared(known.response, json.loads(found["body"] or "{}"))
+        return framed(encode(known.response_header, {"correlation_id": correlation_id}) + encode(known.response, body))
+
+
+def _plan(api: str, version: int) -> tuple[int, int, Plan]:
+    found = api_by_name(api)
+    if found is None:
+        raise ValueError(f"no API is called {api}")
+    known = plan(found.key, version)
+    if known is None:
+        raise ValueError(f"{api} has no version {version}")
+    return found.key, version, known
+
+
+def _options(text: str) -> dict[str, Any]:
+    return {name: value if given else True for name, given, value in (word.partition("=") for word in text.split())}
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    logical = ""
+    for raw in textwrap.dedent(text).splitlines():
+        line = re.sub(r"(^|\s)# .*$", "", raw).rstrip()
+        if line[:1].isspace() and logical:
+            logical += " " + line.strip()
+        elif line.strip():
+            if logical:
+                yield logical
+            logical = line.strip()
+    if logical:
+        yield logical
+
+
+def prepared(of: Layout, values: dict[str, Any]) -> dict[str, Any]:
+    """JSON values as `encode` takes them.
+
+    Raises:
+        ValueError: A name that the layout does not have: a story must not say what is not written.
+    """
+    fields = {one.name: one for one in (*of.fields, *of.tagged)}
+    if unknown := values.keys() - fields.keys() - {"_tags"}:
+        raise ValueError(f"{of.name} has no {', '.join(sorted(unknown))}; it has {', '.join(fields)}")
+    return {name: _value(fields[name], value) if name in fields else value for name, value in values.items()}
+
+
+def _value(one: Field, value: Any) -> Any:
+    if value is None:
+        return None
+    if one.struct is not None:
+        return [prepared(one.struct, each) for each in value] if one.array else prepared(one.struct, value)
+    if one.type not in {"bytes", "records"}:
+        return value
+    return [_bytes(each) for each in value] if one.array else _bytes(value)
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return bytes.fromhex(value)
+    if isinstance(value, dict):
+        kind = layout(value["type"], value["version"])
+        return int(value["version"]).to_bytes(2, "big") + encode(kind, prepared(kind, value["data"]))
+    return records.encode([_texts(batch) for batch in value])
+
+
+def _texts(batch: dict[str, Any]) -> dict[str, Any]:
+    """A batch whose keys, values and header values are bytes."""
+    made = dict(batch)
+    made["records"] = [
+        {name: value.encode() if name in ("key", "value") and isinstance(value, str) else value
+         for name, value in record.items()} | (
+            {"headers": [header | {"value": (header.get("value") or "").encode()} for header in record["headers"]]}
+            if "headers" in record else {})
+        for record in batch.get("records", ())
+    ]  # fmt: skip
+    return made
+
+
+def told(text: str) -> list[Line]:
+    """What the inspector says of a story."""
+    teller = Teller()
+    teller.tell(text)
+    return teller.lines
+
+
+def findings(text: str, code: str | None = None) -> list[FindingEntry | FindingLine]:
+    """The findings of a story in their order, of one rule if `code` is given."""
+    found: list[FindingEntry | FindingLine] = []
+    for line in told(text):
+        if isinstance(line, FindingLine):
+            found.append(line)
+        elif isinstance(line, RequestLine | ResponseLine):
+            found += line.findings
+    return [each for each in found if code in (None, each.code)]

@@ -1,0 +1,58 @@
+"""Right traffic is silent: no finding of severity warning or above on real captures and on Kafka's own frames.
+
+Where a real client or broker misbehaves in a capture, the finding stands here with why it is right.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.explain import explain
+from tests.kproxy.captured import DATA, findings_of
+
+#: (capture, code) -> why that finding is right.
+RIGHT = {
+    ("confluent-3.9.1", "L001"): "librdkafka 2.16 writes an empty topic list as an int32 (captures/README.md)",
+    ("confluent-4.3.1", "L001"): "the same",
+    ("sasl-scram256-confluent-4.3.1", "L001"): "the same",
+}
+
+
+def is_incompatible(row: dict[str, Any]) -> bool:
+    """Early access in 3.9.1 that a later release changed under the same version number."""
+    return row["release"] == "3.9.1" and row["api"] == "ReadShareGroupStateSummaryResponse"
+
+
+@pytest.mark.parametrize(
+    "path", sorted([*(DATA / "pcap").glob("*.pcap.gz"), *(DATA / "bugs").glob("none--*")]), ids=lambda path: path.name
+)
+def test_real_captures_are_silent(path: Path) -> None:
+    name = path.name.removesuffix(".pcap.gz")
+    loud = [
+        f"{finding.code} {finding.message}"
+        for _, finding in findings_of(path)
+        if finding.severity != "info" and (name, finding.code) not in RIGHT
+    ]
+    assert loud == []
+
+
+@pytest.mark.parametrize("name", ["corpus-tame", "corpus-seed1"])
+def test_frames_that_kafka_wrote_are_silent(name: str) -> None:
+    loud: Counter[str] = Counter()
+    with gzip.open(DATA / f"{name}.jsonl.gz", "rt") as rows:
+        for row in map(json.loads, rows):
+            if row["type"] not in ("request", "response") or is_incompatible(row):
+                continue
+            frame = bytes.fromhex(row["frame_hex"])
+            asked = (row["api_key"], row["version"]) if row["type"] == "response" else None
+            loud.update(
+                f"{finding.code} {row['api']}" for finding in explain(frame, asked=asked).findings
+                if finding.severity != "info"
+            )  # fmt: skip
+    assert not loud
