@@ -1,38 +1,10 @@
-"""Diagnosis: how a frame that does not read well departs from its layout."""
+"""Diagnosis: how a frame that does not read well departs from its layout.
 
-from __future__ import annotations
+`diagnose` looks at one frame; `examine` is what a conversation does with each: it remembers how its peers depart, so
+that the next frame is read in that way at once.
+"""
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dissectors.diagnosis.diagnose import Diagnosis, Rival, certain, diagnose
+from dissectors.diagnosis.learned import Learned, examine
 
-from dissectors.events import RequestReceived, ResponseReceived
-
-if TYPE_CHECKING:
-    from dissectors.conversation import Conversation
-
-
-@dataclass(frozen=True, slots=True)
-class Rival:
-    """Another edit that explains the frame, and how likely it is."""
-
-    edit: Any
-    confidence: float
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """How a frame departs from its layout, most likely."""
-
-    edit: Any
-    confidence: float
-
-
-@dataclass(slots=True)
-class Learned:
-    """Departures that were seen."""
-
-    seen: dict[Any, Any] = field(default_factory=dict)
-
-
-def examine(event: RequestReceived | ResponseReceived, conversation: Conversation) -> None:
-    """Find out how the frame of an event departs, if it does not read well."""
+__all__ = ["Diagnosis", "Learned", "Rival", "certain", "diagnose", "examine"]

@@ -1,0 +1,226 @@
+"""One frame that does not read well: the edit that explains it best, where, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dissectors.diagnosis import wording
+from dissectors.diagnosis.evidence import ordinary
+from dissectors.diagnosis.place import Place, first_departure
+from dissectors.diagnosis.ranking import SMALL, Ranked, rank
+from dissectors.diagnosis.search import Search
+from dissectors.edits import Edit, frame_layout, write
+from dissectors.errors import EncodeError
+from dissectors.layout import Layout
+from dissectors.message import Message, plan
+from dissectors.paths import render
+from dissectors.walk import walk
+
+#: Bits by which an edit must be cheaper than the right layout where that reads to the last byte too.
+MARGIN = 22.0
+
+#: Bits that an ordinary frame costs at most, at all and for each byte; random numbers cost twice as many.
+ORDINARY = 30.0
+ORDINARY_BYTE = 4.5
+
+#: Rivals that are named, and how likely they must be.
+MOST_RIVALS = 5
+LEAST_RIVAL = 0.02
+
+#: Words of a request that the response may repeat.
+MOST_WORDS = 500
+
+#: Bytes that are tried to find out how many are missing.
+MOST_LACKING = 4096
+
+LOOSE = ("truncated", "trailing_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Another edit that explains the frame, and how likely it is (0 to 1)."""
+
+    edit: Edit
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """How a frame departs from its layout, most likely.
+
+    `confidence` is the share (0 to 1) of all that was found likely. The span is that of the first departure, empty
+    where something is missing, and counts from the length prefix. `surplus` is how many bytes the frame has too many,
+    negative if too few, None if that was not computed. `also` are edits that read every byte in the same way.
+    `layout` is what the frame was read in, as `dissectors.edits.frame_layout` makes it, None if that is the right one.
+    """
+
+    edit: Edit
+    confidence: float
+    path: str
+    start: int
+    end: int
+    sentence: str
+    hint: str
+    surplus: int | None = None
+    also: tuple[Edit, ...] = ()
+    rivals: tuple[Rival, ...] = ()
+    layout: Layout | None = None
+
+
+def certain(edit: Edit, path: str, start: int, end: int, sentence: str, hint: str) -> Diagnosis:
+    """A departure that needs no search: the frame says itself what it is."""
+    return Diagnosis(edit, 1.0, path, start, end, sentence, hint)
+
+
+def right_layout(message: Message) -> Layout | None:
+    """The layout that a message should have, None if the schemas do not know its version."""
+    known = plan(message.api_key, message.version)
+    if known is None:
+        return None
+    if message.is_request:
+        return frame_layout(known.request_header, known.request)
+    return frame_layout(known.response_header, known.response)
+
+
+def diagnose(message: Message, request: Message | None = None, usual: frozenset[str] = frozenset()) -> Diagnosis | None:
+    """Find the edit of its layout under which a frame reads best.
+
+    Args:
+        message: As read by the right layout; it is not changed.
+        request: What a response answers, if that is known: topics and groups that it named are likely in the response.
+        usual: Kinds of edits that the same peer was seen to make.
+
+    Returns:
+        None if the right layout is the likeliest, or if no schema has the message. Never raises; the work is bounded
+        whatever the size of the frame.
+    """
+    right = right_layout(message)
+    if right is None:
+        return None
+    words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
+    search = Search(message.frame, right, message.version, words, usual)
+    ranked = rank(message.frame, search.run())
+    fits = search.right
+    best = ranked[0]
+    if best.edit is None:
+        return None
+    if fits is not None:  # the right layout reads it too: only what makes an ordinary frame of it is worth a word
+        if best.cost > fits - MARGIN or best.cost > ORDINARY + ORDINARY_BYTE * len(message.frame):
+            return None
+        walked = walk(best.layout, message.frame, 4)
+        if walked.oddities or not ordinary(best.layout, walked.values):
+            return None
+    return _diagnosis(message, right, ranked)
+
+
+def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnosis:
+    best = ranked[0]
+    assert best.edit is not None
+    frame = message.frame
+    edit, surplus = best.edit, None
+    if edit.kind in LOOSE:
+        end = message.error.offset if message.error else message.end
+        place = Place((), end, len(frame), None, None)
+        path = render(message.error.path) if message.error else ""
+        if edit.kind == "trailing_bytes":
+            surplus = len(frame) - end
+        elif (lack := _lack(frame, right)) is not None:
+            edit, surplus = Edit.of("truncated", "*", bytes=lack), -lack
+    else:
+        walked = walk(best.layout, frame, 4)
+        found = first_departure(right, best.layout, walked.nodes, 4)
+        place = found or Place((), 4, len(frame), None, None)
+        shown = place.path[1:] if place.path[:1] == ("body",) else place.path
+        path = render(shown)
+        surplus = _surplus(frame, right, walked.values)
+    said = f"{message.api} v{message.version} {'request' if message.is_request else 'response'}: "
+    said += wording.sentence(edit, right)
+    if surplus:
+        count = abs(surplus)
+        said += f" ({count} byte{'s' * (count != 1)} too {'many' if surplus > 0 else 'few'})"
+    rivals = [Rival(each.edit, round(each.confidence, 3)) for each in ranked[1:] if each.edit is not None]
+    return Diagnosis(
+        edit=edit,
+        confidence=round(best.confidence, 3),
+        path=path,
+        start=place.start,
+        end=max(place.start, place.end),
+        sentence=said,
+        hint=wording.hint(edit, right, message.version),
+        surplus=surplus,
+        also=tuple(best.also),
+        rivals=tuple(rival for rival in rivals if rival.confidence >= LEAST_RIVAL)[:MOST_RIVALS],
+        layout=best.layout,
+    )
+
+
+def _lack(frame: bytes, right: Layout) -> int | None:
+    """How many bytes a frame lacks at least: so many zeros more, and it can be read. None beyond a few thousand."""
+    if len(frame) > SMALL:
+        return None
+
+    def reads(more: int) -> bool:
+        return walk(right, frame + bytes(more), 4).error is None
+
+    high = 1
+    while not reads(high):
+        high *= 2
+        if high > MOST_LACKING:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reads(middle) else (middle, high)
+    return high
+
+
+def _surplus(frame: bytes, right: Layout, values: dict[str, Any]) -> int | None:
+    if len(frame) > SMALL:
+        return None
+    try:
+        return len(frame) - len(write(None, right, values))
+    except EncodeError:
+        return None
+
+
+def _words(values: Any) -> Iterator[bytes]:
+    """The strings in a body."""
+    left = [values]
+    count = 0
+    while left and count < MOST_WORDS:
+        value = left.pop()
+        if isinstance(value, dict):
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value[:MOST_WORDS])
+        elif isinstance(value, str) and len(value) > 2:
+            count += 1
+            yield value.encode("utf-8", "replace")
+
+
+def repaired(message: Message, diagnosis: Diagnosis) -> None:
+    """Put what a frame holds under its diagnosis in place of what was read of it."""
+    message.diagnosis = diagnosis
+    if diagnosis.layout is None or diagnosis.edit.kind in LOOSE or diagnosis.confidence < 0.5:
+        return
+    walked = walk(diagnosis.layout, message.frame, 4)
+    if walked.error is not None:
+        return
+    header, body = diagnosis.layout.fields
+    assert header.struct is not None
+    message.header_layout, message.layout = header.struct, body.struct
+    message.header, message.body = walked.values["header"], walked.values["body"]
+    message.body_start, message.end = walked.nodes[1].start, walked.end
+    message.error, message.oddities = None, tuple(walked.oddities)
+
+
+def again(message: Message, known: Diagnosis) -> Diagnosis | None:
+    """The same departure in another frame, None if it does not read well under that."""
+    if known.layout is None:
+        return None
+    walked = walk(known.layout, message.frame, 4)
+    if walked.error is not None or walked.end != len(message.frame) or walked.oddities:
+        return None
+    return replace(known, rivals=(), surplus=None)

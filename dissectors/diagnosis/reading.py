@@ -1,0 +1,355 @@
+"""Reading: a frame under a layout that may be wrong, as fast as can be, for what it costs in bits.
+
+It stops at the first bytes that cannot be, and as soon as the reading costs more than another one that is known.
+Arrays and structs that candidates share are read once at each place.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from dissectors.diagnosis import evidence
+from dissectors.layout import CODES, WIDTHS, Field, Layout
+
+
+class Misfit(Exception):
+    """The bytes cannot be read under the layout; `at` is where."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self.at = at
+
+
+class TooDear(Misfit):
+    """The reading costs more than is of use."""
+
+
+class Spent(Misfit):
+    """The work that was granted is done."""
+
+
+class Reading:
+    """One frame and what has been read of it so far, by whatever layouts.
+
+    Args:
+        data: The frame, length prefix included.
+        words: Strings that the request or the connection has named.
+        work: Fields that may be read in all.
+    """
+
+    def __init__(self, data: bytes, words: frozenset[bytes], work: int) -> None:
+        self.data = data
+        self.end = len(data)
+        self.words = words
+        self.work = work
+        self.cost = 0.0
+        self.limit = 0.0
+        self.horizon = 0
+        self.memo: dict[tuple[int, int], tuple[int, float] | int] = {}
+        self.kept: list[Any] = []  # what the memo's ids are of must live as long
+
+    def read(self, layout: Layout, *, limit: float, horizon: int) -> tuple[int, float]:
+        """Where a layout ends that begins behind the length prefix, and what it costs.
+
+        Args:
+            layout: As `dissectors.edits.frame_layout` makes it.
+            limit: The cost beyond which the answer is of no use.
+            horizon: Fields that may be read for it.
+
+        Raises:
+            Misfit: And `TooDear`, `Spent`.
+        """
+        self.cost, self.limit, self.horizon = 0.0, limit, self.work - horizon
+        pos = reader(layout)(self, 4)
+        return pos, self.cost
+
+
+Read = Callable[[Reading, int], int]
+
+
+def reader(layout: Layout) -> Read:
+    """The function that reads a struct."""
+    made: Read | None = layout.cache.get("reading")
+    if made is None:
+        made = layout.cache["reading"] = _struct(layout)
+    return made
+
+
+def least(layout: Layout) -> int:
+    """The fewest bytes that a struct can have."""
+    made: int | None = layout.cache.get("least")
+    if made is None:
+        made = sum(_least(one) for one in layout.fields) + layout.flexible
+        layout.cache["least"] = made
+    return made
+
+
+def _least(one: Field) -> int:
+    if one.length is not None:
+        return {"int16": 2, "int32": 4}.get(one.length, 1)
+    return least(one.struct) if one.struct is not None else WIDTHS[one.type]
+
+
+def _struct(layout: Layout) -> Read:
+    reads = [_field(one) for one in layout.fields]
+    number = len(reads) + 1
+    names = [one.name for one in layout.fields]
+    if len(set(names)) < len(names) or names[:2] == ["size", "correlation_id"]:
+        return _with_copies(layout, names, reads)
+    tags = _tags(layout) if layout.flexible else None
+
+    def read(state: Reading, pos: int) -> int:
+        state.work -= number
+        if state.work < state.horizon:
+            raise Spent(pos)
+        for one in reads:
+            pos = one(state, pos)
+        if tags is not None:
+            pos = tags(state, pos)
+        if state.cost > state.limit:
+            raise TooDear(pos)
+        return pos
+
+    return read
+
+
+def _with_copies(layout: Layout, names: list[str], reads: list[Read]) -> Read:
+    """A struct that has a field twice: copies are equal, or it is not so."""
+    tags = _tags(layout) if layout.flexible else None
+
+    def read(state: Reading, pos: int) -> int:
+        state.work -= len(reads) + 1
+        if state.work < state.horizon:
+            raise Spent(pos)
+        spans: dict[str, bytes] = {}
+        for name, one in zip(names, reads, strict=True):
+            before, start = state.cost, pos
+            pos = one(state, pos)
+            raw = state.data[start:pos]
+            if name == "size" and start == 4:  # what the header may hold is that of the frame without itself
+                spans[name] = (state.end - 8).to_bytes(4, "big")
+            if name in spans:
+                if raw != spans[name]:
+                    raise Misfit(start)
+                state.cost = before + 1
+            spans[name] = raw
+        if tags is not None:
+            pos = tags(state, pos)
+        if state.cost > state.limit:
+            raise TooDear(pos)
+        return pos
+
+    return read
+
+
+def _field(one: Field) -> Read:
+    made: Read | None = one.cache.get("reading")
+    if made is None:
+        if one.array:
+            made = _array(one)
+        elif one.struct is not None:
+            made = _maybe(one) if one.length is not None else reader(one.struct)
+        else:
+            made = _value(one, one.length, one.nullable)
+        one.cache["reading"] = made
+    return made
+
+
+def _value(one: Field, length: str | None, nullable: bool) -> Read:
+    if length is None:
+        return _fixed(one)
+    get = _length(length)
+    if one.type != "string":
+
+        def read_blob(state: Reading, pos: int) -> int:
+            size, pos = get(state, pos)
+            if size < 0:
+                return _null(state, pos, nullable)
+            end = pos + size
+            if end > state.end:
+                raise Misfit(pos)
+            state.cost += evidence.count(size) + evidence.blob(one, state.data, pos, size)
+            return end
+
+        return read_blob
+    cost = evidence.text(one)
+
+    def read_text(state: Reading, pos: int) -> int:
+        size, pos = get(state, pos)
+        if size < 0:
+            return _null(state, pos, nullable)
+        end = pos + size
+        if end > state.end:
+            raise Misfit(pos)
+        raw = state.data[pos:end]
+        state.cost += evidence.KNOWN_WORD if raw in state.words else evidence.count(size) + cost(raw)
+        return end
+
+    return read_text
+
+
+def _null(state: Reading, pos: int, nullable: bool) -> int:
+    if not nullable:
+        raise Misfit(pos)
+    state.cost += evidence.NULL
+    return pos
+
+
+def _fixed(one: Field) -> Read:
+    width = WIDTHS[one.type]
+    unpack = struct.Struct(">" + CODES[one.type]).unpack_from
+    cost = evidence.integer(one)
+    free = one.name in evidence.FREE
+
+    def read(state: Reading, pos: int) -> int:
+        end = pos + width
+        if end > state.end:
+            raise Misfit(pos)
+        if not free:
+            state.cost += cost(unpack(state.data, pos)[0])
+        return end
+
+    return read
+
+
+def _length(encoding: str) -> Callable[[Reading, int], tuple[int, int]]:
+    """What reads a length and gives it with where it ends; -1 is null."""
+    if encoding in ("int16", "int32"):
+        width = 2 if encoding == "int16" else 4
+
+        def fixed(state: Reading, pos: int) -> tuple[int, int]:
+            end = pos + width
+            if end > state.end:
+                raise Misfit(pos)
+            size = int.from_bytes(state.data[pos:end], "big", signed=True)
+            if size < -1:
+                raise Misfit(pos)
+            return size, end
+
+        return fixed
+    less = {"uvarint": 1, "uvarint-1": 0, "uvarint+1": 2}[encoding]
+
+    def compact(state: Reading, pos: int) -> tuple[int, int]:
+        size, end = _uvarint(state, pos)
+        if size == 0:
+            return (-1 if less else 0), end
+        if size < less:
+            raise Misfit(pos)
+        return size - less, end
+
+    return compact
+
+
+def _uvarint(state: Reading, pos: int) -> tuple[int, int]:
+    data, end = state.data, state.end
+    value = shift = 0
+    while pos < end and shift < 35:
+        byte = data[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, pos
+        shift += 7
+    raise Misfit(pos)
+
+
+def _maybe(one: Field) -> Read:
+    assert one.struct is not None
+    inner = reader(one.struct)
+    signed = one.length == "int8"
+
+    def read(state: Reading, pos: int) -> int:
+        if pos >= state.end:
+            raise Misfit(pos)
+        mark = state.data[pos]
+        if mark == 1:
+            state.cost += 1
+            return inner(state, pos + 1)
+        if mark != (0xFF if signed else 0):
+            raise Misfit(pos)
+        state.cost += 1
+        return pos + 1
+
+    return read
+
+
+def _array(one: Field) -> Read:
+    assert one.length is not None
+    get = _length(one.length)
+    if one.struct is not None:
+        element, size = reader(one.struct), max(least(one.struct), 1)
+    else:
+        element = _value(one, one.element_length, False)
+        size = {"int16": 2, "int32": 4}.get(one.element_length, 1) if one.element_length else WIDTHS[one.type]
+    nullable = one.nullable
+
+    def elements(state: Reading, pos: int) -> int:
+        number, at = get(state, pos)
+        if number < 0:
+            return _null(state, at, nullable)
+        if number * size > state.end - at:
+            raise Misfit(pos)
+        state.cost += evidence.count(number)
+        state.work -= number
+        for _ in range(number):
+            at = element(state, at)
+        return at
+
+    def read(state: Reading, pos: int) -> int:
+        key = (id(one), pos)
+        known = state.memo.get(key)
+        if known is not None:
+            if isinstance(known, int):
+                raise Misfit(known)
+            state.cost += known[1]
+            return known[0]
+        before = state.cost
+        try:
+            at = elements(state, pos)
+        except (TooDear, Spent):
+            raise
+        except Misfit as misfit:
+            state.memo[key] = misfit.at
+            raise
+        state.memo[key] = at, state.cost - before
+        return at
+
+    return read
+
+
+def _tags(layout: Layout) -> Read:
+    known = {one.tag: _field(one) for one in layout.tagged}
+    twice, unsized = layout.tag_fault == "twice", -1
+    if layout.tag_fault.startswith("size "):
+        unsized = int(layout.tag_fault.removeprefix("size "))
+
+    def read(state: Reading, pos: int) -> int:
+        number, pos = _uvarint(state, pos)
+        state.cost += evidence.EMPTY_TAGS
+        if number:
+            if number * 2 > state.end - pos:
+                raise Misfit(pos)
+            for _ in range(number):
+                tag, at = _uvarint(state, pos)
+                size, at = _uvarint(state, at)
+                one = known.get(tag)
+                sized = one is None or tag != unsized
+                if at + size > state.end and sized:
+                    raise Misfit(pos)
+                if one is None:
+                    state.cost += evidence.UNKNOWN_TAG + 8 * size
+                    pos = at + size
+                    continue
+                state.cost += evidence.KNOWN_TAG
+                pos = one(state, at)
+                if sized and pos != at + size:
+                    raise Misfit(at)
+        if twice:
+            number, pos = _uvarint(state, pos)
+            if number:
+                raise Misfit(pos)
+        return pos
+
+    return read

@@ -1,0 +1,147 @@
+"""Search: the readings of a frame under the candidates, the likeliest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dissectors.diagnosis.candidates import SECOND, Candidate, singles
+from dissectors.diagnosis.reading import Misfit, Reading, Spent, TooDear
+from dissectors.edits import Edit
+from dissectors.layout import Layout
+
+#: Fields that are read for all candidates of a frame together: the bound of the work.
+WORK = 60_000
+#: And for one of them: a frame of a megabyte shows within these how it departs.
+HORIZON = 4_000
+
+#: Bits behind the best reading within which another one is kept as a rival.
+WINDOW = 24.0
+
+#: Bits that a kind of edit is likelier that the same peer was seen to make.
+USUAL = 3.0
+
+#: What bytes without a field cost each, and what it costs that there are any, or that some are missing.
+LOOSE_BYTE = 8.0
+TRAILING = 16.0
+TRUNCATED = 28.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A reading that fits: its edit (None is the right layout), the layout, and its cost with the prior, in bits."""
+
+    edit: Edit | None
+    layout: Layout
+    cost: float
+
+
+class Search:
+    """The readings of one frame.
+
+    Args:
+        frame: Length prefix included.
+        layout: The right one, as `dissectors.edits.frame_layout` makes it.
+        version: Of the body.
+        words: Strings that the request or the connection has named.
+        usual: Kinds of edits that the same peer was seen to make.
+    """
+
+    def __init__(
+        self,
+        frame: bytes,
+        layout: Layout,
+        version: int,
+        words: frozenset[bytes] = frozenset(),
+        usual: frozenset[str] = frozenset(),
+    ) -> None:
+        self._usual = usual
+        self._layout = layout
+        self._version = version
+        self._reading = Reading(frame, words, WORK)
+        self._size = len(frame)
+        self._found: list[Found] = []
+        self._best = float("inf")
+        #: What the right layout costs, if it reads to the last byte.
+        self.right: float | None = None
+        self._depths: list[tuple[int, Candidate]] = []
+
+    def run(self) -> list[Found]:
+        """What fits, the likeliest first; never empty: bytes may always trail, or be cut off."""
+        self._as_it_should_be()
+        self._try(singles(self._layout, self._version))
+        if self.right is None and not self._convincing():
+            self._doubles()
+        self._found.sort(key=lambda found: found.cost)
+        return [found for found in self._found if found.cost <= self._best + WINDOW]
+
+    def _as_it_should_be(self) -> None:
+        try:
+            end, cost = self._reading.read(self._layout, limit=float("inf"), horizon=HORIZON)
+        except Spent:
+            self._keep(None, self._layout, self._reading.cost)
+            return
+        except Misfit as misfit:
+            missing = Edit.of("truncated", "*", bytes=1)
+            self._keep(missing, self._layout, self._reading.cost + TRUNCATED + LOOSE_BYTE * (self._size - misfit.at))
+            return
+        if end == self._size:
+            self.right = cost
+            self._keep(None, self._layout, cost)
+        else:
+            edit = Edit.of("trailing_bytes", "*", bytes=self._size - end)
+            self._keep(edit, self._layout, cost + TRAILING + LOOSE_BYTE * (self._size - end))
+
+    def _keep(self, edit: Edit | None, layout: Layout, cost: float) -> None:
+        self._found.append(Found(edit, layout, cost))
+        self._best = min(self._best, cost)
+
+    def _convincing(self) -> bool:
+        """Whether one edit explains the frame so well that two need not be tried."""
+        fits = [
+            found
+            for found in self._found
+            if found.edit is None or found.edit.kind not in ("truncated", "trailing_bytes")
+        ]
+        return bool(fits) and min(found.cost for found in fits) < self._budget()
+
+    def _budget(self) -> float:
+        """Bits that a frame of this size should cost at most if it reads well: a byte of Kafka holds few."""
+        return 60.0 + 6.0 * self._size
+
+    def _try(self, candidates: Iterable[Candidate], first: Edit | None = None, more: float = 0.0) -> None:
+        reading = self._reading
+        for candidate in candidates:
+            prior = candidate.prior + more - (USUAL if candidate.edit.kind in self._usual else 0)
+            try:
+                end, cost = reading.read(candidate.layout, limit=self._best + WINDOW - prior, horizon=HORIZON)
+            except TooDear:
+                continue
+            except Spent as spent:
+                if reading.work <= 0:
+                    return
+                # So far it fits; the rest will cost what the beginning did.
+                end, cost = self._size, reading.cost * (self._size - 4) / max(spent.at - 4, 1)
+            except Misfit as misfit:
+                if first is None:
+                    self._depths.append((misfit.at, candidate))
+                continue
+            if end == self._size:
+                edit = candidate.edit if first is None else first.followed_by(candidate.edit)
+                self._keep(edit, candidate.layout, cost + prior)
+
+    def _doubles(self) -> None:
+        for base in self._bases():
+            self._try(singles(base.layout, self._version), base.edit, base.prior + SECOND)
+            if self._reading.work <= 0:
+                return
+
+    def _bases(self) -> Iterator[Candidate]:
+        """The edits on top of which another one is worth a try: of the whole first, then those that read furthest."""
+        whole = ("header_version", "flexibility", "body_version", "length_encoding", "length_off_by_one")
+        candidates = singles(self._layout, self._version)
+        yield from (each for each in candidates if each.edit.kind in whole and each.edit.field in ("*", "header"))
+        self._depths.sort(key=lambda each: (-each[0], each[1].prior))
+        for _, candidate in self._depths[:12]:
+            if candidate.edit.kind not in whole or candidate.edit.field not in ("*", "header"):
+                yield candidate

@@ -1,0 +1,53 @@
+"""Tags of other versions: such frames read well, so no search finds them."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from dissectors.diagnosis.candidates import versions
+from dissectors.edits import Edit
+from dissectors.layout import Field, Layout
+from dissectors.layout import layout as layout_of
+from dissectors.message import Message
+
+
+class Known(NamedTuple):
+    """A tagged field as another version has it: the first such version, and the edit that writes it too early."""
+
+    name: str
+    version: int
+    edit: Edit
+
+
+def of_other_version(message: Message, path: tuple[str | int, ...], tag: int) -> Known | None:
+    """What a tag is in other versions of a message, None if no version has it.
+
+    Args:
+        message: One that carries the tag unknown.
+        path: The struct that does, as `dissectors.locate.locate` takes it.
+        tag: Its number.
+    """
+    if message.layout is None or path[:1] == ("header",):
+        return None
+    names = tuple(part for part in path if isinstance(part, str))
+    return _known(message.layout.name, names, tag)
+
+
+@functools.lru_cache(maxsize=1024)
+def _known(name: str, names: tuple[str, ...], tag: int) -> Known | None:
+    for version in versions(name):
+        struct: Layout | None = layout_of(name, version)
+        path = ""
+        for part in names:
+            field = _field(struct, part)
+            struct = field.struct if field else None
+            path += f"{part}{'[]' if field and field.array else ''}."
+        if found := next((one for one in struct.tagged if one.tag == tag), None) if struct else None:
+            return Known(found.name, version, Edit.of("tag_below_version", path + found.name, tag=tag))
+    return None
+
+
+def _field(struct: Layout | None, name: str) -> Field | None:
+    fields = (*struct.fields, *struct.tagged) if struct else ()
+    return next((one for one in fields if one.name == name), None)

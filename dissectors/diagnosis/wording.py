@@ -1,0 +1,168 @@
+"""Wording: a departure as a sentence, and what to change."""
+
+from __future__ import annotations
+
+from dissectors.edits import Edit
+from dissectors.edits.places import parts
+from dissectors.layout import WIDTHS, Layout
+
+
+def sentence(edit: Edit, right: Layout) -> str:
+    """What is written, and what should be.
+
+    Args:
+        edit: How the writer departs; the steps of it are said one after the other.
+        right: The right layout, of the frame.
+    """
+    return ", and ".join(_step(step, right) for step in edit.steps)
+
+
+def hint(edit: Edit, right: Layout, version: int) -> str:
+    """What to change in the writer."""
+    return "; ".join(dict.fromkeys(_change(step, right, version) for step in edit.steps))
+
+
+def _step(edit: Edit, right: Layout) -> str:
+    detail = dict(edit.detail)
+    struct = _struct(right, edit.field)
+    match edit.kind:
+        case "field_moved" if struct:
+            to, from_ = detail["to"], detail["from"]
+            belongs = _where(struct, from_, without=from_)
+            return f"{edit.field} stands {_where(struct, to, without=from_)} and belongs {belongs}"
+        case "field_missing" if struct:
+            where = detail["where"]
+            return (
+                f"{edit.field} ({_type(struct, where)}) is missing; it belongs {_where(struct, where, without=where)}"
+            )
+        case "field_duplicated" if struct:
+            return f"{edit.field} is written twice, the second time {_where(struct, detail['where'])}"
+        case "field_from_version" if struct:
+            return (
+                f"{edit.field} of version {detail['from_version']} stands {_where(struct, detail['place'])}, "
+                "which this version does not have"
+            )
+        case "header_version":
+            return f"the header is {_header(right, detail['written'])}"
+        case "length_off_by_one":
+            what = "every compact length" if edit.field == "*" else f"the compact length of {edit.field}"
+            return f"{what} is one too {'small' if detail['delta'] < 0 else 'great'}"
+        case "length_encoding" | "flexibility":
+            return _encoding(edit, detail["written"])
+        case "tag_buffer_missing":
+            return f"{_behind(edit.field)} has no tag buffer"
+        case "tag_buffer_extra":
+            return f"{_behind(edit.field)} has a tag buffer too many"
+        case "null_in_non_nullable":
+            since = detail["nullable_from"]
+            return f"{edit.field} is null, which it may " + (
+                "not be" if since is None else f"be from version {since} on"
+            )
+        case "generic_error_body":
+            return "the body is an error code and nothing else"
+        case "duplicated_prefix":
+            return f"the {detail['prefix'].replace('_', ' ')} is written twice"
+    return str(edit)
+
+
+def _header(right: Layout, written: int) -> str:
+    header = right.fields[0].struct
+    flexible = header is not None and header.flexible
+    if right.name.endswith("Response"):
+        return f"that of version {written}, {'without' if flexible else 'with'} a tag buffer"
+    return f"that of version {written}, not {2 if flexible else 1}"
+
+
+def _encoding(edit: Edit, written: str) -> str:
+    lengths = "int16 and int32 lengths" if written == "fixed" else "compact lengths"
+    if edit.kind == "flexibility":
+        tags = "and no tag buffers" if written == "fixed" else "and tag buffers"
+        return f"the whole body is written with {lengths} {tags}"
+    if edit.field == "*":
+        return f"the body is written with {lengths}"
+    return f"the length of {edit.field} is written {'as a fixed-width integer' if written == 'fixed' else 'compact'}"
+
+
+def _behind(field: str) -> str:
+    above = field.rpartition(".")[0]
+    return f"each of {above}" if above.endswith("[]") else "the header" if above == "header" else above or "the body"
+
+
+def _change(edit: Edit, right: Layout, version: int) -> str:
+    detail = dict(edit.detail)
+    struct = _struct(right, edit.field)
+    name = parts(edit.field)[-1] if parts(edit.field) else "*"
+    match edit.kind:
+        case "field_moved" if struct:
+            return f"write {name} {_where(struct, detail['from'], without=detail['from'])}"
+        case "field_missing" if struct:
+            return f"write {name} {_where(struct, detail['where'], without=detail['where'])} in version {version}"
+        case "field_duplicated":
+            return f"write {name} once"
+        case "field_from_version":
+            return f"do not write {name} in version {version}; it is in version {detail['from_version']}"
+        case "int_width":
+            return f"write {name} with the width that the protocol gives it, not as {detail['written']}"
+        case "body_version":
+            return f"write the layout of version {version}, or do not offer more than version {detail['body_version']}"
+        case "flexibility" | "length_encoding":
+            flexible = detail["written"] == "fixed"
+            wanted = "compact lengths (N + 1 as unsigned varint)" if flexible else "int16 and int32 lengths"
+            tags = " and a tag buffer after each struct" if flexible and edit.kind == "flexibility" else ""
+            return f"write {wanted}{tags} in version {version} (KIP-482), or do not offer this version"
+        case "length_off_by_one":
+            return "a compact length is the length plus one; 0 is null (KIP-482)"
+        case "header_version":
+            if right.name == "ApiVersionsResponse":
+                return "ApiVersions responses have no tag buffer in their header, in any version (KIP-511)"
+            return f"write the header that version {version} of this API has"
+        case "generic_error_body":
+            return f"write every field of version {version} also when there is an error"
+        case "tag_buffer_missing":
+            return "end every struct of a flexible version with a tag buffer: one byte 0 if there are no tags (KIP-482)"
+        case "tag_buffer_extra":
+            return "write a tag buffer once after each struct of a flexible version, and none in other versions"
+        case "tag_below_version":
+            return f"do not write tag {detail['tag']} in version {version}"
+        case "tag_size":
+            return "the size of a tagged field is the number of bytes of its value"
+        case "tag_order":
+            return "write tags in ascending order"
+        case "null_in_non_nullable":
+            since = detail.get("nullable_from")
+            return f"write {name} empty instead of null" + ("" if since is None else f", or use version {since}")
+        case "duplicated_prefix":
+            return f"write the {detail['prefix']} once, in front of the body"
+        case "truncated":
+            return "see where the writer stops, or what length it gives the frame"
+    return "see what the writer writes last"
+
+
+def _struct(right: Layout, path: str) -> Layout | None:
+    """The struct that holds the field at a path, in the right layout of a frame."""
+    *above, _ = parts(path) or ("",)
+    struct = right if above[:1] == ["header"] else next(one.struct for one in right.fields if one.name == "body")
+    for part in above:
+        if struct is not None:
+            struct = next((one.struct for one in (*struct.fields, *struct.tagged) if one.name == part), None)
+    return struct
+
+
+def _where(struct: Layout, place: int, *, without: int | None = None) -> str:
+    """``first``, or ``after error_code``: a place among the fields of a struct, one of which may be taken out."""
+    names = [one.name for index, one in enumerate(struct.fields) if index != without]
+    if place == 0:
+        return f"first, before {names[0]}" if names else "first"
+    if place > len(names):
+        return "last"
+    return f"after {names[place - 1]}" + (", last" if place == len(names) else "")
+
+
+def _type(struct: Layout, index: int) -> str:
+    if index >= len(struct.fields):
+        return "field"
+    one = struct.fields[index]
+    if one.array:
+        return "array"
+    width = WIDTHS.get(one.type)
+    return f"{one.type}, {width} byte{'s' * (width != 1)}" if width else one.type

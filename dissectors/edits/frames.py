@@ -1,0 +1,83 @@
+"""Edits of a whole body or of the header, and those that explain any bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dissectors.edits.edit import EditError, kind
+from dissectors.edits.places import change_body, change_struct, is_frame
+from dissectors.layout import Field, Layout
+from dissectors.layout import layout as layout_of
+
+
+@kind("body_version", "body_version", "header", sentence="the whole body is that of version {body_version}")
+def body_version(layout: Layout, field: str, body_version: int, header: int | None) -> Layout:
+    """The body of another version; `header` is the header version on the wire, None if that is as it should be."""
+    del field
+    try:
+        made = change_body(layout, lambda body: layout_of(body.name, body_version))
+    except KeyError as error:
+        raise EditError(str(error.args[0])) from None
+    return made if header is None else header_version(made, "header", header)
+
+
+@kind("generic_error_body", sentence="the body is an error code and nothing else")
+def generic_error_body(layout: Layout, field: str) -> Layout:
+    """Two bytes, whatever the API."""
+    del field
+    return change_body(layout, lambda body: Layout(body.name, (Field("error_code", "int16", default=0),)))
+
+
+@kind("header_version", "written", sentence="the header is that of version {written}")
+def header_version(layout: Layout, field: str, written: int) -> Layout:
+    """The header of another version."""
+    del field
+
+    def change(header: Layout) -> Layout:
+        try:
+            return layout_of(header.name, written)
+        except KeyError as error:
+            raise EditError(str(error.args[0])) from None
+
+    return change_struct(layout, ("header",), change)
+
+
+def _with_size(data: bytes, prefix: str) -> bytes:
+    """The second size is that of what follows it."""
+    return (len(data) - 4).to_bytes(4, "big") + data[4:] if prefix == "size" else data
+
+
+@kind("duplicated_prefix", "prefix", sentence="the {prefix} is written twice", data=_with_size)
+def duplicated_prefix(layout: Layout, field: str, prefix: str) -> Layout:
+    """The ``size`` or the ``correlation_id`` of a response once more, behind itself."""
+    del field
+    if not is_frame(layout):
+        raise EditError("a body alone has no prefix")
+    if prefix not in ("size", "correlation_id"):
+        raise EditError("a prefix is the size or the correlation_id")
+    extra = Field(prefix, "int32", default=0)
+
+    def change(header: Layout) -> Layout:
+        at = next((index + 1 for index, one in enumerate(header.fields) if one.name == prefix), 0)
+        return replace(header, fields=(*header.fields[:at], extra, *header.fields[at:]))
+
+    return change_struct(layout, ("header",), change)
+
+
+@kind("truncated", "bytes", sentence="{bytes} bytes are cut off at the end", data=lambda data, bytes: data[:-bytes])
+def truncated(layout: Layout, field: str, bytes: int) -> Layout:
+    """The frame ends before its body does."""
+    del field, bytes
+    return layout
+
+
+@kind(
+    "trailing_bytes",
+    "bytes",
+    sentence="{bytes} bytes follow the last field",
+    data=lambda data, bytes: data + b"\x00" * bytes,
+)
+def trailing_bytes(layout: Layout, field: str, bytes: int) -> Layout:
+    """The frame goes on after its body ends."""
+    del field, bytes
+    return layout

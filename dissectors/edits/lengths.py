@@ -1,0 +1,97 @@
+"""Edits of how lengths, nulls and the encoding as a whole are written (KIP-482)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dissectors.edits.edit import EditError, kind
+from dissectors.edits.places import change_body, change_everywhere, change_field, parts
+from dissectors.layout import Field, Layout
+
+FIXED = {"string": "int16", "bytes": "int32", "records": "int32"}
+WRITTEN = ("fixed", "compact")
+OFF = {-1: "uvarint-1", 1: "uvarint+1"}
+
+
+@kind("flexibility", "written", sentence="the whole body is written in the {written} encoding")
+def flexibility(layout: Layout, field: str, written: str) -> Layout:
+    """Fixed: int16 and int32 lengths and no tag buffers; compact: the reverse."""
+    del field
+    _known(written)
+
+    def through(struct: Layout) -> Layout:
+        return replace(
+            struct, flexible=written == "compact", tagged=struct.tagged if written == "compact" else (),
+            fields=tuple(one(each) for each in struct.fields),
+        )  # fmt: skip
+
+    def one(each: Field) -> Field:
+        each = _encoded(_encoded(each, written, elements=True), written)
+        return replace(each, struct=through(each.struct)) if each.struct is not None else each
+
+    return change_body(layout, through)
+
+
+@kind("length_encoding", "written", sentence="the length of {field} is written {written}")
+def length_encoding(layout: Layout, field: str, written: str) -> Layout:
+    """Of one field, of the elements of one (``names[]``), or of all (``*``)."""
+    _known(written)
+    if field == "*":
+        return change_everywhere(layout, lambda one: _encoded(_encoded(one, written, elements=True), written))
+    elements = field.endswith("[]")
+    return change_field(layout, parts(field), lambda one: _encoded(one, written, elements=elements, strict=True))
+
+
+@kind("length_off_by_one", "delta", sentence="the compact length of {field} is off by {delta:+d}")
+def off_by_one(layout: Layout, field: str, delta: int) -> Layout:
+    """Compact lengths are the length plus one: here plus `delta` more."""
+    if delta not in OFF:
+        raise EditError("off by one is a delta of 1 or -1")
+
+    def off(one: Field, elements: bool) -> Field:
+        of = one.element_length if elements else one.length
+        if of != "uvarint" or (one.struct is not None and not one.array):
+            return one
+        return replace(one, element_length=OFF[delta]) if elements else replace(one, length=OFF[delta])
+
+    if field == "*":
+        return change_everywhere(layout, lambda one: off(off(one, True), False))
+    return change_field(layout, parts(field), lambda one: off(one, field.endswith("[]")))
+
+
+@kind("null_in_non_nullable", "nullable_from", sentence="{field} is null, which it may not be")
+def null_in_non_nullable(layout: Layout, field: str, nullable_from: int | None) -> Layout:
+    """Null is written whatever the value; `nullable_from` is the first version that allows it, if one does."""
+    del nullable_from
+    return change_field(layout, parts(field), lambda one: replace(one, nullable=True, writes="null"))
+
+
+@kind("null_as_empty", "nullable_from", sentence="{field} is written empty where it is null")
+def null_as_empty(layout: Layout, field: str, nullable_from: int | None) -> Layout:
+    """Empty is written for null."""
+    del nullable_from
+    return change_field(layout, parts(field), lambda one: replace(one, writes="empty"))
+
+
+def _known(written: str) -> None:
+    if written not in WRITTEN:
+        raise EditError(f"an encoding is {' or '.join(WRITTEN)}, not {written}")
+
+
+def _encoded(one: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:
+    """The field with the other kind of length; as it is if it has none."""
+    if elements:
+        made = replace(one, element_length=_length(one, written)) if one.element_length else one
+    elif one.length is None or (one.struct is not None and not one.array):
+        made = one
+    else:
+        made = replace(
+            one, length=("int32" if written == "fixed" else "uvarint") if one.array else _length(one, written)
+        )
+    if strict and made == one:
+        raise EditError(f"{one.name} is written so anyway")
+    return made
+
+
+def _length(one: Field, written: str) -> str:
+    return FIXED[one.type] if written == "fixed" else "uvarint"

@@ -1,0 +1,106 @@
+"""Places: from the path of an edit to the struct or field that it changes, and back to a whole layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from dissectors.edits.edit import EditError
+from dissectors.layout import Field, Layout
+
+ChangeStruct = Callable[[Layout], Layout]
+ChangeField = Callable[[Field], Field]
+
+
+def frame_layout(header: Layout, body: Layout) -> Layout:
+    """Header and body as one layout, so that an edit can change both; its name is the body's."""
+    return Layout(
+        body.name, (Field("header", "struct", struct=header), Field("body", "struct", struct=body)), flexible=False
+    )
+
+
+def is_frame(layout: Layout) -> bool:
+    """Whether that is what `frame_layout` makes."""
+    return len(layout.fields) == 2 and layout.fields[0].name == "header" and layout.fields[1].name == "body"
+
+
+def parts(path: str) -> tuple[str, ...]:
+    """``topics[].partitions[].leader_epoch`` -> ``("topics", "partitions", "leader_epoch")``."""
+    return tuple(part.removesuffix("[]") for part in path.split(".")) if path not in ("", "*") else ()
+
+
+def change_body(layout: Layout, change: ChangeStruct) -> Layout:
+    """Change the body, alone or in its frame."""
+    return _below(layout, "body", change) if is_frame(layout) else change(layout)
+
+
+def change_struct(layout: Layout, path: tuple[str, ...], change: ChangeStruct) -> Layout:
+    """Change the struct at a path: ``()`` is the body, ``("header",)`` the header.
+
+    Raises:
+        EditError: There is no such struct.
+    """
+    if path[:1] == ("header",):
+        if not is_frame(layout):
+            raise EditError("a body alone has no header")
+        return _below(layout, "header", lambda header: _change(header, path[1:], change))
+    return change_body(layout, lambda body: _change(body, path, change))
+
+
+def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> Layout:
+    """Change the field at a path.
+
+    Raises:
+        EditError: There is no such field.
+    """
+    *above, name = path
+    return change_struct(layout, tuple(above), lambda struct: _replaced(struct, name, change))
+
+
+def change_everywhere(layout: Layout, change: ChangeField) -> Layout:
+    """Change every field of a body and of the structs in it, innermost first."""
+
+    def through(struct: Layout) -> Layout:
+        return replace(struct, fields=tuple(map(one, struct.fields)), tagged=tuple(map(one, struct.tagged)))
+
+    def one(field: Field) -> Field:
+        return change(replace(field, struct=through(field.struct)) if field.struct is not None else field)
+
+    return change_body(layout, through)
+
+
+def index_of(struct: Layout, name: str) -> int:
+    """Where a field stands among its siblings.
+
+    Raises:
+        EditError: It is not one of them.
+    """
+    for index, field in enumerate(struct.fields):
+        if field.name == name:
+            return index
+    raise EditError(f"{struct.name} has no field {name}")
+
+
+def _change(struct: Layout, path: tuple[str, ...], change: ChangeStruct) -> Layout:
+    if not path:
+        return change(struct)
+    return _below(struct, path[0], lambda inner: _change(inner, path[1:], change))
+
+
+def _below(struct: Layout, name: str, change: ChangeStruct) -> Layout:
+    def one(field: Field) -> Field:
+        if field.struct is None:
+            raise EditError(f"{field.name} holds no fields")
+        return replace(field, struct=change(field.struct))
+
+    return _replaced(struct, name, one)
+
+
+def _replaced(struct: Layout, name: str, change: ChangeField) -> Layout:
+    for group in ("fields", "tagged"):
+        fields: tuple[Field, ...] = getattr(struct, group)
+        for index, field in enumerate(fields):
+            if field.name == name:
+                made = (*fields[:index], change(field), *fields[index + 1 :])
+                return replace(struct, fields=made) if group == "fields" else replace(struct, tagged=made)
+    raise EditError(f"{struct.name} has no field {name}")

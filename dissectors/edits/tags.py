@@ -1,0 +1,73 @@
+"""Edits of tag buffers (KIP-482)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dissectors import schemas
+from dissectors.edits.edit import EditError, kind
+from dissectors.edits.places import change_struct, parts
+from dissectors.layout import Layout
+from dissectors.layout import layout as layout_of
+from dissectors.schemas import VersionRange
+
+
+@kind("tag_buffer_missing", sentence="the tag buffer {field} is not written")
+def buffer_missing(layout: Layout, field: str) -> Layout:
+    """A struct ends with its last field."""
+    return change_struct(layout, _struct(field), lambda struct: replace(struct, flexible=False, tagged=()))
+
+
+@kind("tag_buffer_extra", sentence="a tag buffer {field} is written, which this version does not have")
+def buffer_extra(layout: Layout, field: str) -> Layout:
+    """A struct ends with a tag buffer; with a second one if it has one."""
+
+    def change(struct: Layout) -> Layout:
+        return replace(struct, tag_fault="twice") if struct.flexible else replace(struct, flexible=True)
+
+    return change_struct(layout, _struct(field), change)
+
+
+@kind("tag_below_version", "tag", sentence="{field} is written as tag {tag}, which this version does not have")
+def below_version(layout: Layout, field: str, tag: int) -> Layout:
+    """A tagged field of a later version."""
+    *above, name = parts(field)
+    for version in VersionRange.parse(schemas.message(layout.name)["versions"]):
+        source = layout_of(layout.name, version)
+        for part in above:
+            source = next((one.struct for one in (*source.fields, *source.tagged) if one.name == part), None) or source
+        if found := [one for one in source.tagged if one.name == name and one.tag == tag]:
+            return change_struct(
+                layout,
+                tuple(above),
+                lambda struct: replace(
+                    struct, tagged=tuple(sorted((*struct.tagged, *found), key=lambda tagged: tagged.tag or 0))
+                ),
+            )
+    raise EditError(f"no version of {layout.name} has {field} as tag {tag}")
+
+
+@kind("tag_size", "tag", sentence="the size of tag {tag} in {field} is wrong")
+def size(layout: Layout, field: str, tag: int) -> Layout:
+    """A tagged field says one byte more than its value has."""
+
+    def change(struct: Layout) -> Layout:
+        if tag not in {one.tag for one in struct.tagged}:
+            raise EditError(f"{struct.name} has no tag {tag}")
+        return replace(struct, tag_fault=f"size {tag}")
+
+    return change_struct(layout, _struct(field), change)
+
+
+@kind("tag_order", "tag", sentence="tag {tag} in {field} is out of order")
+def order(layout: Layout, field: str, tag: int) -> Layout:
+    """Tags are written in descending order."""
+    del tag
+    return change_struct(layout, _struct(field), lambda struct: replace(struct, tag_fault="order"))
+
+
+def _struct(field: str) -> tuple[str, ...]:
+    *above, name = parts(field)
+    if name != "_tags":
+        raise EditError(f"a tag buffer is called _tags, not {name}")
+    return tuple(above)

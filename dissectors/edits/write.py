@@ -1,0 +1,34 @@
+"""Frames written under an edit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dissectors.edits.edit import KINDS, Edit
+from dissectors.encode import encode
+from dissectors.layout import Layout
+
+
+def write(edit: Edit | None, layout: Layout, values: Mapping[str, Any]) -> bytes:
+    """A frame with its length prefix, or a body alone, as a writer that departs by `edit` writes it.
+
+    Args:
+        edit: None for how it should be.
+        layout: The right one; for a whole frame as `frame_layout` makes it.
+        values: As `dissectors.encode.encode` takes them; of a whole frame under ``header`` and ``body``.
+
+    Raises:
+        EditError: The edit does not fit the layout.
+        EncodeError: See `dissectors.encode.encode`.
+    """
+    steps = edit.steps if edit else ()
+    written = edit.apply(layout) if edit else layout
+    for step in steps:
+        if change := KINDS[step.kind].values:
+            values = change(values, step.field, **dict(step.detail))
+    data = encode(written, values)
+    for step in steps:
+        if cut := KINDS[step.kind].data:
+            data = cut(data, **dict(step.detail))
+    return data if not written.fields or written.fields[0].name != "header" else len(data).to_bytes(4, "big") + data
