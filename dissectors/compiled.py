@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dissectors.layout import CODES, WIDTHS, Field, Layout
+from dissectors.plausible import Plausible, check_of
 from dissectors.primitives import MOST_ELEMENTS, Odd, read_uvarint, uuid_text
 
 #: Takes the bytes and where to start; gives the values and one past the last byte read.
@@ -20,6 +21,7 @@ from dissectors.primitives import MOST_ELEMENTS, Odd, read_uvarint, uuid_text
 Decoder = Callable[[bytes, int], tuple[dict[str, Any], int]]
 
 _LENGTH_CODES = {"int8": ("b", 1), "int16": ("h", 2), "int32": ("i", 4)}
+_ENCODINGS = {None, "uvarint", *_LENGTH_CODES}
 _TRUTH = (False, True)
 
 
@@ -27,8 +29,22 @@ def decoder(layout: Layout) -> Decoder:
     """The compiled reader of a layout, made once."""
     made: Decoder | None = layout.cache.get("decoder")
     if made is None:
-        made = layout.cache["decoder"] = _Compiler().compile(layout)
+        made = layout.cache["decoder"] = _Compiler().compile(layout) if _as_in_schemas(layout) else _refuse
     return made
+
+
+def _as_in_schemas(layout: Layout) -> bool:
+    """Whether a layout is written as some schema could have it; a few edits go further, and are left to the walk."""
+    if layout.tag_fault:
+        return False
+    return all(
+        {one.length, one.element_length} <= _ENCODINGS and (one.struct is None or _as_in_schemas(one.struct))
+        for one in (*layout.fields, *layout.tagged)
+    )
+
+
+def _refuse(data: bytes, pos: int) -> tuple[dict[str, Any], int]:
+    raise Odd
 
 
 class _Compiler:
@@ -78,7 +94,7 @@ class _Compiler:
             else:
                 self.variable(field, value, run)
                 run = []
-            items.append(f"{field.name!r}: {wrap}")
+            items.append(f"{field.name!r}: {self.plausible(field, wrap)}")
         self.fixed(run)
         expression = "{" + ", ".join(items) + "}"
         if not layout.flexible:
@@ -88,6 +104,11 @@ class _Compiler:
         self.emit(f"{count} = b[p]; p += 1")
         self.emit(f"if {count}: p = tags(b, p, {count}, {self.constant('L', layout)}, {made})")
         return made
+
+    def plausible(self, field: Field, value: str) -> str:
+        """The expression of a value, through the check that its field has, if it has one."""
+        check = check_of(field)
+        return value if check is None else f"{self.constant('P', _strict(check))}({value})"
 
     def fixed(self, run: list[tuple[str, str, int]]) -> None:
         if not run:
@@ -170,7 +191,8 @@ class _Compiler:
             unpack = self.constant("S", struct.Struct(">" + codes).iter_unpack)
             wraps = {"bool": "TRUTH[{}]", "uuid": "uuid({})"}
             items = [
-                f"{f.name!r}: {wraps.get(f.type, '{}').format(n)}" for f, n in zip(element.fields, names, strict=True)
+                f"{f.name!r}: {self.plausible(f, wraps.get(f.type, '{}').format(n))}"
+                for f, n in zip(element.fields, names, strict=True)
             ]
             self.emit(f"{end} = p + {size} * {width}")
             self.emit(f"{value} = [{{{', '.join(items)}}} for {', '.join(names)}, in {unpack}(b[p:{end}])]; p = {end}")
@@ -194,6 +216,17 @@ class _Compiler:
         else:
             read = f"list(unpack(f'>{{{size}}}{CODES[kind]}', b, p))"
         self.emit(f"{value} = {read}; p += {size} * {WIDTHS[kind]}")
+
+
+def _strict(check: Plausible) -> Callable[[Any], Any]:
+    """A function that gives its value back, or raises if that is implausible."""
+
+    def checked(value: Any) -> Any:
+        if value and not check(value):
+            raise Odd
+        return value
+
+    return checked
 
 
 def _has_records(layout: Layout) -> bool:

@@ -157,6 +157,11 @@ class Connection:
         """Bytes held for frames that are not whole."""
         return self._framers[0].pending + self._framers[1].pending
 
+    def in_part(self, direction: Direction) -> tuple[int, int]:
+        """Of a frame that is under way: the bytes that are here, and those it says to have."""
+        framer = self._framers[direction]
+        return framer.pending, framer.pending_size
+
     def _take(self, direction: Direction, item: Item, at: int, events: list[Event]) -> None:
         if isinstance(item, Frame):
             if direction is Direction.REQUEST:
@@ -165,7 +170,7 @@ class Connection:
                 self._response(item, at, events)
         elif isinstance(item, Lost):
             protocol, hint = item.named or (None, None)
-            events.append(FramingLost(direction, item.offset, at, item.reason, protocol, hint))
+            events.append(FramingLost(direction, item.offset, at, item.reason, protocol, hint, item.size))
         elif isinstance(item, Skipped):
             events.append(BytesSkipped(direction, item.offset, at, item.size, 0, item.reason))
         else:

@@ -131,7 +131,9 @@ class Conversation:
         key = message.api_key
         if key in (METADATA, CREATE_TOPICS, DESCRIBE_TOPIC_PARTITIONS):
             self.cluster.learn(message)
-        elif key == API_VERSIONS and message.reads_well and message.body.get("api_keys"):
+        elif key == API_VERSIONS and message.error is None and message.body.get("api_keys"):
             self.advertised = {
-                entry["api_key"]: (entry["min_version"], entry["max_version"]) for entry in message.body["api_keys"]
+                entry["api_key"]: (entry.get("min_version", 0), entry["max_version"])
+                for entry in message.body["api_keys"]
+                if "api_key" in entry and "max_version" in entry  # a layout that departs may lack them
             }

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from dissectors.diagnosis import Diagnosis
+from dissectors.diagnosis.diagnose import LIKELY
 from dissectors.edits import Edit
 from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
-
-#: The confidence below which a diagnosis is a warning: the frame is broken, but how is a guess.
-LIKELY = 0.5
 
 
 def departed(
     event: RequestReceived | ResponseReceived, *kinds: str, only: Callable[[Edit], bool] = lambda edit: True
 ) -> Iterator[Problem]:
-    """The problem of a frame whose diagnosis begins with an edit of one of these kinds."""
+    """The problem of a frame whose diagnosis begins with an edit of one of these kinds.
+
+    It is a warning where the frame is surely broken, but how is a guess.
+    """
     message = event.message
     diagnosis = message.diagnosis if message is not None else None
     if message is None or diagnosis is None or diagnosis.edit.kind not in kinds or not only(diagnosis.edit):

@@ -48,12 +48,19 @@ def _tags(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple
             _field(one, values[one.name], inner, (*path, one.name))
             assert one.tag is not None
             pairs.append((one.tag, bytes(inner)))
+    fault = layout.tag_fault
     out += write_uvarint(len(pairs))
-    for tag, data in sorted(pairs, key=lambda pair: pair[0]):
-        out += write_uvarint(tag) + write_uvarint(len(data)) + data
+    for tag, data in sorted(pairs, key=lambda pair: pair[0], reverse=fault == "order"):
+        out += write_uvarint(tag) + write_uvarint(len(data) + (fault == f"size {tag}")) + data
+    if fault == "twice":
+        out += b"\x00"
 
 
 def _field(one: Field, value: Any, out: bytearray, path: tuple[str, ...]) -> None:
+    if one.writes == "null":
+        value = None
+    elif one.writes == "empty" and value is None:
+        value = [] if one.array else "" if one.type == "string" else b""
     if one.array:
         if value is not None and not isinstance(value, list | tuple):
             raise EncodeError(f"{value!r} is not an array", path=path)
@@ -92,6 +99,9 @@ def _value(kind: str, length: str | None, value: Any, out: bytearray, path: tupl
 def _length(encoding: str | None, size: int | None, out: bytearray, path: tuple[str, ...]) -> None:
     if encoding == "uvarint":
         out += write_uvarint(0 if size is None else size + 1)
+        return
+    if encoding in ("uvarint-1", "uvarint+1"):
+        out += write_uvarint(0 if size is None else size + (2 if encoding == "uvarint+1" else 0))
         return
     if encoding is None:
         raise EncodeError("the layout has no length here", path=path)

@@ -9,13 +9,15 @@ class DecodeError(ValueError):
     """Bytes do not fit the layout.
 
     `offset` is the first byte that could not be read, counted from the frame's length prefix;
-    `path` the field being read, outermost first, e.g. ``("topics", "2", "name")``.
+    `path` the field being read, outermost first, e.g. ``("topics", "2", "name")``. `kind` is ``length`` for a length
+    that no value of this frame can have, ``varint`` for a varint that never ends, else empty.
     """
 
-    def __init__(self, message: str, *, offset: int, path: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, *, offset: int, path: tuple[str, ...] = (), kind: str = "") -> None:
         super().__init__(message)
         self.offset = offset
         self.path = path
+        self.kind = kind
 
     @property
     def message(self) -> str:

@@ -8,6 +8,9 @@ from typing import Any, TypeAlias
 
 from dissectors.message import Message
 
+#: Why frames went by a relay unseen: its inspector could not keep up.
+BEHIND = "the inspector was behind"
+
 
 class Direction(IntEnum):
     """Which way bytes travel: from the client, or to it."""
@@ -85,7 +88,8 @@ class TokenReceived:
 class FramingLost:
     """No Kafka frame begins here; nothing more is said of this direction.
 
-    `protocol` names what it is instead, if that is known: ``TLS``, ``HTTP``, ``SSH``.
+    `protocol` names what it is instead, if that is known: ``TLS``, ``HTTP``, ``SSH``; `size` is what the length prefix
+    says.
     """
 
     direction: Direction
@@ -94,6 +98,7 @@ class FramingLost:
     reason: str
     protocol: str | None = None
     hint: str | None = None
+    size: int | None = None
 
 
 @dataclass(slots=True)
@@ -115,6 +120,20 @@ class BytesSkipped:
     size: int
     frames: int
     reason: str
+
+
+@dataclass(slots=True)
+class FrameInPart:
+    """A frame is under way: `have` of its bytes are here, and it says to have `size` (0 as long as that is not known).
+
+    Told where a chunk ends inside a frame, so unlike other events it depends on how a stream is cut. With `have` 0 no
+    frame is under way any more.
+    """
+
+    at: int
+    direction: Direction
+    have: int
+    size: int
 
 
 @dataclass(slots=True)
@@ -149,6 +168,7 @@ Event: TypeAlias = (
     | FramingLost
     | ProxyHeaderReceived
     | BytesSkipped
+    | FrameInPart
     | ConnectionEnded
     | DeadlinePassed
 )

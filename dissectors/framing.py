@@ -15,6 +15,8 @@ MAX_FRAME_BYTES = 100 * 1024 * 1024
 MAX_DECODED_BYTES = 32 * 1024 * 1024
 #: Enough of a frame for its header.
 HEAD_BYTES = 512
+#: Why the first bytes of a stream may be passed over.
+MIDSTREAM = "the capture starts in the middle of the stream"
 
 
 class Frame(NamedTuple):
@@ -40,6 +42,7 @@ class Lost(NamedTuple):
     offset: int
     reason: str
     named: Foreign | None
+    size: int
 
 
 class Proxied(NamedTuple):
@@ -81,7 +84,7 @@ class Framer:
         self._buffer = bytearray()
         self._need = 4
         self._pass_over = 0  # bytes that follow and belong to a frame already reported
-        self._seeking = "the capture starts in the middle of the stream" if seeking else None
+        self._seeking = MIDSTREAM if seeking else None
         self._sought = 0  # bytes let go while looking for a frame
         self._fresh = not seeking  # no frame has begun yet
 
@@ -94,6 +97,11 @@ class Framer:
     def pending(self) -> int:
         """Bytes of a frame that is not whole yet."""
         return 0 if self._seeking else len(self._buffer)
+
+    @property
+    def pending_size(self) -> int:
+        """The bytes that the frame which is not whole yet says to have, 0 as long as that is not known."""
+        return 4 + int.from_bytes(self._buffer[:4], "big", signed=True) if self.pending >= 4 else 0
 
     def push(self, data: bytes) -> Iterable[Item]:
         """Take the next bytes; give what they completed.
@@ -177,7 +185,7 @@ class Framer:
         while end - pos >= 4:
             size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
             if size < self.least or size > self._max_frame:
-                yield self._lose_framing(end - pos, f"length prefix says {size} bytes", None)
+                yield self._lose_framing(end - pos, f"length prefix says {size} bytes", None, size)
                 return
             stop = pos + 4 + size
             if size > self._max_decoded:
@@ -202,9 +210,9 @@ class Framer:
         if pos < end:
             self._buffer += data[pos:] if pos else data
 
-    def _lose_framing(self, size: int, reason: str, named: Foreign | None) -> Lost:
+    def _lose_framing(self, size: int, reason: str, named: Foreign | None, says: int) -> Lost:
         """Give the direction up; `size` are the bytes that are here and belong to no frame."""
-        lost = Lost(self.offset, reason, named)
+        lost = Lost(self.offset, reason, named, says)
         self.lost = True
         self.offset += size
         self._buffer.clear()
@@ -232,7 +240,7 @@ class Framer:
         possible = self.least <= size <= self._max_frame
         if (named := foreign(bytes(self._buffer[:START_BYTES]))) is not None:
             reason = "its first bytes are no frame" if possible else f"length prefix says {size} bytes"
-            made.append(self._lose_framing(len(self._buffer), reason, named))
+            made.append(self._lose_framing(len(self._buffer), reason, named, size))
             return False
         if possible:
             # PostgreSQL sends eight bytes and waits: its lengths count themselves, Kafka's do not.

@@ -49,6 +49,9 @@ class Field:
     ``uvarint`` (compact: one more than the length, 0 is null); for a nullable struct it is the mark of presence,
     ``int8`` (negative is null) or, in a tagged field, ``uvarint``. `element_length` is the same for the elements of an
     array. `tag` is set for fields in the tag buffer. `entity` is Kafka's entityType (``topicName``).
+
+    Edits make what no schema has: the lengths ``uvarint-1`` (the length itself) and ``uvarint+1`` (two more), and in
+    `writes` what is written whatever the value: ``null``, or ``empty`` for null.
     """
 
     name: str
@@ -61,19 +64,23 @@ class Field:
     tag: int | None = None
     default: Any = None
     entity: str | None = None
+    writes: str | None = None
+    cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A message, or a struct in one: its fields in wire order, then the tag buffer if `flexible`.
 
-    Layouts are values: an edit makes another one, and both are decoded and encoded in the same way.
+    Layouts are values: an edit makes another one, and both are decoded and encoded in the same way. `tag_fault` is how
+    an edit has the tag buffer written: in descending ``order``, ``twice``, or ``size 1`` with that of tag 1 wrong.
     """
 
     name: str
     fields: tuple[Field, ...]
     flexible: bool = False
     tagged: tuple[Field, ...] = ()
+    tag_fault: str = ""
     cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 

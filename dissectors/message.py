@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 API_VERSIONS = 18
 UNSUPPORTED_VERSION = 35
 
-#: The confidence from which a diagnosis is relied on.
-SURE = 0.9
-
 _HEAD = struct.Struct(">hhi").unpack_from
 
 
@@ -83,6 +80,10 @@ class Message:
     oddities: tuple[Oddity, ...] = ()
     opaque: str | None = None
     diagnosis: Diagnosis | None = None
+    #: What `summary.errors` found: several ask, and it looks at every partition.
+    errors_seen: list[Any] | None = field(default=None, compare=False, repr=False)
+    #: A ledger saw something in it that rules may tell, however well it reads: it counts as irregular.
+    remarkable: bool = field(default=False, compare=False, repr=False)
 
     @property
     def correlation_id(self) -> int:
@@ -102,10 +103,10 @@ class Message:
 
     @property
     def reads_well(self) -> bool:
-        """Whether `body` can be relied on: read to the last byte, and if under another layout then surely that one."""
+        """Whether `body` is what the protocol says: read to the last byte by the right layout, without forbidden nulls."""
         if self.error is not None or self.opaque is not None or self.end != len(self.frame):
             return False
-        return self.diagnosis is None or self.diagnosis.confidence >= SURE
+        return self.diagnosis is None and not any(odd.kind == "null" for odd in self.oddities)
 
 
 def api_name(api_key: int) -> str:

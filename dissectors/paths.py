@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 
@@ -11,6 +12,22 @@ def render(path: Iterable[str]) -> str:
     for part in path:
         if part.isdigit():
             text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def parts(path: str) -> list[str]:
+    """``topics[2].name`` -> ``["topics", "2", "name"]``: what `render` was given."""
+    return re.findall(r"[^.\[\]]+", path)
+
+
+def schema_path(path: Iterable[str]) -> str:
+    """``("topics", "2", "name")`` -> ``topics[].name``, the path in the schema."""
+    text = ""
+    for part in path:
+        if part.isdigit():
+            text += "[]"
         else:
             text += f".{part}" if text else part
     return text

@@ -55,6 +55,9 @@ _MESSAGES: dict[tuple[str, bool], tuple[Rule, ...]] = {
 }
 
 
+#: The APIs that have a field for a secret, by Kafka's names.
+APIS = tuple(sorted({api for api, _ in _MESSAGES}))
+
 #: Payload -> its secret fields, and when they are. A DelegationTokenRecord has none: its HMAC is not in the log.
 _PAYLOADS: dict[str, tuple[tuple[str, ...], When]] = {
     "UserScramCredentialRecord": (("salt", "stored_key", "server_key"), _always),
@@ -78,6 +81,11 @@ def may_hold_secrets(message: Message) -> bool:
 def unreadable_secret(message: Message) -> bool:
     """Whether this message may hold a secret and nothing says where: its body must be withheld."""
     return may_hold_secrets(message) and bool(message.error or message.opaque or message.trailing)
+
+
+def holds_secret(message: Message) -> bool:
+    """Whether something of this message is withheld."""
+    return unreadable_secret(message) or redacted(message) != message.body
 
 
 def redacted(message: Message) -> dict[str, Any]:

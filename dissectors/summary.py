@@ -55,11 +55,13 @@ def errors(message: Message) -> list[ErrorSeen]:
     """The error codes other than 0 in a response, in wire order."""
     if message.layout is None or message.is_request:
         return []
-    return [
-        ErrorSeen(path, code, schemas.error_name(code) or f"UNKNOWN_ERROR_{code}")
-        for reader in _cached(message.layout, "errors", _error_readers)
-        for path, code in reader(message.body, "")
-    ]
+    if message.errors_seen is None:
+        message.errors_seen = [
+            ErrorSeen(path, code, schemas.error_name(code) or f"UNKNOWN_ERROR_{code}")
+            for reader in _cached(message.layout, "errors", _error_readers)
+            for path, code in reader(message.body, "")
+        ]
+    return message.errors_seen
 
 
 def group_id(message: Message) -> str | None:

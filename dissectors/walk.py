@@ -9,6 +9,7 @@ from typing import Any
 from dissectors.errors import Crowded, DecodeError
 from dissectors.layout import CODES, WIDTHS, Field, Layout
 from dissectors.node import Node
+from dissectors.plausible import check_of
 from dissectors.primitives import MOST_ELEMENTS, TEXT_ERRORS, uuid_text
 
 
@@ -16,7 +17,8 @@ from dissectors.primitives import MOST_ELEMENTS, TEXT_ERRORS, uuid_text
 class Oddity:
     """Bytes that could be read but should not look like this.
 
-    `kind` is one of ``null``, ``bool``, ``utf8``, ``varint``, ``length``, ``tag_order``, ``tag_size``; the span is
+    `kind` is one of ``null``, ``bool``, ``utf8``, ``varint``, ``length``, ``tag_order``, ``tag_size``,
+    ``implausible`` (`dissectors.plausible`); the span is
     half-open and counts from the start of the frame; `path` is the field, outermost first.
     """
 
@@ -78,8 +80,12 @@ class _Walker:
         self.path: list[str] = []
         self.oddities: list[Oddity] = []
 
-    def fail(self, message: str, offset: int) -> DecodeError:
-        return DecodeError(message, offset=offset, path=tuple(self.path))
+    def fail(self, message: str, offset: int, kind: str = "") -> DecodeError:
+        return DecodeError(message, offset=offset, path=tuple(self.path), kind=kind)
+
+    def misfit(self, message: str, offset: int, size: int) -> DecodeError:
+        """A length that does not fit: in what is left, or anywhere in the frame."""
+        return self.fail(message, offset, "" if 0 <= size <= len(self.data) else "length")
 
     def odd(self, kind: str, message: str, start: int) -> None:
         self.oddities.append(Oddity(kind, message, start, self.pos, tuple(self.path)))
@@ -108,6 +114,8 @@ class _Walker:
                 self.maybe_struct(one, node, values)
             else:
                 node.value = values[one.name] = self.value(one.type, one.length, one.nullable)
+                if node.value and (check := check_of(one)) is not None and not check(node.value):
+                    self.odd("implausible", f"{one.name} can hardly be {node.value!r}", node.start)
         except DecodeError:
             if self.pos == node.start and not node.children:
                 nodes.pop()
@@ -140,7 +148,7 @@ class _Walker:
             return
         if count > self.end - self.pos:  # an element takes a byte at least
             left, self.pos = self.end - self.pos, node.start
-            raise self.fail(f"array of {count} elements cannot fit in {_bytes(left)}", node.start)
+            raise self.misfit(f"array of {count} elements cannot fit in {_bytes(left)}", node.start, count)
         self.elements += count
         if self.elements > MOST_ELEMENTS:
             self.pos = node.start
@@ -182,7 +190,7 @@ class _Walker:
             return None
         if size > self.end - self.pos:
             left, self.pos = self.end - self.pos, start
-            raise self.fail(f"length {size} does not fit: {_bytes(left)} left", start)
+            raise self.misfit(f"length {size} does not fit: {_bytes(left)} left", start, size)
         raw = self.take(size, kind)
         if kind != "string":
             return raw
@@ -217,11 +225,19 @@ class _Walker:
         if encoding == "uvarint":
             compact = self.uvarint(f"length of {what}")
             return compact - 1 if compact else None
+        if encoding == "uvarint-1":
+            return self.uvarint(f"length of {what}")
+        if encoding == "uvarint+1":
+            compact = self.uvarint(f"length of {what}")
+            if compact == 1:
+                self.pos = start
+                raise self.fail(f"length of {what} is -1 if it is off by one", start)
+            return compact - 2 if compact else None
         width = {"int16": 2, "int32": 4}[encoding]
         size = int.from_bytes(self.take(width, f"length of {what}"), "big", signed=True)
         if size < -1:
             self.pos = start
-            raise self.fail(f"length of {what} is {size}", start)
+            raise self.misfit(f"length of {what} is {size}", start, size)
         return None if size == -1 else size
 
     def uvarint(self, what: str) -> int:
@@ -235,10 +251,10 @@ class _Walker:
                 break
             if shift > 28:
                 self.pos = start
-                raise self.fail(f"{what} is a varint of more than 5 bytes", start)
+                raise self.fail(f"{what} is a varint of more than 5 bytes", start, "varint")
         if value >> 32:
             self.pos = start
-            raise self.fail(f"{what} is a varint of more than 32 bits", start)
+            raise self.fail(f"{what} is a varint of more than 32 bits", start, "varint")
         if byte == 0 and shift > 7:
             self.odd("varint", f"{what} is written in {shift // 7} bytes where fewer do", start)
         return value
@@ -252,11 +268,13 @@ class _Walker:
             count = self.uvarint("count of tagged fields")
             if count * 2 > self.end - self.pos:  # a tagged field takes two bytes at least
                 left, self.pos = self.end - self.pos, node.start
-                raise self.fail(f"{count} tagged fields cannot fit in {_bytes(left)}", node.start)
+                raise self.misfit(f"{count} tagged fields cannot fit in {_bytes(left)}", node.start, count)
             known = {one.tag: one for one in layout.tagged}
             last = -1
             for _ in range(count):
-                last = self.tag(known, last, node, values)
+                last = self.tag(known, last, node, values, layout.tag_fault)
+            if layout.tag_fault == "twice":
+                self.uvarint("count of tagged fields")
         except DecodeError:
             if self.pos == node.start:
                 nodes.pop()
@@ -265,17 +283,19 @@ class _Walker:
             node.end = self.pos
         self.path.pop()
 
-    def tag(self, known: dict[int | None, Field], last: int, parent: Node, values: dict[str, Any]) -> int:
+    def tag(self, known: dict[int | None, Field], last: int, parent: Node, values: dict[str, Any], fault: str) -> int:
+        """One tagged field; if its size is at fault, its value says where it ends."""
         start = self.pos
         tag = self.uvarint("tag")
         if tag <= last:
             self.odd("tag_order", f"tag {tag} stands after tag {last}", start)
         size = self.uvarint(f"size of tag {tag}")
-        end = self.pos + size
+        one = known.get(tag)
+        sized = one is None or fault != f"size {tag}"
+        end = self.pos + size if sized else self.end
         if end > self.end:
             left, self.pos = self.end - self.pos, start
-            raise self.fail(f"tag {tag} of {_bytes(size)} does not fit: {_bytes(left)} left", start)
-        one = known.get(tag)
+            raise self.misfit(f"tag {tag} of {_bytes(size)} does not fit: {_bytes(left)} left", start, size)
         self.path.append(one.name if one else f"tag {tag}")
         node = Node(self.path[-1], start, start)
         parent.children.append(node)
@@ -290,7 +310,7 @@ class _Walker:
                 inner.field(one, node.children, values)
             finally:
                 self.pos = node.end = inner.pos
-            if inner.pos != end:
+            if inner.pos != end and sized:
                 self.odd("tag_size", f"tag {tag} says {_bytes(size)}, its value has {size - end + inner.pos}", start)
                 self.pos = end
         node.end = self.pos

@@ -2,30 +2,70 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dissectors.events import BytesSkipped, Direction, Event, ProxyHeaderReceived, TokenReceived
 from dissectors.findings import Finding
 from kproxy.trace.clock import timestamp
-from kproxy.trace.lines import FORMAT, FindingEntry, FindingLine, GapLine, RequestLine, ResponseLine
+from kproxy.trace.lines import (
+    FORMAT,
+    EditEntry,
+    ExcerptEntry,
+    FindingEntry,
+    FindingLine,
+    GapLine,
+    RequestLine,
+    ResponseLine,
+)
+
+#: An excerpt is cut at multiples of this many bytes, and has this many rows at most.
+ROW_BYTES = 16
+MOST_ROWS = 3
 
 _NAMES = ("request", "response")
 
 
-def finding_entry(finding: Finding) -> FindingEntry:
-    """A finding as a trace line carries it."""
+def finding_entry(finding: Finding, frame: bytes | None = None) -> FindingEntry:
+    """A finding as a trace line carries it; with the frame, its secrets zeroed, also the bytes around the span."""
     problem = finding.problem
-    span = None if problem.start is None or problem.end is None else (problem.start, problem.end)
-    return FindingEntry(
+    entry = FindingEntry(
         finding.code,
         finding.name,
         finding.severity.value,
         problem.message,
-        problem.blame or finding.blame,
-        problem.path,
-        span,
-        problem.hint,
-        problem.expected,
-        problem.got,
+        blame=problem.blame or finding.blame,
+        path=problem.path,
+        hint=problem.hint,
+        expected=problem.expected,
+        got=problem.got,
     )
+    if problem.start is not None and problem.end is not None:
+        entry.span = problem.start, problem.end
+        if frame is not None:
+            entry.excerpt = excerpt(frame, problem.start, problem.end)
+    if (diagnosis := problem.diagnosis) is not None:
+        entry.edit = _edit_entry(diagnosis.edit.as_json())
+        entry.confidence = diagnosis.confidence
+        entry.also = [_edit_entry(edit.as_json()) for edit in diagnosis.also]
+        entry.rivals = [_edit_entry(rival.edit.as_json(), rival.confidence) for rival in diagnosis.rivals]
+    return entry
+
+
+def _edit_entry(made: dict[str, Any], confidence: float | None = None) -> EditEntry:
+    then = made.get("then")
+    return EditEntry(made["kind"], made["field"], made["detail"], confidence, _edit_entry(then) if then else None)
+
+
+def excerpt(frame: bytes, start: int, end: int) -> ExcerptEntry | None:
+    """The rows of `frame` that a span lies in: its first ones, and what stands around it while there is room."""
+    first = min(start, max(len(frame) - 1, 0)) // ROW_BYTES
+    last = min(max(end - 1, start) // ROW_BYTES, first + MOST_ROWS - 1)
+    if last - first + 1 < MOST_ROWS and first > 0:
+        first -= 1
+    if last - first + 1 < MOST_ROWS:
+        last += 1
+    shown = frame[first * ROW_BYTES : (last + 1) * ROW_BYTES]
+    return ExcerptEntry(first * ROW_BYTES, shown.hex()) if shown else None
 
 
 def finding_line(connection_id: str, event: Event, finding: Finding) -> FindingLine:
@@ -42,6 +82,8 @@ def finding_line(connection_id: str, event: Event, finding: Finding) -> FindingL
         message=problem.message,
         blame=problem.blame or finding.blame,
         hint=problem.hint,
+        expected=problem.expected,
+        got=problem.got,
         direction=None if direction is None else _NAMES[direction],
         offset=getattr(event, "offset", None),
     )

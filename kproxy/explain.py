@@ -12,7 +12,8 @@ from dissectors.conversation import Conversation
 from dissectors.errors import DecodeError
 from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Finding
-from dissectors.message import Message, read_request, read_response, walk_message
+from dissectors.layout import layout
+from dissectors.message import Message, api_name, read_request, read_response, walk_message
 from dissectors.node import Node
 
 
@@ -44,24 +45,31 @@ class Explanation:
     findings: list[Finding]
 
 
-def explain(frame: bytes, *, asked: tuple[int, int] | None = None) -> Explanation:
+def explain(frame: bytes, *, asked: tuple[int, int] | None = None, request: bytes | None = None) -> Explanation:
     """Read one frame with its length prefix.
 
     Args:
-        frame: A request, or a response if `asked` is given.
+        frame: A request, or a response if `asked` or `request` is given.
         asked: API key and version of the request that a response answers.
+        request: That request itself, a frame too: the rules and the diagnosis look at it.
     """
+    conversation = Conversation()
     event: RequestReceived | ResponseReceived
-    if asked is None:
-        message = read_request(frame)
-        event = RequestReceived(0, 0, len(frame) - 4, message)
+    if request is not None:
+        answered = RequestReceived(0, 0, len(request) - 4, read_request(request))
+        conversation.hear(answered)
+        rules.check(answered, conversation)
+        event = _answer(frame, answered)
+    elif asked is not None:
+        unseen = Message(b"", True, asked[0], api_name(asked[0]), asked[1], {}, {}, 0, 0, layout("RequestHeader", 1),
+                         opaque="not given")  # fmt: skip
+        event = _answer(frame, RequestReceived(0, 0, 0, unseen))
     else:
-        message = read_response(frame, *asked)
-        unseen = Message(
-            b"", True, asked[0], message.api, asked[1], {}, {}, 0, 0, message.header_layout, opaque="not given"
-        )
-        request = RequestReceived(0, 0, 0, unseen)
-        event = ResponseReceived(0, 0, len(frame) - 4, message.correlation_id, message, request)
+        event = RequestReceived(0, 0, len(frame) - 4, read_request(frame))
+    conversation.hear(event)
+    findings = rules.check(event, conversation)
+    message = event.message
+    assert message is not None  # only a response that nobody asked for has none
     tree = walk_message(message)
     if body := next((node for node in tree.nodes if node.name == "body"), None):
         embedded.expand_nodes(message, body)
@@ -71,8 +79,12 @@ def explain(frame: bytes, *, asked: tuple[int, int] | None = None) -> Explanatio
     for start, end in spans:
         shown[start:end] = bytes(end - start)
     rows = list(_with_rest(_rows(tree.nodes, ""), len(frame)))
-    findings = rules.check(event, Conversation())
     return Explanation(message, bytes(shown), embedded.presentable(message), rows, tree.error, findings)
+
+
+def _answer(frame: bytes, request: RequestReceived) -> ResponseReceived:
+    message = read_response(frame, request.message.api_key, request.message.version)
+    return ResponseReceived(0, 0, len(frame) - 4, message.correlation_id, message, request)
 
 
 def _rows(nodes: list[Node], prefix: str, *, decompressed: bool = False) -> Iterator[Row]:

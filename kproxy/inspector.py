@@ -15,6 +15,7 @@ from dissectors.events import (
     DeadlinePassed,
     Direction,
     Event,
+    FrameInPart,
     FramingLost,
     RequestReceived,
     ResponseReceived,
@@ -30,6 +31,7 @@ from kproxy.trace.lines import (
     CloseLine,
     Detail,
     ErrorEntry,
+    FindingEntry,
     Line,
     OpenLine,
     RepeatEntry,
@@ -58,6 +60,7 @@ class _State:
     conversation: Conversation
     bytes: list[int] = field(default_factory=lambda: [0, 0])
     frames: list[int] = field(default_factory=lambda: [0, 0])
+    in_part: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0), (0, 0)])
 
 
 class Inspector:
@@ -66,11 +69,13 @@ class Inspector:
     Args:
         name: What connection ids begin with; unique among the traces that are read together.
         detail: How much of each frame goes into its line.
+        excerpts: Findings have the bytes around their spans, which they have above `Detail.SUMMARY` anyway.
     """
 
-    def __init__(self, name: str, detail: Detail = Detail.SUMMARY) -> None:
+    def __init__(self, name: str, detail: Detail = Detail.SUMMARY, *, excerpts: bool = False) -> None:
         self._name = name
         self._detail = detail
+        self._excerpts = excerpts or detail is not Detail.SUMMARY
         # A body, and a frame in base64, take a multiple of the frame's memory.
         share = {Detail.SUMMARY: 1, Detail.FULL: 2, Detail.RAW: 4}[detail]
         self._max_decoded_bytes = MAX_DECODED_BYTES // share
@@ -124,7 +129,12 @@ class Inspector:
         """The next bytes of one direction."""
         state = self._connections[number]
         state.bytes[direction] += len(data)
-        return self.tick(at=at) + self._lines(state, state.connection.receive_data(direction, data, at=at))
+        lines = self.tick(at=at)
+        events = state.connection.receive_data(direction, data, at=at)
+        if (in_part := state.connection.in_part(direction)) != state.in_part[direction]:
+            state.in_part[direction] = in_part
+            events.append(FrameInPart(at, direction, *in_part))
+        return lines + self._lines(state, events)
 
     def lose(
         self, number: int, direction: Direction, size: int, *, at: int, reason: str, frames: int | None = None
@@ -187,7 +197,7 @@ class Inspector:
             elif isinstance(event, TokenReceived):
                 state.frames[event.direction] += 1
                 lines.append(token_line(state.connection_id, state.client, state.server, event))
-            elif not isinstance(event, ConnectionOpened | ConnectionEnded | FramingLost | DeadlinePassed):
+            elif not isinstance(event, ConnectionOpened | ConnectionEnded | FramingLost | FrameInPart | DeadlinePassed):
                 lines.append(gap_line(state.connection_id, event))
             if findings and not isinstance(event, RequestReceived | ResponseReceived):
                 lines.extend(finding_line(state.connection_id, event, finding) for finding in findings)
@@ -220,7 +230,7 @@ class Inspector:
             group_id=asked.group_id,
             member_id=asked.member_id,
             transactional_id=asked.transactional_id,
-            findings=[finding_entry(finding) for finding in findings],
+            findings=self._entries(event, findings),
             acks=message.body.get("acks"),
             not_decoded=event.damaged or message.opaque,
         )
@@ -238,7 +248,7 @@ class Inspector:
             correlation_id=event.correlation_id,
             size=event.size + 4,
             offset=event.offset,
-            findings=[finding_entry(finding) for finding in findings],
+            findings=self._entries(event, findings),
             not_decoded=event.damaged,
         )
         if event.request is None or event.message is None:
@@ -262,6 +272,20 @@ class Inspector:
         line.topics = asked.topics if carries_records else self._topics(message) or asked.topics
         self._add_detail(line, message)
         return line
+
+    def _entries(self, event: RequestReceived | ResponseReceived, findings: list[Finding]) -> list[FindingEntry]:
+        shown = self._to_show(event) if self._excerpts and findings else None
+        return [finding_entry(finding, shown) for finding in findings]
+
+    def _to_show(self, event: RequestReceived | ResponseReceived) -> bytes | None:
+        """The frame without its secrets."""
+        message = event.message
+        if event.damaged or (message is not None and message.opaque):
+            return None  # what cannot be read may be a secret, wherever it stands
+        if message is not None:
+            return secrets.redacted_frame(message)
+        assert isinstance(event, ResponseReceived)  # that nobody asked for: its head is all that is known
+        return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
 
     def _topics(self, message: Message) -> list[TopicEntry]:
         known = self._cluster.topic_names

@@ -6,20 +6,21 @@ import socket
 import sys
 from collections.abc import Sequence
 
+from kproxy.proxy.events import Event, InspectorLost
 from kproxy.proxy.loop import run as run_loop
 from kproxy.proxy.loop import wait_for_stop
 from kproxy.proxy.relay import Listener, serve
 from kproxy.proxy.sockets import check_upstream
 from kproxy.proxy.tap import Tap
-from kproxy.watch import Watch, start_watching, warn
+from kproxy.watch import Watch, Watching, start_watching, warn
 
 
 class UpstreamDown(Exception):
     """An upstream does not answer at the start; one sentence that says what to do."""
 
 
-def run(listeners: Sequence[Listener], watch: Watch, *, strict: bool, check: bool) -> None:
-    """Relay until SIGINT or SIGTERM, then let the inspector finish.
+def run(listeners: Sequence[Listener], watch: Watch, *, strict: bool, check: bool) -> bool:
+    """Relay until SIGINT or SIGTERM, then let the inspector finish; whether that saw everything to the end.
 
     Args:
         listeners: Where to listen, and where that leads.
@@ -31,13 +32,23 @@ def run(listeners: Sequence[Listener], watch: Watch, *, strict: bool, check: boo
         ListenError: An address cannot be listened on.
         UpstreamDown: See `check`.
     """
-    with start_watching(watch) as tapped:
-        run_loop(_relay(listeners, tapped, strict=strict, check=check))
+    with start_watching(watch) as watching:
+        run_loop(_relay(listeners, watching, strict=strict, check=check))
+    if not watching.went_well():
+        watching.tell_lost("it was killed")
+        return False
+    return True
 
 
-async def _relay(listeners: Sequence[Listener], tapped: socket.socket, *, strict: bool, check: bool) -> None:
-    tap = Tap(tapped, node=socket.gethostname(), strict=strict)
-    async with serve(listeners, tap=tap, report=lambda event: warn(str(event))) as relay:
+async def _relay(listeners: Sequence[Listener], watching: Watching, *, strict: bool, check: bool) -> None:
+    def report(event: Event) -> None:
+        if isinstance(event, InspectorLost):
+            watching.tell_lost(event.reason)
+        else:
+            warn(str(event))
+
+    tap = Tap(watching.tap, node=socket.gethostname(), strict=strict)
+    async with serve(listeners, tap=tap, report=report) as relay:
         if check:
             await _check(listeners)
         for listened, upstream in relay.pairs:

@@ -35,12 +35,14 @@ class _Others(NamedTuple):
     """What other versions have in a struct.
 
     Fields that it lacks, by name: the nearest version that has it, and its place there. Fields that may be null, with
-    the first version in which they may. Tagged fields that it lacks, with their tags.
+    the first version in which they may. Tagged fields that it lacks, with their tags. The first version that has each
+    field, unless that is this one alone.
     """
 
     fields: dict[str, tuple[int, int]]
     nullable: dict[str, int]
     tags: dict[str, int]
+    since: dict[str, int]
 
 
 def versions(name: str) -> VersionRange:
@@ -77,12 +79,15 @@ def _edits(frame: Layout, version: int) -> Iterator[tuple[Edit, float]]:
     yield from _of_header(header)
     yield from _of_body(body, version)
     for path, struct, others in _structs(body, _history(body.name, version), ()):
-        yield from _of_struct(path, struct, others)
+        yield from _of_struct(path, struct, others, version)
 
 
 def _of_header(header: Layout) -> Iterator[tuple[Edit, float]]:
     for written in versions(header.name):
-        yield Edit.of("header_version", "header", written=written), 5.0
+        yield (
+            Edit.of("header_version", "header", written=written),
+            9.0 if header.name == "RequestHeader" and not written else 5.0,
+        )
     if header.name == "ResponseHeader":
         yield Edit.of("duplicated_prefix", "header.correlation_id", prefix="correlation_id"), 7.0
         yield Edit.of("duplicated_prefix", "size", prefix="size"), 9.0
@@ -109,20 +114,24 @@ def _of_body(body: Layout, version: int) -> Iterator[tuple[Edit, float]]:
         yield Edit.of("length_off_by_one", "*", delta=1), 8.0
 
 
-def _of_struct(path: tuple[str, ...], struct: Layout, others: _Others) -> Iterator[tuple[Edit, float]]:
+def _of_struct(path: tuple[str, ...], struct: Layout, others: _Others, version: int) -> Iterator[tuple[Edit, float]]:
     deeper = 0.3 * len(path)
     fields = struct.fields
     last = len(fields) - 1
     for index, one in enumerate(fields):
         name = _path(path, one.name)
         common = one.name == THROTTLE
-        yield Edit.of("field_missing", name, where=index), (4.0 if common else 6.5) + deeper
+        # What is missing is mostly what came last: the writer stopped at an older version.
+        age = min(others.since.get(one.name, version), version)
+        prior = 4.0 if common else 5.5 if age == version > 0 else 6.2 if age else 6.5
+        yield Edit.of("field_missing", name, where=index), prior + deeper
         for to in range(len(fields)):
             if to != index and to != index + 1:  # one place on is the next field one place back
-                prior = 4.0 if common else 8.0 if to in (0, last) or to == index - 1 else 10.0
+                far = to in (0, last)
+                prior = (4.0 if far else 6.5) if common else 8.0 if far or to == index - 1 else 10.0
                 yield Edit.of("field_moved", name, from_=index, to=to), prior + deeper
             elif to == index + 1 and common:
-                yield Edit.of("field_moved", name, from_=index, to=to), 4.0 + deeper
+                yield Edit.of("field_moved", name, from_=index, to=to), (4.0 if to == last else 6.5) + deeper
         for where in range(len(fields) + 1):
             if where != index:
                 prior = 6.0 if common else 8.0 if where in (index + 1, last + 1) else 11.0
@@ -187,9 +196,10 @@ def _structs(
 
 def _others(struct: Layout, history: tuple[tuple[int, Layout], ...]) -> _Others:
     have = {one.name for one in (*struct.fields, *struct.tagged)}
-    made = _Others({}, {}, {})
+    made = _Others({}, {}, {}, {})
     for version, other in history:
         for index, one in enumerate(other.fields):
+            made.since[one.name] = min(version, made.since.get(one.name, version))
             if one.nullable:
                 made.nullable[one.name] = min(version, made.nullable.get(one.name, version))
             if one.name not in have:

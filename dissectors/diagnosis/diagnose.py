@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dissectors.decode import decode
 from dissectors.diagnosis import wording
 from dissectors.diagnosis.evidence import ordinary
 from dissectors.diagnosis.place import Place, first_departure
@@ -16,10 +17,14 @@ from dissectors.errors import EncodeError
 from dissectors.layout import Layout
 from dissectors.message import Message, plan
 from dissectors.paths import render
+from dissectors.sensitive import may_hold_secrets
 from dissectors.walk import walk
 
 #: Bits by which an edit must be cheaper than the right layout where that reads to the last byte too.
-MARGIN = 22.0
+MARGIN = 30.0
+
+#: The prior, in bits, of the departures that servers are known for.
+COMMON = 6.0
 
 #: Bits that an ordinary frame costs at most, at all and for each byte; random numbers cost twice as many.
 ORDINARY = 30.0
@@ -34,6 +39,12 @@ MOST_WORDS = 500
 
 #: Bytes that are tried to find out how many are missing.
 MOST_LACKING = 4096
+
+#: Bytes of a large frame in which its first departure is looked for.
+BEGINNING = 8 << 10
+
+#: The confidence from which a frame is read as the diagnosis has it.
+LIKELY = 0.5
 
 LOOSE = ("truncated", "trailing_bytes")
 
@@ -100,14 +111,19 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
     if right is None:
         return None
     words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
-    search = Search(message.frame, right, message.version, words, usual)
+    reads = message.error is None and message.end == len(message.frame)
+    search = Search(message.frame, right, message.version, reads=reads, words=words, usual=usual)
     ranked = rank(message.frame, search.run())
     fits = search.right
     best = ranked[0]
     if best.edit is None:
         return None
     if fits is not None:  # the right layout reads it too: only what makes an ordinary frame of it is worth a word
-        if best.cost > fits - MARGIN or best.cost > ORDINARY + ORDINARY_BYTE * len(message.frame):
+        if (
+            best.prior > COMMON
+            or best.cost > fits - MARGIN
+            or best.cost > ORDINARY + ORDINARY_BYTE * len(message.frame)
+        ):
             return None
         walked = walk(best.layout, message.frame, 4)
         if walked.oddities or not ordinary(best.layout, walked.values):
@@ -129,7 +145,8 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         elif (lack := _lack(frame, right)) is not None:
             edit, surplus = Edit.of("truncated", "*", bytes=lack), -lack
     else:
-        walked = walk(best.layout, frame, 4)
+        size = len(frame) if len(frame) <= SMALL else BEGINNING
+        walked = walk(best.layout, frame, 4, size)
         found = first_departure(right, best.layout, walked.nodes, 4)
         place = found or Place((), 4, len(frame), None, None)
         shown = place.path[1:] if place.path[:1] == ("body",) else place.path
@@ -203,24 +220,35 @@ def _words(values: Any) -> Iterator[bytes]:
 def repaired(message: Message, diagnosis: Diagnosis) -> None:
     """Put what a frame holds under its diagnosis in place of what was read of it."""
     message.diagnosis = diagnosis
-    if diagnosis.layout is None or diagnosis.edit.kind in LOOSE or diagnosis.confidence < 0.5:
+    if may_hold_secrets(message):
+        return  # what another layout makes of a secret, nothing would redact
+    if diagnosis.layout is None or diagnosis.edit.kind in LOOSE or diagnosis.confidence < LIKELY:
         return
-    walked = walk(diagnosis.layout, message.frame, 4)
-    if walked.error is not None:
+    header, body = _parts(diagnosis.layout)
+    head = decode(header, message.frame, 4)
+    rest = decode(body, message.frame, head.end)
+    if head.error is not None or rest.error is not None:
         return
-    header, body = diagnosis.layout.fields
-    assert header.struct is not None
-    message.header_layout, message.layout = header.struct, body.struct
-    message.header, message.body = walked.values["header"], walked.values["body"]
-    message.body_start, message.end = walked.nodes[1].start, walked.end
-    message.error, message.oddities = None, tuple(walked.oddities)
+    message.header_layout, message.layout = header, body
+    message.header, message.body = head.values, rest.values
+    message.body_start, message.end = head.end, rest.end
+    message.error, message.oddities = None, head.oddities + rest.oddities
 
 
 def again(message: Message, known: Diagnosis) -> Diagnosis | None:
     """The same departure in another frame, None if it does not read well under that."""
     if known.layout is None:
         return None
-    walked = walk(known.layout, message.frame, 4)
-    if walked.error is not None or walked.end != len(message.frame) or walked.oddities:
+    header, body = _parts(known.layout)
+    head = decode(header, message.frame, 4)
+    rest = decode(body, message.frame, head.end)
+    if head.error or rest.error or head.oddities or rest.oddities or rest.end != len(message.frame):
         return None
     return replace(known, rivals=(), surplus=None)
+
+
+def _parts(frame: Layout) -> tuple[Layout, Layout]:
+    header, body = (one.struct for one in frame.fields)
+    assert header is not None
+    assert body is not None
+    return header, body

@@ -32,12 +32,29 @@ _ZERO = 1.0
 #: What a byte costs of which nothing is known: about as much as one of a name, or long strings would look better.
 BLOB_BYTE = 5.5
 
+#: How the strings of some fields look mostly.
+_HOST = re.compile(rb"localhost|[\w-]+(\.[\w-]+)+").fullmatch
+_MEMBER = re.compile(rb".*-[0-9a-f-]{12,36}").fullmatch
+_TYPICAL: dict[str, Callable[[bytes], object]] = {
+    "host": _HOST,
+    "host_name": _HOST,
+    "client_host": re.compile(rb"/[0-9a-f.:]+").fullmatch,
+    "member_id": _MEMBER,
+    "leader": _MEMBER,
+    "principal": re.compile(rb"User:.+").fullmatch,
+    "cluster_id": re.compile(rb"[\w-]{22}").fullmatch,
+}
+
+#: Of a longer string its beginning stands for all of it.
+LONG = 512
+
 #: What some fields hold mostly.
 _VOCABULARY = {
     "protocol_type": {b"consumer", b"connect", b"share", b"sr"},
     "group_type": {b"classic", b"consumer", b"share", b"streams"},
     "protocol_name": {b"range", b"roundrobin", b"sticky", b"cooperative-sticky", b"RoundRobinAssigner", b"default"},
     "group_state": {b"Stable", b"Empty", b"Dead", b"PreparingRebalance", b"CompletingRebalance", b"Assigning"},
+    "assignor_name": {b"uniform", b"range"},
     "mechanism": {b"PLAIN", b"SCRAM-SHA-256", b"SCRAM-SHA-512", b"GSSAPI", b"OAUTHBEARER"},
 }
 _VOCABULARY["protocol_data"] = _VOCABULARY["name"] = _VOCABULARY["protocol_name"]
@@ -46,6 +63,9 @@ _VOCABULARY["type"] = _VOCABULARY["group_type"]
 _NAME = re.compile(rb"[A-Za-z0-9._-]+").fullmatch
 _PLAIN = re.compile(rb"[\x20-\x7e]*").fullmatch
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]").findall
+
+#: Capacities that are defaults: the greatest int32, and Kafka's 50 MiB and 100 MiB.
+_CAPACITIES = ((1 << 31) - 1, 52_428_800, 104_857_600)
 
 #: Milliseconds since the epoch of the years 2001 and 2100.
 _TIMES = range(978_307_200_000, 4_102_444_800_000)
@@ -80,7 +100,9 @@ def port(value: int) -> float:
 
 def throttle(value: int) -> float:
     """Milliseconds, mostly 0."""
-    return 0.5 if value == 0 else _GAMMA[value.bit_length()] + 3 if value > 0 else 32 + WRONG
+    if value > 0:
+        return 14.0 if value <= MINUTE else _GAMMA[value.bit_length()] + 3
+    return 0.5 if value == 0 else 32 + WRONG
 
 
 def small(value: int) -> float:
@@ -91,10 +113,27 @@ def small(value: int) -> float:
 
 
 def wide(value: int) -> float:
-    """An offset, a producer id, a time."""
+    """An offset, a producer id."""
     if value > 0:
-        return min(_WIDE[value.bit_length()], 38.0) if value in _TIMES else _WIDE[value.bit_length()]
+        return _WIDE[value.bit_length()]
     return _ZERO if value == 0 else 4.0 if value == -1 else 8.0 if value > -6 else 18 + _WIDE[(-value).bit_length()]
+
+
+def time(value: int) -> float:
+    """Milliseconds since the epoch, or none."""
+    if value in _TIMES:
+        return 36.0
+    return 4.0 if value in (0, -1) else 8.0 + wide(value)
+
+
+def duration(value: int) -> float:
+    """Milliseconds that somebody set: mostly round."""
+    return 12.0 if value > 0 and value % 100 == 0 and value < 1 << 28 else 3.0 + small(value)
+
+
+def capacity(value: int) -> float:
+    """Bytes that somebody set: mostly a round number of binary digits, or the greatest there is."""
+    return 12.0 if value > 0 and value & (value - 1) == 0 else 14.0 if value in _CAPACITIES else 1.0 + small(value)
 
 
 def uuid(value: bytes) -> float:
@@ -107,6 +146,11 @@ def uuid(value: bytes) -> float:
 def double(value: float) -> float:
     """A quota."""
     return 4.0 if value == 0 else 44.0 if 1e-9 < abs(value) < 1e15 else 64 + WRONG
+
+
+def operations(value: int) -> float:
+    """Bits of the operations that a principal may do, mostly not asked for."""
+    return 1.0 if value == -(1 << 31) else 12.0 if 0 < value < 1 << 14 else 10.0 if value == 0 else 44.0 + WRONG
 
 
 def integer(field: Field) -> Cost:
@@ -124,7 +168,15 @@ def integer(field: Field) -> Cost:
         return throttle
     if name == "port" and field.type in ("int32", "uint16", "int16"):
         return port
+    if name.endswith("authorized_operations"):
+        return operations
     cost = wide if field.type == "int64" else small
+    if field.type == "int64" and ("timestamp" in name or name.endswith("time_ms")):
+        cost = time
+    elif name.endswith("_ms"):
+        cost = duration
+    elif name.endswith("max_bytes") or name == "min_bytes":
+        cost = capacity
     default = field.default
     if isinstance(default, int) and not isinstance(default, bool) and default not in (0, -1):
         return lambda value: 3.0 if value == default else cost(value)
@@ -137,13 +189,18 @@ def text(field: Field) -> Cost:
     topic = field.entity == "topicName"
     sentence = "message" in field.name or "reason" in field.name
     words = _VOCABULARY.get(field.name, set())
+    typical = _TYPICAL.get(field.name)
 
     def cost(raw: bytes) -> float:
         size = len(raw)
+        if size > LONG:
+            return cost(raw[:LONG]) * size / LONG
         if size == 0:
             return 7.0 if names else 1.0
         if raw in words:
             return 1.0
+        if typical is not None and typical(raw):
+            return 4.0 * size
         if _NAME(raw):
             return 4.8 * size + 6 * sentence
         if _PLAIN(raw):
@@ -177,8 +234,11 @@ UNKNOWN_TAG = 24.0
 #: Bits of evidence are not independent of each other: so much of each counts when they become a confidence.
 TEMPER = 0.5
 
-#: What no integer of an ordinary frame costs.
+MINUTE = 60_000
+
+#: What no integer of an ordinary frame costs, and what none is less than: Kafka's special values end at -6.
 EXTREME = 45.0
+LEAST = -6
 
 
 def ordinary(layout: Layout, values: Mapping[str, Any]) -> bool:
@@ -188,6 +248,8 @@ def ordinary(layout: Layout, values: Mapping[str, Any]) -> bool:
         if one.struct is not None and value is not None:
             if not all(ordinary(one.struct, each) for each in (value if one.array else (value,))):
                 return False
-        elif isinstance(value, int) and one.name not in FREE and integer(one)(value) > EXTREME:
-            return False
+        elif isinstance(value, int) and one.name not in FREE:
+            cost = integer(one)
+            if cost(value) > EXTREME or (value < LEAST and cost is not operations):
+                return False
     return True

@@ -28,6 +28,7 @@ class Ranked:
     edit: Edit | None
     layout: Layout
     cost: float
+    prior: float
     also: list[Edit] = field(default_factory=list)
     confidence: float = 0.0
 
@@ -40,9 +41,9 @@ def rank(frame: bytes, found: list[Found]) -> list[Ranked]:
         found: As `dissectors.diagnosis.search.Search.run` gives them.
     """
     close = [each for each in found if each.cost <= found[0].cost + CLOSE][:FINALISTS]
-    rest = [Ranked(each.edit, each.layout, each.cost) for each in found[len(close) :]]
+    rest = [Ranked(each.edit, each.layout, each.cost, each.prior) for each in found[len(close) :]]
     if len(frame) > SMALL:
-        ranked = [Ranked(each.edit, each.layout, each.cost) for each in close]
+        ranked = [Ranked(each.edit, each.layout, each.cost, each.prior) for each in close]
     else:
         ranked = _second_look(frame, close)
     ranked = sorted(ranked, key=lambda each: each.cost) + rest
@@ -61,7 +62,7 @@ def _second_look(frame: bytes, close: list[Found]) -> list[Ranked]:
         reads = (loose, *_leaves(walked.nodes))
         known = same.get(reads)
         if known is None:
-            same[reads] = Ranked(each.edit, each.layout, each.cost + contradictions(body))
+            same[reads] = Ranked(each.edit, each.layout, each.cost + contradictions(body), each.prior)
         elif each.edit is not None and known.edit is not None:
             known.also.append(each.edit)
     return list(same.values())

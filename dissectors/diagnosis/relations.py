@@ -6,6 +6,7 @@ from typing import Any
 
 _IN_REPLICAS = ("isr_nodes", "offline_replicas", "eligible_leader_replicas", "last_known_elr")
 _OFFSETS = ("log_start_offset", "last_stable_offset", "high_watermark")
+_TIMES = ("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms")
 _NODES = ("leader_id", "controller_id")
 
 
@@ -30,6 +31,8 @@ def _struct(values: dict[str, Any], nodes: set[Any] | None) -> float:
         cost += sum(4.0 for name in _NODES if values.get(name, -1) not in (-1, *nodes))
     offsets = [value for name in _OFFSETS if isinstance(value := values.get(name), int) and value >= 0]
     cost += 6.0 * (offsets != sorted(offsets))
+    times = [value for name in _TIMES if isinstance(value := values.get(name), int)]
+    cost += 6.0 * (times != sorted(times))
     if values.get("min_version", 0) > values.get("max_version", 0) >= 0:
         cost += 8.0
     if values.get("error_code") == 0 and values.get("error_message"):

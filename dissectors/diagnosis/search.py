@@ -10,10 +10,16 @@ from dissectors.diagnosis.reading import Misfit, Reading, Spent, TooDear
 from dissectors.edits import Edit
 from dissectors.layout import Layout
 
-#: Fields that are read for all candidates of a frame together: the bound of the work.
-WORK = 60_000
-#: And for one of them: a frame of a megabyte shows within these how it departs.
+#: The bound of the work for a frame, in fields read (a microsecond or less each); of large frames only the beginning
+#: is read, which shows how they depart, and two edits at once are hardly tried.
+WORK = 250_000
+LARGE = 64 << 10
+WORK_LARGE = 40_000
 HORIZON = 4_000
+
+#: What a candidate costs beside the fields that are read: to try it, and to make it.
+TRY = 8
+MAKE = 60
 
 #: Bits behind the best reading within which another one is kept as a rival.
 WINDOW = 24.0
@@ -26,6 +32,10 @@ LOOSE_BYTE = 8.0
 TRAILING = 16.0
 TRUNCATED = 28.0
 
+#: What it costs that the right layout reads on only by passing over something odd, and each byte from there on.
+ODD = 40.0
+ODD_BYTE = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -34,6 +44,7 @@ class Found:
     edit: Edit | None
     layout: Layout
     cost: float
+    prior: float = 0.0
 
 
 class Search:
@@ -43,6 +54,7 @@ class Search:
         frame: Length prefix included.
         layout: The right one, as `dissectors.edits.frame_layout` makes it.
         version: Of the body.
+        reads: Whether the right layout reads the frame to its last byte.
         words: Strings that the request or the connection has named.
         usual: Kinds of edits that the same peer was seen to make.
     """
@@ -52,14 +64,19 @@ class Search:
         frame: bytes,
         layout: Layout,
         version: int,
+        *,
+        reads: bool,
         words: frozenset[bytes] = frozenset(),
         usual: frozenset[str] = frozenset(),
     ) -> None:
+        self._reads = reads
         self._usual = usual
         self._layout = layout
         self._version = version
-        self._reading = Reading(frame, words, WORK)
         self._size = len(frame)
+        self._reading = Reading(frame, words, WORK if self._size < LARGE else WORK_LARGE)
+        self._horizon = HORIZON if self._size < LARGE else HORIZON // 4
+        self._prefix = (0, 0.0)  # how far the right layout was read, and its cost, where it was not read to the end
         self._found: list[Found] = []
         self._best = float("inf")
         #: What the right layout costs, if it reads to the last byte.
@@ -76,24 +93,34 @@ class Search:
         return [found for found in self._found if found.cost <= self._best + WINDOW]
 
     def _as_it_should_be(self) -> None:
+        reading, size = self._reading, self._size
         try:
-            end, cost = self._reading.read(self._layout, limit=float("inf"), horizon=HORIZON)
-        except Spent:
-            self._keep(None, self._layout, self._reading.cost)
+            end, cost = reading.read(self._layout, limit=float("inf"), horizon=self._horizon)
+        except Spent as spent:
+            self._prefix = (spent.at, reading.cost)
+            if self._reads:
+                self.right = reading.cost * (size - 4) / max(spent.at - 4, 1)
+                self._keep(None, self._layout, self.right)
+            else:
+                cost = reading.cost + TRUNCATED + LOOSE_BYTE * (size - spent.at)
+                self._keep(Edit.of("truncated", "*", bytes=1), self._layout, cost)
             return
         except Misfit as misfit:
+            if self._reads:  # with something odd in it: a null, a mark of presence that is none
+                self._keep(None, self._layout, reading.cost + ODD + ODD_BYTE * (size - misfit.at))
+                return
             missing = Edit.of("truncated", "*", bytes=1)
-            self._keep(missing, self._layout, self._reading.cost + TRUNCATED + LOOSE_BYTE * (self._size - misfit.at))
+            self._keep(missing, self._layout, reading.cost + TRUNCATED + LOOSE_BYTE * (size - misfit.at))
             return
-        if end == self._size:
+        if end == size:
             self.right = cost
             self._keep(None, self._layout, cost)
         else:
-            edit = Edit.of("trailing_bytes", "*", bytes=self._size - end)
-            self._keep(edit, self._layout, cost + TRAILING + LOOSE_BYTE * (self._size - end))
+            edit = Edit.of("trailing_bytes", "*", bytes=size - end)
+            self._keep(edit, self._layout, cost + TRAILING + LOOSE_BYTE * (size - end))
 
-    def _keep(self, edit: Edit | None, layout: Layout, cost: float) -> None:
-        self._found.append(Found(edit, layout, cost))
+    def _keep(self, edit: Edit | None, layout: Layout, cost: float, prior: float = 0.0) -> None:
+        self._found.append(Found(edit, layout, cost, prior))
         self._best = min(self._best, cost)
 
     def _convincing(self) -> bool:
@@ -113,13 +140,16 @@ class Search:
         reading = self._reading
         for candidate in candidates:
             prior = candidate.prior + more - (USUAL if candidate.edit.kind in self._usual else 0)
+            reading.work -= TRY
             try:
-                end, cost = reading.read(candidate.layout, limit=self._best + WINDOW - prior, horizon=HORIZON)
+                end, cost = reading.read(candidate.layout, limit=self._best + WINDOW - prior, horizon=self._horizon)
             except TooDear:
                 continue
             except Spent as spent:
                 if reading.work <= 0:
                     return
+                if (spent.at, reading.cost) == self._prefix:
+                    continue  # it does not differ from the right layout up to here
                 # So far it fits; the rest will cost what the beginning did.
                 end, cost = self._size, reading.cost * (self._size - 4) / max(spent.at - 4, 1)
             except Misfit as misfit:
@@ -128,10 +158,14 @@ class Search:
                 continue
             if end == self._size:
                 edit = candidate.edit if first is None else first.followed_by(candidate.edit)
-                self._keep(edit, candidate.layout, cost + prior)
+                self._keep(edit, candidate.layout, cost + prior, prior)
 
     def _doubles(self) -> None:
         for base in self._bases():
+            if "singles" not in base.layout.cache:
+                self._reading.work -= MAKE * len(singles(self._layout, self._version))
+                if self._reading.work <= 0:
+                    return
             self._try(singles(base.layout, self._version), base.edit, base.prior + SECOND)
             if self._reading.work <= 0:
                 return

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 from dissectors.layout import Layout
 
 #: Makes the layout that the edit writes in.
 Apply = Callable[..., Layout]
 
+#: Edits on top of each other that are read back; nobody has more.
+MOST_STEPS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of edit: its details, what it does to a layout, and its sentence.
 
-    `apply(layout, field, **detail)` raises `EditError` where it does not fit. `values(values, field, **detail)` and
-    `data(bytes, **detail)`, where there are any, act on what is encoded and on the whole frame without its length.
+    `details` are their types, by name. `apply(layout, field, **detail)` raises `EditError` where it does not fit.
+    `values(values, field, **detail)` and `data(bytes, **detail)`, where there are any, act on the values of the body
+    that is encoded, and on the whole frame without its length.
     """
 
     name: str
-    details: tuple[str, ...]
+    details: Mapping[str, Any]
     apply: Apply
-    sentence: str
+    sentence: Callable[..., str]
     values: Callable[..., Mapping[str, Any]] | None = None
     data: Callable[..., bytes] | None = None
 
@@ -38,14 +42,23 @@ KINDS: dict[str, Kind] = {}
 def kind(
     name: str,
     *details: str,
-    sentence: str,
+    sentence: str | Callable[..., str],
     values: Callable[..., Mapping[str, Any]] | None = None,
     data: Callable[..., bytes] | None = None,
 ) -> Callable[[Apply], Apply]:
-    """Register a kind of edit by what it does to a layout."""
+    """Register a kind of edit by what it does to a layout.
+
+    Args:
+        name: Of the kind.
+        details: Their names; the types are those of the arguments of `apply`.
+        sentence: What is written wrongly: a template, or what makes it of the field and the details.
+        values, data: See `Kind`.
+    """
 
     def register(apply: Apply) -> Apply:
-        KINDS[name] = Kind(name, details, apply, sentence, values, data)
+        types = get_type_hints(apply)
+        says = sentence.format if isinstance(sentence, str) else sentence
+        KINDS[name] = Kind(name, {each: types[_argument(each)] for each in details}, apply, says, values, data)
         return apply
 
     return register
@@ -68,17 +81,25 @@ class Edit:
     def of(cls, kind: str, field: str = "*", /, **detail: Any) -> Edit:
         """An edit with its details by name; ``from_`` is ``from``.
 
+        An edit in a detail (``embedded_layout``) may be given as JSON.
+
         Raises:
             EditError: No such kind, or not its details.
         """
         known = KINDS.get(kind)
         if known is None:
             raise EditError(f"no kind of edit is called {kind!r}; there are {', '.join(KINDS)}")
-        named = {name.rstrip("_"): value for name, value in detail.items()}
+        named = {
+            name.rstrip("_"): parse(value) if isinstance(value, Mapping) else value for name, value in detail.items()
+        }
         if named.keys() != set(known.details):
             raise EditError(
                 f"{kind} takes {', '.join(known.details) or 'no details'}, not {', '.join(named) or 'none'}"
             )
+        for name, type_ in known.details.items():
+            if not isinstance(named[name], type_) or isinstance(named[name], bool):
+                said = getattr(type_, "__name__", str(type_))
+                raise EditError(f"{name} of {kind} is of type {said}, not {named[name]!r:.80}")
         return cls(kind, field, tuple((name, named[name]) for name in known.details))
 
     def followed_by(self, then: Edit) -> Edit:
@@ -105,13 +126,14 @@ class Edit:
 
     def as_json(self) -> dict[str, Any]:
         """``{"kind", "field", "detail"}``, and ``"then"`` if a second one follows."""
-        made: dict[str, Any] = {"kind": self.kind, "field": self.field, "detail": dict(self.detail)}
+        detail = {name: value.as_json() if isinstance(value, Edit) else value for name, value in self.detail}
+        made: dict[str, Any] = {"kind": self.kind, "field": self.field, "detail": detail}
         if self.then is not None:
             made["then"] = self.then.as_json()
         return made
 
     def __str__(self) -> str:
-        said = KINDS[self.kind].sentence.format(field=self.field, **{_argument(k): v for k, v in self.detail})
+        said = KINDS[self.kind].sentence(field=self.field, **{_argument(k): v for k, v in self.detail})
         return f"{said}, and {self.then}" if self.then else said
 
 
@@ -121,14 +143,22 @@ def parse(made: Mapping[str, Any]) -> Edit:
     Raises:
         EditError: It is no edit.
     """
+    return _parse(made, MOST_STEPS)
+
+
+def _parse(made: Mapping[str, Any], most: int) -> Edit:
+    if most == 0:
+        raise EditError(f"there are no more than {MOST_STEPS} edits on top of each other")
     try:
         name, field, detail, then = made["kind"], made["field"], dict(made.get("detail", {})), made.get("then")
     except (KeyError, TypeError, ValueError, AttributeError):
         raise EditError('an edit is {"kind", "field", "detail"}') from None
-    if not isinstance(field, str):
-        raise EditError("the field of an edit is a path, e.g. topics[].partitions[].leader_epoch")
+    if not isinstance(name, str) or not isinstance(field, str):
+        raise EditError("kind and field of an edit are texts; the field is e.g. topics[].partitions[].leader_epoch")
+    if any(not isinstance(each, str) for each in detail):
+        raise EditError("the details of an edit have names")
     edit = Edit.of(name, field, **detail)
-    return edit.followed_by(parse(then)) if then is not None else edit
+    return edit.followed_by(_parse(then, most - 1)) if then is not None else edit
 
 
 def _argument(name: str) -> str:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.edits.edit import EditError, kind
-from dissectors.edits.places import change_field, change_struct, index_of, parts
-from dissectors.layout import WIDTHS, Field, Layout
+from dissectors.edits.places import change_field, change_struct, index_of, parent, parts
+from dissectors.layout import Field, Layout
 from dissectors.layout import layout as layout_of
 
 #: Integers that a writer mistakes for one another.
 INTEGERS = ("int8", "int16", "int32", "int64")
+_MISTAKEN = (*INTEGERS, "uint16", "uint32", "bool")
 
 
 @kind("field_moved", "from", "to", sentence="{field} is written at place {to} among its siblings, not at {from_}")
 def moved(layout: Layout, field: str, from_: int, to: int) -> Layout:
     """The field at index `from` stands at index `to`."""
-    *above, name = parts(field)
+    above, name = parent(parts(field))
 
     def change(struct: Layout) -> Layout:
         fields = list(struct.fields)
@@ -25,54 +26,54 @@ def moved(layout: Layout, field: str, from_: int, to: int) -> Layout:
         fields.insert(to, fields.pop(from_))
         return replace(struct, fields=tuple(fields))
 
-    return change_struct(layout, tuple(above), change)
+    return change_struct(layout, above, change)
 
 
 @kind("field_missing", "where", sentence="{field} is not written")
 def missing(layout: Layout, field: str, where: int) -> Layout:
     """The field at index `where` is left out."""
-    *above, name = parts(field)
+    above, name = parent(parts(field))
 
     def change(struct: Layout) -> Layout:
         if not (0 <= where < len(struct.fields)) or struct.fields[where].name != name:
             raise EditError(f"{struct.name} has no {name} at {where}")
         return replace(struct, fields=struct.fields[:where] + struct.fields[where + 1 :])
 
-    return change_struct(layout, tuple(above), change)
+    return change_struct(layout, above, change)
 
 
 @kind("field_duplicated", "where", sentence="{field} is written a second time, at place {where}")
 def duplicated(layout: Layout, field: str, where: int) -> Layout:
     """The field is there, and a copy of it at index `where`."""
-    *above, name = parts(field)
+    above, name = parent(parts(field))
     return change_struct(
-        layout, tuple(above), lambda struct: _with(struct, struct.fields[index_of(struct, name)], where)
+        layout, above, lambda struct: _with(struct, struct.fields[index_of(struct, name)], where)
     )
 
 
 @kind("field_from_version", "from_version", "place", sentence="{field} of version {from_version} is written too")
 def from_version(layout: Layout, field: str, from_version: int, place: int) -> Layout:
     """A field that only another version has stands at index `place`."""
-    *above, name = parts(field)
-    if above[:1] == ["header"]:
+    above, name = parent(parts(field))
+    if above[:1] == ("header",):
         raise EditError("headers have no fields of other versions: that is header_version")
     source = _other(layout.name, from_version)
     for part in above:
         source = next((one.struct for one in (*source.fields, *source.tagged) if one.name == part), None) or source
     index = index_of(source, name)
     extra = source.fields[index]
-    return change_struct(layout, tuple(above), lambda struct: _with(struct, extra, place))
+    return change_struct(layout, above, lambda struct: _with(struct, extra, place))
 
 
 @kind("int_width", "written", sentence="{field} is written as {written}")
 def int_width(layout: Layout, field: str, written: str) -> Layout:
     """An integer of another width."""
-    if written not in WIDTHS:
+    if written not in INTEGERS:
         raise EditError(f"there is no integer {written}")
 
     def change(one: Field) -> Field:
-        if one.type not in WIDTHS:
-            raise EditError(f"{field} is no integer")
+        if one.type not in _MISTAKEN or one.type == written:
+            raise EditError(f"{field} is no integer, or is {written} anyway")
         return replace(one, type=written)
 
     return change_field(layout, parts(field), change)

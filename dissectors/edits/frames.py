@@ -64,20 +64,27 @@ def duplicated_prefix(layout: Layout, field: str, prefix: str) -> Layout:
     return change_struct(layout, ("header",), change)
 
 
-@kind("truncated", "bytes", sentence="{bytes} bytes are cut off at the end", data=lambda data, bytes: data[:-bytes])
+@kind("truncated", "bytes", sentence="the end is cut off ({bytes} or more bytes)", data=lambda data, bytes: data[:-bytes])
 def truncated(layout: Layout, field: str, bytes: int) -> Layout:
     """The frame ends before its body does."""
-    del field, bytes
+    del field
+    _some(bytes)
     return layout
 
 
 @kind(
     "trailing_bytes",
     "bytes",
-    sentence="{bytes} bytes follow the last field",
+    sentence="bytes follow the last field ({bytes})",
     data=lambda data, bytes: data + b"\x00" * bytes,
 )
 def trailing_bytes(layout: Layout, field: str, bytes: int) -> Layout:
     """The frame goes on after its body ends."""
-    del field, bytes
+    del field
+    _some(bytes)
     return layout
+
+
+def _some(bytes: int) -> None:
+    if not 0 < bytes < 1 << 31:
+        raise EditError(f"a frame cannot have {bytes} bytes too few or too many")

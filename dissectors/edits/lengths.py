@@ -56,21 +56,36 @@ def off_by_one(layout: Layout, field: str, delta: int) -> Layout:
 
     if field == "*":
         return change_everywhere(layout, lambda one: off(off(one, True), False))
-    return change_field(layout, parts(field), lambda one: off(one, field.endswith("[]")))
+
+    def strictly(one: Field) -> Field:
+        if (made := off(one, field.endswith("[]"))) == one:
+            raise EditError(f"{field} has no compact length")
+        return made
+
+    return change_field(layout, parts(field), strictly)
 
 
 @kind("null_in_non_nullable", "nullable_from", sentence="{field} is null, which it may not be")
 def null_in_non_nullable(layout: Layout, field: str, nullable_from: int | None) -> Layout:
     """Null is written whatever the value; `nullable_from` is the first version that allows it, if one does."""
     del nullable_from
-    return change_field(layout, parts(field), lambda one: replace(one, nullable=True, writes="null"))
+    return _writes(layout, field, "null")
 
 
 @kind("null_as_empty", "nullable_from", sentence="{field} is written empty where it is null")
 def null_as_empty(layout: Layout, field: str, nullable_from: int | None) -> Layout:
     """Empty is written for null."""
     del nullable_from
-    return change_field(layout, parts(field), lambda one: replace(one, writes="empty"))
+    return _writes(layout, field, "empty")
+
+
+def _writes(layout: Layout, field: str, what: str) -> Layout:
+    def change(one: Field) -> Field:
+        if one.length is None or (one.struct is not None and not one.array):
+            raise EditError(f"{field} is no text, array or bytes")
+        return replace(one, nullable=True, writes=what)
+
+    return change_field(layout, parts(field), change)
 
 
 def _known(written: str) -> None:

@@ -29,6 +29,17 @@ def parts(path: str) -> tuple[str, ...]:
     return tuple(part.removesuffix("[]") for part in path.split(".")) if path not in ("", "*") else ()
 
 
+def parent(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """The path of the struct that holds a field, and the field's name.
+
+    Raises:
+        EditError: The path is that of a whole body.
+    """
+    if not path:
+        raise EditError("the whole body is no field")
+    return path[:-1], path[-1]
+
+
 def change_body(layout: Layout, change: ChangeStruct) -> Layout:
     """Change the body, alone or in its frame."""
     return _below(layout, "body", change) if is_frame(layout) else change(layout)
@@ -53,8 +64,8 @@ def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> 
     Raises:
         EditError: There is no such field.
     """
-    *above, name = path
-    return change_struct(layout, tuple(above), lambda struct: _replaced(struct, name, change))
+    above, name = parent(path)
+    return change_struct(layout, above, lambda struct: _replaced(struct, name, change))
 
 
 def change_everywhere(layout: Layout, change: ChangeField) -> Layout:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dissectors import schemas
 from dissectors.edits.edit import EditError, kind
-from dissectors.edits.places import change_struct, parts
+from dissectors.edits.places import change_struct, parent, parts
 from dissectors.layout import Layout
 from dissectors.layout import layout as layout_of
 from dissectors.schemas import VersionRange
@@ -15,7 +15,12 @@ from dissectors.schemas import VersionRange
 @kind("tag_buffer_missing", sentence="the tag buffer {field} is not written")
 def buffer_missing(layout: Layout, field: str) -> Layout:
     """A struct ends with its last field."""
-    return change_struct(layout, _struct(field), lambda struct: replace(struct, flexible=False, tagged=()))
+
+    def change(struct: Layout) -> Layout:
+        _has_buffer(struct)
+        return replace(struct, flexible=False, tagged=())
+
+    return change_struct(layout, _struct(field), change)
 
 
 @kind("tag_buffer_extra", sentence="a tag buffer {field} is written, which this version does not have")
@@ -31,15 +36,15 @@ def buffer_extra(layout: Layout, field: str) -> Layout:
 @kind("tag_below_version", "tag", sentence="{field} is written as tag {tag}, which this version does not have")
 def below_version(layout: Layout, field: str, tag: int) -> Layout:
     """A tagged field of a later version."""
-    *above, name = parts(field)
-    for version in VersionRange.parse(schemas.message(layout.name)["versions"]):
+    above, name = parent(parts(field))
+    for version in _versions(layout.name):
         source = layout_of(layout.name, version)
         for part in above:
             source = next((one.struct for one in (*source.fields, *source.tagged) if one.name == part), None) or source
         if found := [one for one in source.tagged if one.name == name and one.tag == tag]:
             return change_struct(
                 layout,
-                tuple(above),
+                above,
                 lambda struct: replace(
                     struct, tagged=tuple(sorted((*struct.tagged, *found), key=lambda tagged: tagged.tag or 0))
                 ),
@@ -63,11 +68,28 @@ def size(layout: Layout, field: str, tag: int) -> Layout:
 def order(layout: Layout, field: str, tag: int) -> Layout:
     """Tags are written in descending order."""
     del tag
-    return change_struct(layout, _struct(field), lambda struct: replace(struct, tag_fault="order"))
+
+    def change(struct: Layout) -> Layout:
+        _has_buffer(struct)
+        return replace(struct, tag_fault="order")
+
+    return change_struct(layout, _struct(field), change)
 
 
 def _struct(field: str) -> tuple[str, ...]:
-    *above, name = parts(field)
+    above, name = parent(parts(field))
     if name != "_tags":
         raise EditError(f"a tag buffer is called _tags, not {name}")
-    return tuple(above)
+    return above
+
+
+def _has_buffer(struct: Layout) -> None:
+    if not struct.flexible:
+        raise EditError(f"{struct.name} has no tag buffer")
+
+
+def _versions(name: str) -> VersionRange:
+    try:
+        return VersionRange.parse(schemas.message(name)["versions"])
+    except KeyError as error:
+        raise EditError(str(error.args[0])) from None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dissectors.edits.edit import KINDS, Edit
+from dissectors.edits.places import is_frame
 from dissectors.encode import encode
 from dissectors.layout import Layout
 
@@ -26,9 +27,13 @@ def write(edit: Edit | None, layout: Layout, values: Mapping[str, Any]) -> bytes
     written = edit.apply(layout) if edit else layout
     for step in steps:
         if change := KINDS[step.kind].values:
-            values = change(values, step.field, **dict(step.detail))
+            detail = dict(step.detail)
+            if is_frame(layout):
+                values = {**values, "body": change(values["body"], step.field, **detail)}
+            else:
+                values = change(values, step.field, **detail)
     data = encode(written, values)
     for step in steps:
         if cut := KINDS[step.kind].data:
             data = cut(data, **dict(step.detail))
-    return data if not written.fields or written.fields[0].name != "header" else len(data).to_bytes(4, "big") + data
+    return len(data).to_bytes(4, "big") + data if is_frame(layout) else data

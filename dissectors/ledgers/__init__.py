@@ -32,12 +32,17 @@ _LEDGERS: list[tuple[tuple[type[Any], bool], Trigger, str]] = []
 
 
 def ledger(
-    *, events: tuple[type, ...], apis: tuple[str, ...] = (), broken: bool = False, per: str = "cluster"
+    *,
+    events: tuple[type, ...],
+    apis: tuple[str, ...] = (),
+    broken: bool = False,
+    irregular: bool = False,
+    per: str = "cluster",
 ) -> Callable[[LedgerT], LedgerT]:
     """Register a ledger class, one for the run (``cluster``) or for each connection (``connection``)."""
 
     def register(kind: LedgerT) -> LedgerT:
-        _LEDGERS.append(((kind, per == "cluster"), Trigger(events, apis, broken), ""))
+        _LEDGERS.append(((kind, per == "cluster"), Trigger(events, apis, broken, irregular), ""))
         return kind
 
     return register

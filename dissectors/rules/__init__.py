@@ -49,6 +49,7 @@ def rule(
     events: tuple[type, ...],
     apis: tuple[str, ...] = (),
     broken: bool = False,
+    irregular: bool = False,
     since: str,
     blame: str | None = None,
 ) -> Callable[[CheckT], CheckT]:
@@ -60,6 +61,8 @@ def rule(
         events: Event classes it wants to see. With `DeadlinePassed`, what it asked for with `conversation.expect`.
         apis: Kafka's names of the APIs whose frames it wants to see; none are all.
         broken: It also wants frames that do not read well, that the schemas do not know, or that nobody asked for.
+        irregular: Of frames, it wants those alone in which something is out of the ordinary: oddities, an error, bytes
+            left, a diagnosis.
         since: Version of kproxy.
         blame: Who is wrong: ``broker``, ``client``, ``network``, ``proxy``; a problem may say otherwise.
     """
@@ -68,7 +71,7 @@ def rule(
         if code in _RULES:
             raise ValueError(f"rule {code} is registered twice")
         name = check.__name__.replace("_", "-")
-        _RULES[code] = Rule(code, name, severity, blame, since, Trigger(events, apis, broken), check)
+        _RULES[code] = Rule(code, name, severity, blame, since, Trigger(events, apis, broken, irregular), check)
         return check
 
     return register

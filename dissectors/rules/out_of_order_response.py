@@ -7,11 +7,19 @@ from collections.abc import Iterator
 from dissectors.conversation import Conversation
 from dissectors.events import ResponseReceived
 from dissectors.findings import Problem, Severity
+from dissectors.ledgers.in_flight import InFlight, named
 from dissectors.rules import rule
 
 
+class _Overtaken:
+    """The requests before this offset that are still open were told."""
+
+    def __init__(self) -> None:
+        self.before = 0
+
+
 @rule("C002", severity=Severity.ERROR, events=(ResponseReceived,), broken=True, since="0.1", blame="broker")
-def out_of_order_response(event: ResponseReceived, _: Conversation) -> Iterator[Problem]:
+def out_of_order_response(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that responses come in the order of their requests.
 
     ## Why it matters
@@ -19,9 +27,16 @@ def out_of_order_response(event: ResponseReceived, _: Conversation) -> Iterator[
     response does not match request" and closes the connection.
 
     ## Usual cause
-    A server or proxy that works on the requests of one connection in parallel.
+    A server or proxy that works on the requests of one connection in parallel; or one that dropped the answer to the
+    older request, which is then also overdue (C004).
 
     ## Example
+    ```story
+    > Metadata v8 {"topics": []}
+    > ApiVersions v2 {}
+    < #2 {}
+    < {}
+    ```
     ```hex request
     00 00 00 0a  00 12 00 00  00 00 00 01  ff ff    # ApiVersions v0, correlation_id 1
     ```
@@ -32,11 +47,40 @@ def out_of_order_response(event: ResponseReceived, _: Conversation) -> Iterator[
     00 00 00 0a  00 00 00 02  00 00  00 00 00 00    # answers the second first
     ```
 
+    ## Looks alike
+    A Produce with acks=0 has no answer, so what follows it overtakes nothing. Nor is it known what was in bytes that
+    the capture lacks.
+    ```story
+    > Produce v7 {"acks": 0, "topic_data": []}
+    > Metadata v8 {"topics": []}
+    < {}
+    ```
+    ```story
+    > Metadata v8 {"topics": []}
+    lose < 100
+    > ApiVersions v2 {}
+    < #2 {}
+    ```
+
     ## Sources
     https://kafka.apache.org/protocol#protocol_network
+    https://github.com/redpanda-data/redpanda/issues/25636
+    https://github.com/IBM/sarama/issues/992
     """
-    if event.passed_over:
-        older = event.passed_over
-        waits = "1 older request waits" if older == 1 else f"{older} older requests wait"
-        message = f"answers correlation id {event.correlation_id} while {waits}"
-        yield Problem(message, 4, 8, "header.correlation_id")
+    if not event.passed_over or event.request is None:
+        return
+    waiting = conversation.recall(InFlight).waiting
+    oldest = next(iter(waiting.values()), None)
+    state = conversation.recall(_Overtaken)
+    if oldest is None or not state.before <= oldest.offset < event.request.offset:
+        return
+    state.before = event.request.offset
+    yield Problem(
+        f"the answer to {named(event.request)} comes before that to the older {named(oldest)}",
+        4,
+        8,
+        "header.correlation_id",
+        hint="answer the requests of a connection one after the other, and every one of them",
+        expected=str(oldest.message.correlation_id),
+        got=str(event.correlation_id),
+    )

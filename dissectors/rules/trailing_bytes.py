@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.conversation import Conversation
+from dissectors.departed import departed
 from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 
 
-@rule("L001", severity=Severity.ERROR, events=(RequestReceived, ResponseReceived), broken=True, since="0.1")
+@rule(
+    "L001",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    broken=True,
+    irregular=True,
+    since="0.1",
+)
 def trailing_bytes(event: RequestReceived | ResponseReceived, _: Conversation) -> Iterator[Problem]:
     """Checks that a message ends where its frame ends.
 
@@ -21,22 +29,30 @@ def trailing_bytes(event: RequestReceived | ResponseReceived, _: Conversation) -
     A field of another version was written too, or one was written twice.
 
     ## Example
-    ```hex request
-    00 00 00 0e              # length
-    00 12 00 00              # api_key 18 (ApiVersions), api_version 0
-    00 00 00 2a              # correlation_id 42
-    ff ff                    # client_id null
-    00 00 00 00              # nothing of ApiVersions v0
+    ```story
+    > ApiVersions v0
+    # 7 bytes that are nothing of any version
+    < hex 00000017 00000001 0000 00000001 0012 0000 0003 ff9c3e01d2eeaa
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v0
+    < {"api_keys": [{"api_key": 18, "max_version": 3}]}
     ```
 
     ## Sources
     https://kafka.apache.org/protocol#protocol_messages
     """
     message = event.message
-    if message is not None and message.trailing and not event.damaged:
+    if message is None or not message.trailing or event.damaged:
+        return
+    if message.diagnosis is None:
         extra = message.trailing
         yield Problem(
             f"{extra} byte{'s' * (extra != 1)} left after the last field of {message.api} v{message.version}",
             message.end,
             len(message.frame),
         )
+    else:
+        yield from departed(event, "trailing_bytes")

@@ -11,7 +11,14 @@ from dissectors.paths import render
 from dissectors.rules import rule
 
 
-@rule("L002", severity=Severity.ERROR, events=(RequestReceived, ResponseReceived), broken=True, since="0.1")
+@rule(
+    "L002",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    broken=True,
+    irregular=True,
+    since="0.1",
+)
 def truncated_body(event: RequestReceived | ResponseReceived, _: Conversation) -> Iterator[Problem]:
     """Checks that every field of a message can be read.
 
@@ -32,12 +39,24 @@ def truncated_body(event: RequestReceived | ResponseReceived, _: Conversation) -
     00 04 61                 # a name of four bytes, of which one is there
     ```
 
+    ## Looks alike
+    ```story
+    > Metadata v0 {"topics": [{"name": "a"}]}
+    ```
+
     ## Sources
     https://kafka.apache.org/protocol#protocol_types
     """
     message = event.message
-    if message is not None and message.error is not None and not event.damaged:
+    if message is None or message.error is None or message.error.kind or event.damaged:
+        return  # impossible lengths and varints that never end have rules of their own
+    diagnosis = message.diagnosis
+    if diagnosis is None or diagnosis.edit.kind == "truncated":
         error = message.error
         yield Problem(
-            f"{message.api} v{message.version}: {error}", error.offset, len(message.frame), render(error.path) or None
+            f"{message.api} v{message.version}: {error}",
+            error.offset,
+            len(message.frame),
+            render(error.path) or None,
+            diagnosis=diagnosis,
         )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from kproxy.cli import options
 from kproxy.cli.errors import CLEAN, FINDINGS, CommandError
 
 if TYPE_CHECKING:
@@ -25,9 +26,11 @@ examples:
   kproxy dissect -f 'api=Fetch and latency>50ms' *.pcap.gz
   kproxy dissect --json --detail full capture.pcapng | jq .body
   kproxy dissect --fields ts,api,latency_us,error kproxy-trace/
+  kproxy dissect --findings --ignore X --fail-on warning capture.pcap
+  kproxy dissect --findings --format sarif *.pcap.gz > kproxy.sarif
   tcpdump -i lo -w - port 9092 | kproxy dissect -
 
-exit status: 0 decoded, 1 with a finding of severity error, 2 wrong usage or unreadable input
+exit status: 0 decoded, 1 with a finding of --fail-on or worse, 2 wrong usage or unreadable input
 """
 
 
@@ -50,19 +53,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("-v", "--verbose", action="store_true", help="show the fields of each frame")
     parser.add_argument("-q", "--quiet", action="store_true", help="show only findings and gaps")
+    parser.add_argument("--findings", action="store_true", help="only findings: each cause once, and how often it was")
+    parser.add_argument(
+        "--format", choices=("text", "json", "sarif", "junit"), help="form of --findings (--json: json; else text)"
+    )
+    options.add_selection(parser)
+    options.add_fail_on(parser)
     parser.epilog = _EXAMPLES
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; the exit status."""
     from kproxy.outputs.choice import output_for
+    from kproxy.outputs.selection import Selection
 
-    output = output_for(args, sys.stdout)
+    selection = Selection.of_options(args)
+    output = output_for(args, sys.stdout, selection)
     status = CLEAN
     for name in _inputs(args.files):
-        lines = _lines(name, args, output)
-        for line in lines:
-            if output.write(line):
+        output.begin(_shown(name))
+        for line in map(selection.of, _lines(name, args, output)):
+            if line is not None and output.write(line) and selection.fails_for(line):
                 status = FINDINGS
     output.close()
     return status
@@ -81,6 +92,10 @@ def _inputs(names: list[str]) -> Iterator[str]:
             yield name
 
 
+def _shown(name: str) -> str:
+    return "standard input" if name == "-" else name
+
+
 def _lines(name: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
     from kproxy.capture import CaptureError
     from kproxy.trace.reader import TraceError, open_trace
@@ -90,7 +105,7 @@ def _lines(name: str, args: argparse.Namespace, output: Output) -> Iterator[Line
     except OSError as error:
         raise CommandError(f"{name}: {error.strerror}") from None
     with source:
-        shown = "standard input" if name == "-" else name
+        shown = _shown(name)
         try:
             traced = open_trace(source, shown, warn)
             yield from traced.lines if traced.lines is not None else _captured(traced.source, shown, args, output)
@@ -107,7 +122,7 @@ def _captured(source: BinaryIO, name: str, args: argparse.Namespace, output: Out
     from kproxy.outputs.progress import progress
     from kproxy.trace.lines import Detail
 
-    inspector = Inspector(_stem(name), output.detail(Detail(args.detail)))
+    inspector = Inspector(_stem(name), output.detail(Detail(args.detail)), excerpts=args.findings)
     reassembler = Reassembler()
     packets = 0
     capture = Capture(source, name, owned=False)

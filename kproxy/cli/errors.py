@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Exit statuses of every command.
-CLEAN, FINDINGS, USAGE, UNREACHABLE = 0, 1, 2, 3
+CLEAN, FINDINGS, USAGE, UNREACHABLE, UNWATCHED = 0, 1, 2, 3, 4
 
 
 class CommandError(Exception):

@@ -6,10 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kproxy.cli.errors import CLEAN, FINDINGS, CommandError
+from kproxy.cli import options
+from kproxy.cli.errors import CLEAN, FINDINGS, USAGE, CommandError
 
 if TYPE_CHECKING:
     from kproxy.explain import Explanation
+    from kproxy.outputs.selection import Selection
+    from kproxy.trace.lines import FindingEntry
 
 HELP = "name every byte of a frame given as hex"
 
@@ -24,7 +27,7 @@ examples:
   kproxy explain --request "$(cat request.hex)" - < response.hex
   kproxy explain --json - < frames.jsonl        # {"id", "frame", "request"?, "type"?, "api_key"?, "version"?} a line
 
-exit status: 0 read to the last byte, 1 did not or something is wrong with it, 2 wrong usage
+exit status: 0 read to the last byte, 1 did not or there is a finding of --fail-on, 2 wrong usage
 """
 
 
@@ -35,35 +38,55 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--api", metavar="NAME", help="the frame is a response of this API (name or key)")
     parser.add_argument("--version", metavar="N", type=int, dest="api_version", help="version of the API")
     parser.add_argument("--json", action="store_true", help="JSON; with '-' also one object a line in, one out")
+    options.add_selection(parser)
+    options.add_fail_on(parser)
     parser.epilog = _EXAMPLES
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; the exit status."""
+    from kproxy.outputs.selection import Selection
+
+    selection = Selection.of_options(args)
     if args.hex == ["-"]:
         text = sys.stdin.read(_MOST_INPUT)
         if args.json and text.lstrip().startswith("{"):
-            return _lines(text)
+            return _lines(text, selection)
     else:
         text = " ".join(args.hex)
     frames, note = _frames(_unhex(text))
     asked = _asked(args)
     if note and not args.json:
         print(f"note: {note}", file=sys.stderr)  # noqa: T201
-    status = FINDINGS if note else CLEAN
+    status = FINDINGS if note and selection.fails("error") else CLEAN
     for number, frame in enumerate(frames):
         explanation = _explain(frame, asked)
+        findings = _findings(explanation, selection)
         if args.json:
-            sys.stdout.buffer.write(_encode(_as_json(None, explanation)))
+            sys.stdout.buffer.write(_encode(_as_json(None, explanation, findings)))
         else:
             from kproxy.outputs.explained import write_explanation
 
             if number:
                 print()  # noqa: T201
-            write_explanation(explanation, sys.stdout)
-        if explanation.error or explanation.findings:
-            status = FINDINGS
+            write_explanation(explanation, findings, sys.stdout)
+        status = max(status, _status(explanation, findings, selection))
     return status
+
+
+def _findings(explanation: Explanation, selection: Selection) -> list[FindingEntry]:
+    from kproxy.eventlines import finding_entry
+    from kproxy.outputs.findings import best_first
+
+    shown = (each for each in explanation.findings if selection.shows(each.code))
+    return best_first(finding_entry(each, explanation.frame) for each in shown)
+
+
+def _status(explanation: Explanation, findings: list[FindingEntry], selection: Selection) -> int:
+    """A frame that was not read is an error, whatever was said of it."""
+    unread = ["error"] if explanation.error or explanation.message.opaque else []
+    found = [each.severity for each in findings]
+    return FINDINGS if any(selection.fails(severity) for severity in unread + found) else CLEAN
 
 
 def _unhex(text: str) -> bytes:
@@ -96,17 +119,15 @@ def _frames(data: bytes) -> tuple[list[bytes], str | None]:
     return [data], problem
 
 
-def _asked(args: argparse.Namespace) -> tuple[int, int] | None:
-    """API key and version that a response answers, None for a request."""
+def _asked(args: argparse.Namespace) -> tuple[int, int] | bytes | None:
+    """What a response answers, API key and version or a request frame; None for a request."""
     from dissectors import schemas
-    from dissectors.message import read_request
 
     if args.request is not None:
         if args.api is not None:
             raise CommandError("give --request or --api, not both")
         frames, _ = _frames(_unhex(args.request))
-        request = read_request(frames[0])
-        return request.api_key, request.version
+        return frames[0]
     if args.api is None:
         if args.api_version is not None:
             raise CommandError("--version needs --api NAME")
@@ -124,11 +145,15 @@ def _asked(args: argparse.Namespace) -> tuple[int, int] | None:
     return api.key, args.api_version
 
 
-def _explain(frame: bytes, asked: tuple[int, int] | None) -> Explanation:
+def _explain(frame: bytes, asked: tuple[int, int] | bytes | None) -> Explanation:
     from kproxy.explain import candidates, explain, is_request
 
+    if isinstance(asked, bytes):
+        return explain(frame, request=asked)
     explanation = explain(frame, asked=asked)
-    if asked is None and (explanation.error or explanation.message.opaque) and (found := candidates(frame)):
+    message = explanation.message
+    doubtful = explanation.error or message.opaque or (message.diagnosis and not is_request(frame))
+    if asked is None and doubtful and (found := candidates(frame)):
         names = ", ".join(f"--api {name} --version {versions[-1]}" for name, versions in found[:5])
         more = f" ({len(found) - 5} more would do too)" if len(found) > 5 else ""
         sentence = f"a response says not of which API: give --request HEX, or {names}{more}"
@@ -138,7 +163,9 @@ def _explain(frame: bytes, asked: tuple[int, int] | None) -> Explanation:
     return explanation
 
 
-def _as_json(identity: object, explanation: Explanation) -> dict[str, Any]:
+def _as_json(identity: object, explanation: Explanation, findings: list[FindingEntry]) -> dict[str, Any]:
+    from kproxy.outputs.findings import as_json
+
     message = explanation.message
     made: dict[str, Any] = {
         "id": identity,
@@ -160,9 +187,7 @@ def _as_json(identity: object, explanation: Explanation) -> dict[str, Any]:
         made["error"] = {"message": str(error), "offset": error.offset, "path": render(error.path)}
     elif message.opaque:
         made["error"] = {"message": message.opaque, "offset": message.body_start, "path": ""}
-    from kproxy.eventlines import finding_entry
-
-    made["findings"] = [finding_entry(finding) for finding in explanation.findings]
+    made["findings"] = [as_json(finding) for finding in findings]
     return made
 
 
@@ -172,20 +197,21 @@ def _encode(value: dict[str, Any]) -> bytes:
     return encode_json(value) + b"\n"
 
 
-def _lines(text: str) -> int:
+def _lines(text: str, selection: Selection) -> int:
     """JSON Lines in and out; a line that cannot be read gets an answer too, and status 2 at the end."""
     status = CLEAN
     for line in text.splitlines():
         if not line.strip():
             continue
         try:
-            answer = _answer(line)
+            explanation = _answer(line)
         except CommandError as error:
-            status = 2
+            status = USAGE
             answer = {"id": _identity(line), "error": {"message": str(error), "offset": 0, "path": ""}, "findings": []}
         else:
-            if "error" in answer or answer["findings"]:
-                status = max(status, FINDINGS)
+            findings = _findings(explanation, selection)
+            answer = _as_json(_identity(line), explanation, findings)
+            status = max(status, _status(explanation, findings, selection))
         sys.stdout.buffer.write(_encode(answer))
     return status
 
@@ -199,10 +225,9 @@ def _identity(line: str) -> object:
         return None
 
 
-def _answer(line: str) -> dict[str, Any]:
+def _answer(line: str) -> Explanation:
     import msgspec
 
-    from dissectors.message import read_request
     from kproxy.explain import explain
 
     try:
@@ -212,12 +237,9 @@ def _answer(line: str) -> dict[str, Any]:
     except (msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
         raise CommandError(f'a line takes {{"id", "frame": hex, "request": hex?}}: {error}') from None
     asked: tuple[int, int] | None = None
-    if request is not None:
-        message = read_request(request)
-        asked = message.api_key, message.version
-    elif asked_for.get("type") == "response":
+    if request is None and asked_for.get("type") == "response":
         try:
             asked = int(asked_for["api_key"]), int(asked_for["version"])
         except (KeyError, TypeError, ValueError):
             raise CommandError('a response needs "request", or "api_key" and "version"') from None
-    return _as_json(asked_for.get("id"), explain(frame, asked=asked))
+    return explain(frame, asked=asked, request=request)

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli.errors import CLEAN, UNREACHABLE, USAGE, CommandError
+from kproxy.cli import options
+from kproxy.cli.errors import CLEAN, UNREACHABLE, UNWATCHED, USAGE, CommandError
 
 if TYPE_CHECKING:
     from kproxy.proxy.relay import Listener
@@ -23,7 +24,7 @@ Point clients at the listener. Clients follow the addresses that brokers adverti
 (advertised.listeners), it sees the first connection only.
 
 exit status: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage or an address that cannot be used,
-3 an upstream that cannot be reached
+3 an upstream that cannot be reached, 4 the inspector failed: relayed to the end, not traced to the end
 """
 
 
@@ -53,7 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-f", "--filter", metavar="FILTER", help="show only lines that match; the trace has all")
     group.add_argument("-v", "--verbose", action="store_true", help="show the fields of each frame")
     group.add_argument("-q", "--quiet", action="store_true", help="show only findings and gaps")
-    parser.set_defaults(fields=None)
+    options.add_selection(group)
+    parser.set_defaults(fields=None, findings=False, format=None, fail_on="never")
     parser.epilog = _EXAMPLES
 
 
@@ -69,19 +71,20 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.live import UpstreamDown
     from kproxy.live import run as run_live
     from kproxy.outputs.choice import output_for
+    from kproxy.outputs.selection import Selection
     from kproxy.proxy.sockets import ListenError
     from kproxy.watch import Watch
 
-    output_for(args, sys.stdout)  # says what is wrong with the options before anything starts
+    output_for(args, sys.stdout, Selection.of_options(args))  # says what is wrong with them before anything starts
     listeners = _listeners(args)
     directory = None if args.no_trace else _trace_directory(Path(args.trace))
     try:
-        run_live(listeners, Watch(args, directory), strict=args.strict_trace, check=not args.no_check)
+        watched = run_live(listeners, Watch(args, directory), strict=args.strict_trace, check=not args.no_check)
     except ListenError as error:
         raise CommandError(str(error)) from None
     except UpstreamDown as error:
         raise CommandError(str(error), UNREACHABLE) from None
-    return CLEAN
+    return CLEAN if watched else UNWATCHED
 
 
 def _listeners(args: argparse.Namespace) -> list[Listener]:

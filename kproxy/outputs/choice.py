@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from kproxy.cli.errors import CommandError
 from kproxy.filters import Filter, FilterError, parse
 from kproxy.filters.fields import BY_NAME
+from kproxy.outputs.selection import Selection
 from kproxy.outputs.text import TextOutput, safe
 from kproxy.trace.encoding import append_line, as_mapping, encode_json
 from kproxy.trace.lines import Detail, Line
@@ -26,13 +27,16 @@ class Output(ABC):
         """How much of each frame this output needs."""
         return asked
 
+    def begin(self, name: str) -> None:  # noqa: B027  # most have nothing to do
+        """What is written next is of the input `name`."""
+
     def write(self, line: Line) -> bool:
-        """Write a line if it matches; whether it did and carries a finding of severity error."""
+        """Write a line if it matches; whether it did."""
         mapping = None
         if self._filter is not None and not self._filter.matches(mapping := as_mapping(line)):
             return False
         self._show(line, mapping)
-        return _has_error(line)
+        return True
 
     @abstractmethod
     def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None: ...
@@ -40,12 +44,6 @@ class Output(ABC):
     def close(self) -> None:
         """Write what is left."""
         self._file.flush()
-
-
-def _has_error(line: Line) -> bool:
-    if getattr(line, "severity", None) == "error":
-        return True
-    return any(finding.severity == "error" for finding in getattr(line, "findings", ()))
 
 
 class _Text(Output):
@@ -122,13 +120,23 @@ def _cell(found: Any) -> str:
     return encode_json(found).decode()
 
 
-def output_for(args: argparse.Namespace, file: TextIO) -> Output:
-    """The output for ``--json``, ``--fields``, ``-f``, ``-v`` and ``-q``.
+def output_for(args: argparse.Namespace, file: TextIO, selection: Selection) -> Output:
+    """The output for ``--json``, ``--fields``, ``--findings``, ``-f``, ``-v`` and ``-q``.
 
     Raises:
-        CommandError: A filter or field that is none.
+        CommandError: A filter or field that is none, or options that do not go together.
     """
     chosen = filter_for(args.filter)
+    if args.findings:
+        from kproxy.outputs.reports import Report
+
+        if args.fields:
+            raise CommandError("give --findings or --fields, not both")
+        if args.json and args.format not in (None, "json"):
+            raise CommandError(f"give --json or --format {args.format}, not both")
+        return Report(file, chosen, args.format or ("json" if args.json else "text"), selection)
+    if args.format:
+        raise CommandError(f"--format {args.format} is a form of --findings: give that too")
     if args.fields:
         names = [_path(name.strip()) for name in args.fields.split(",") if name.strip()]
         for name in names:

@@ -57,6 +57,7 @@ class Tally:
         self.gap_bytes = 0
         self.gap_frames = 0
         self.findings: Counter[tuple[str, str, str]] = Counter()
+        self.repeated: Counter[str] = Counter()
         self.not_decoded = 0
         self._apis: dict[str, _Api] = {}
         self._clients: Counter[str] = Counter()
@@ -74,6 +75,8 @@ class Tally:
             self.gap_frames += line.frames
         else:
             assert isinstance(line, CloseLine)
+            for repeat in line.repeated:
+                self.repeated[repeat.code] += repeat.count
 
     def _frame(self, line: RequestLine | ResponseLine) -> None:
         self.frames += 1
@@ -105,7 +108,9 @@ class Tally:
         console.print(f"{self.connections} connection{plural}, {self.frames} frames", highlight=False)
         if self._apis:
             console.print(self._table())
-        for (code, name, severity), count in sorted(self.findings.items()):
+        repeated = Counter(self.repeated)
+        for (code, name, severity), told in sorted(self.findings.items()):
+            count = told + repeated.pop(code, 0)
             style = {"error": "bold red", "warning": "yellow"}.get(severity, "blue")
             console.print(f"{code} {name}", f"{count}x", style=style, highlight=False)
         if self.not_decoded:

@@ -41,6 +41,9 @@ _STYLES = {
 BODY_LINES = 60
 VALUE_CHARACTERS = 120
 
+#: Expected and got together, where they stand in a row of their own.
+SIDES_CHARACTERS = 80
+
 
 class TextOutput:
     """Writes lines as text.
@@ -73,8 +76,8 @@ class TextOutput:
                     yield [(" " * 27 + text, "dim")]
             for finding in line.findings:
                 yield from finding_rows(finding)
-        elif isinstance(line, FindingLine) and line.hint:
-            yield [(" " * 29 + "hint: ", "dim"), (safe(line.hint), "")]
+        elif isinstance(line, FindingLine):
+            yield from _advice(line, 29)
 
     def _row(self, line: Line) -> list[Piece]:
         pieces: list[Piece] = [(line.ts[11:23], "dim"), (f" {'#' + line.connection_id.rpartition('-')[2]:>6} ", "dim")]
@@ -90,6 +93,9 @@ class TextOutput:
             pieces += [("- ", "info"), (f"close  {line.client} -> {line.server}  {how}", ""), (f"  {counts}", "dim")]
             if line.unanswered:
                 pieces.append((f"  {line.unanswered} unanswered", "warning"))
+            if line.repeated:
+                again = ", ".join(f"{entry.code} {entry.count}x" for entry in line.repeated)
+                pieces.append((f"  again: {again}", "dim"))
         elif isinstance(line, GapLine):
             frames = f", {line.frames} frames" if line.frames else ""
             lost = f"{line.direction}: {line.bytes} bytes{frames} not inspected: {safe(line.reason)}"
@@ -132,12 +138,19 @@ class TextOutput:
 
 
 def finding_rows(finding: FindingEntry) -> Iterator[list[Piece]]:
-    """A finding below its frame, and its hint."""
+    """A finding below its frame: what it says, the two sides of it if they are short, and its hint."""
     where = f" [bytes {finding.span[0]}..{finding.span[1]}]" if finding.span else ""
     yield [(" " * 22, ""), (f"{finding.code} {finding.name}", finding.severity), (f"  {safe(finding.message)}", ""),
            (where, "dim")]  # fmt: skip
+    yield from _advice(finding, 27)
+
+
+def _advice(finding: FindingEntry | FindingLine, indent: int) -> Iterator[list[Piece]]:
+    expected, got = finding.expected, finding.got
+    if expected and got and len(expected) + len(got) <= SIDES_CHARACTERS:
+        yield [(" " * indent + "expected ", "dim"), (safe(expected), ""), (", got ", "dim"), (safe(got), "")]
     if finding.hint:
-        yield [(" " * 27 + "hint: ", "dim"), (safe(finding.hint), "")]
+        yield [(" " * indent + "hint: ", "dim"), (safe(finding.hint), "")]
 
 
 def painter(file: TextIO) -> Callable[[list[Piece]], str]:

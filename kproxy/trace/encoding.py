@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import msgspec
@@ -61,9 +62,19 @@ def as_mapping(line: Line) -> dict[str, Any]:
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of a trace line."""
-    schema = msgspec.json.schema(Line)
+    schema: dict[str, Any] = _dedented(msgspec.json.schema(Line))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of a kproxy trace, format 1",
         **schema,
     }
+
+
+def _dedented(schema: Any) -> Any:
+    """A schema with its descriptions as Python 3.13 keeps docstrings: earlier ones leave their indentation in."""
+    if isinstance(schema, dict):
+        return {
+            name: inspect.cleandoc(value) if name == "description" and isinstance(value, str) else _dedented(value)
+            for name, value in schema.items()
+        }
+    return [_dedented(each) for each in schema] if isinstance(schema, list) else schema

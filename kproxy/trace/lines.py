@@ -64,11 +64,19 @@ class EditEntry(Struct, omit_defaults=True):
     then: EditEntry | None = None
 
 
+class ExcerptEntry(Struct):
+    """Bytes of a frame from `start` on, as hex; those of secrets are zero."""
+
+    start: int
+    hex: str
+
+
 class FindingEntry(Struct, omit_defaults=True):
     """Something wrong with the frame; `span` is half-open and counts from its length prefix.
 
     Where the layout departs, `edit` is how, `confidence` (0 to 1) how sure that is, `also` other names of the same
-    bytes, `rivals` other edits that fit, each with its confidence.
+    bytes, `rivals` other edits that fit, each with its confidence. `excerpt` has the bytes around the span, 48 at most;
+    it needs `--detail full`.
     """
 
     code: str
@@ -85,6 +93,7 @@ class FindingEntry(Struct, omit_defaults=True):
     confidence: float | None = None
     also: list[EditEntry] = []
     rivals: list[EditEntry] = []
+    excerpt: ExcerptEntry | None = None
 
 
 class _Line(Struct, omit_defaults=True, tag_field="kind", kw_only=True):
@@ -148,6 +157,8 @@ class FindingLine(_Line, tag="finding", kw_only=True):
     message: str
     blame: str | None = None
     hint: str | None = None
+    expected: str | None = None
+    got: str | None = None
     direction: str | None = None
     offset: int | None = None
     correlation_id: int | None = None

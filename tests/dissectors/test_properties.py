@@ -30,10 +30,12 @@ def nested(nodes: list[Node], start: int, end: int) -> bool:
 
 def round_trip(shape: Layout, given_values: dict[str, object]) -> None:
     data = encode(shape, given_values)
-    assert decode(shape, b"pre" + data + b"post", 3) == (given_values, 3 + len(data), None, ())
+    decoded = decode(shape, b"pre" + data + b"post", 3)
+    assert decoded[:3] == (given_values, 3 + len(data), None)
     walked = walk(shape, b"pre" + data + b"post", 3)
     assert walked.values == given_values
-    assert (walked.end, walked.error, walked.oddities) == (3 + len(data), None, [])
+    assert (walked.end, walked.error) == (3 + len(data), None)
+    assert {odd.kind for odd in (*walked.oddities, *decoded.oddities)} <= {"implausible"}  # any number may stand there
     assert hole(walked.nodes, 3, walked.end) is None
 
 

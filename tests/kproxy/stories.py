@@ -11,11 +11,14 @@
     < hex 00 00 00 06 00 00 00 07 00 00                  bytes as they are
     open 3 client=10.0.0.9:50000 server=10.0.0.1:9092 listener=127.0.0.1:9092 tls midstream
     lose < 100 frames=2                                  the next 100 bytes go by unseen ("2 lose > 5" on connection 2)
+    lose < 100 frames=2 behind                           the same, because the inspector was behind
     close by=server how=reset                            the end of connection 1 ("2 close" of connection 2)
 
 Values are JSON; what is left out has the schema's default. A field of bytes takes hex (``"00 ff"``), a list of batches
-(``[{"records": [{"key": "k", "value": "v"}]}]``, as `dissectors.records.encode` takes them, keys and values as text),
-or a payload: ``{"type": "ConsumerProtocolSubscription", "version": 1, "data": {...}}``.
+(``[{"records": [{"key": "k", "value": "v"}]}]``, as `dissectors.records.encode` takes them, keys and values as text,
+long ones as ``{"repeat": "v", "times": 1000000}``),
+or a payload: ``{"type": "ConsumerProtocolSubscription", "version": 1, "data": {...}}``. Unknown tags are
+``"_tags": [[77, "00 ff"]]``. A text or list that is long is ``{"repeat": [{"name": "t"}], "times": 5000}``.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from typing import Any
 
 from dissectors import records
 from dissectors.encode import encode
-from dissectors.events import Direction
+from dissectors.events import BEHIND, Direction
 from dissectors.layout import Field, Layout, layout
 from dissectors.message import Plan, plan
 from dissectors.schemas import api_by_name
@@ -75,13 +78,14 @@ class Teller:
             self.lines += self.inspector.tick(at=self.at)
         elif found := re.fullmatch(r"open (\d+)(.*)", line):
             self._open(int(found[1]), found[2])
-        elif found := re.fullmatch(r"(\d*)\s*lose ([<>]) (\d+)(?: frames=(\d+))?", line):
+        elif found := re.fullmatch(r"(\d*)\s*lose ([<>]) (\d+)(?: frames=(\d+))?( behind)?", line):
             number = self._connection(found[1])
             frames = None if found[4] is None else int(found[4])
             way = Direction.REQUEST if found[2] == ">" else Direction.RESPONSE
             self.lines += self.inspector.lose(
-                number, way, int(found[3]), at=self._now(), reason="lost in the capture", frames=frames
-            )
+                number, way, int(found[3]), at=self._now(), frames=frames,
+                reason=BEHIND if found[5] else "lost in the capture",
+            )  # fmt: skip
         elif found := re.fullmatch(r"(\d*)\s*close(.*)", line):
             number = self._connection(found[1])
             del self.talks[number]
@@ -181,12 +185,17 @@ def prepared(of: Layout, values: dict[str, Any]) -> dict[str, Any]:
     fields = {one.name: one for one in (*of.fields, *of.tagged)}
     if unknown := values.keys() - fields.keys() - {"_tags"}:
         raise ValueError(f"{of.name} has no {', '.join(sorted(unknown))}; it has {', '.join(fields)}")
-    return {name: _value(fields[name], value) if name in fields else value for name, value in values.items()}
+    return {
+        name: _value(fields[name], value) if name in fields else [[tag, _bytes(data)] for tag, data in value]
+        for name, value in values.items()
+    }
 
 
 def _value(one: Field, value: Any) -> Any:
     if value is None:
         return None
+    if isinstance(value, dict) and value.keys() == {"repeat", "times"}:
+        value = value["repeat"] * value["times"]
     if one.struct is not None:
         return [prepared(one.struct, each) for each in value] if one.array else prepared(one.struct, value)
     if one.type not in {"bytes", "records"}:
@@ -207,13 +216,18 @@ def _texts(batch: dict[str, Any]) -> dict[str, Any]:
     """A batch whose keys, values and header values are bytes."""
     made = dict(batch)
     made["records"] = [
-        {name: value.encode() if name in ("key", "value") and isinstance(value, str) else value
-         for name, value in record.items()} | (
+        {name: _text(value) if name in ("key", "value") else value for name, value in record.items()} | (
             {"headers": [header | {"value": (header.get("value") or "").encode()} for header in record["headers"]]}
             if "headers" in record else {})
         for record in batch.get("records", ())
     ]  # fmt: skip
     return made
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, dict):
+        value = value["repeat"] * value["times"]
+    return value.encode() if isinstance(value, str) else value
 
 
 def told(text: str) -> list[Line]:

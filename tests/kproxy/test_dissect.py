@@ -87,14 +87,14 @@ def test_a_response_before_the_first_request_waits_and_is_a_gap() -> None:
     one = flow(midstream=True)
     early = response("Heartbeat", 0, {}, correlation_id=77)
     lines, _ = run([Opened(one, 1), Data(one, 1, 2, early), *exchange(one)[1:]])
-    assert kinds(lines) == [OpenLine, RequestLine, GapLine, ResponseLine, CloseLine]
+    assert kinds(lines) == [OpenLine, RequestLine, GapLine, FindingLine, ResponseLine, CloseLine]  # K002
 
 
 def test_lost_bytes_are_told() -> None:
     one = flow()
     events = [Opened(one, 1), Data(one, 0, 2, METADATA), Lost(one, 0, 3, 10)]
     lines, _ = run(events)
-    assert kinds(lines) == [OpenLine, RequestLine, GapLine]
+    assert kinds(lines) == [OpenLine, RequestLine, GapLine, FindingLine]  # K001
 
 
 def test_what_stays_unclear_is_not_kept_for_ever() -> None:

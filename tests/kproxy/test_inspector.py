@@ -120,10 +120,10 @@ def test_raw_sasl_tokens_are_lines_without_content() -> None:
 
 def test_a_broken_frame_carries_its_finding_with_the_bytes() -> None:
     frame = request("Metadata", 4, {"topics": [{"name": "orders"}]})
-    line = Session().client(framed(frame[4:] + b"\0\0"))
+    line = Session().client(framed(frame[4:] + b"\xde\xad\xbe"))
     [finding] = line.findings
     assert (finding.code, finding.name, finding.severity) == ("L001", "trailing-bytes", "error")
-    assert finding.span == (len(frame), len(frame) + 2)
+    assert finding.span == (len(frame), len(frame) + 3)
 
 
 def test_what_is_no_kafka_is_a_finding_of_its_own() -> None:
@@ -143,7 +143,7 @@ def test_lost_bytes_are_a_gap_and_what_follows_is_in_step() -> None:
     frame = request("Metadata", 4, {"topics": [{"name": "orders"}]})
     session.client(frame[:20])
     lines = session.inspector.lose(5, Direction.REQUEST, len(frame) - 20, at=AT, reason="not in the capture")
-    gap, damaged = lines
+    gap, _, damaged = lines  # and K001, which says so
     assert isinstance(gap, GapLine)
     assert (gap.direction, gap.bytes) == ("request", len(frame) - 20)
     assert isinstance(damaged, RequestLine)
@@ -159,7 +159,7 @@ def test_a_skipped_frame_still_pairs() -> None:
     assert isinstance(skipped, RequestLine)
     assert skipped.not_decoded == "behind"
     line = session.server(response("Metadata", 4, {}, correlation_id=3), MS)
-    assert (line.api, line.latency_us, line.findings) == ("Metadata", 1000, [])
+    assert (line.api, line.latency_us, line.not_decoded) == ("Metadata", 1000, None)
 
 
 def test_a_closed_connection_tells_its_totals_and_what_was_left_open() -> None:

@@ -18,9 +18,10 @@ from tests.kproxy.captured import DATA, findings_of
 
 #: (capture, code) -> why that finding is right.
 RIGHT = {
-    ("confluent-3.9.1", "L001"): "librdkafka 2.16 writes an empty topic list as an int32 (captures/README.md)",
-    ("confluent-4.3.1", "L001"): "the same",
-    ("sasl-scram256-confluent-4.3.1", "L001"): "the same",
+    ("confluent-3.9.1", "L010"): "librdkafka 2.16 writes an empty topic list as an int32 (captures/README.md)",
+    ("confluent-4.3.1", "L010"): "the same",
+    ("sasl-scram256-confluent-4.3.1", "L010"): "the same",
+    ("sasl-scram512-wrongpass-kafka-python-4.3.1", "X008"): "a wrong password, which the client tries seven times",
 }
 
 

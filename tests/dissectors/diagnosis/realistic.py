@@ -14,6 +14,17 @@ _GROUPS = ("g", "billing", "console-consumer-48121", "flink-job.7f3a", "connect-
 _HOSTS = ("localhost", "127.0.0.1", "broker-1.kafka.svc.cluster.local", "10.12.0.7", "kafka2", "b-3.prod.example.com")
 _CLIENTS = ("rdkafka", "producer-1", "consumer-orders-1", "sarama", "adminclient-4")
 _ERRORS = (0, 0, 0, 0, 0, 0, 1, 3, 5, 6, 15, 16, 22, 25, 27, 29, 35)
+_NAMED = {
+    "protocol_type": ("consumer", "connect"),
+    "protocol_name": ("range", "cooperative-sticky", "roundrobin"),
+    "group_state": ("Stable", "Empty", "PreparingRebalance", "Dead"),
+    "group_type": ("classic", "consumer"),
+    "mechanism": ("PLAIN", "SCRAM-SHA-256"),
+    "assignor_name": ("uniform", "range"),
+    "rack": ("eu-west-1a", "b"),
+    "rack_id": ("eu-west-1a", "b"),
+    "cluster_id": ("kR2hXx0bQ8mTq3FzV7n1Yg", "lkc-4p2x9"),
+}
 _WORDS = ("range", "roundrobin", "consumer", "cooperative-sticky", "eu-west-1a", "compact", "retention.ms", "604800000")
 
 
@@ -27,7 +38,28 @@ class Realistic:
         """Values for a layout; tagged fields now and then."""
         made = {one.name: self._field(one) for one in of.fields}
         made.update({one.name: self._field(one) for one in of.tagged if self.random.random() < 0.3})
+        self._agree(made)
         return made
+
+    def _agree(self, made: dict[str, Any]) -> None:
+        """Make fields of a struct say the same, as they do where they are about one thing."""
+        random = self.random
+        offsets = [name for name in ("log_start_offset", "last_stable_offset", "high_watermark") if name in made]
+        for name, value in zip(offsets, sorted(random.choice((0, 7, 1200, 88_000)) for _ in offsets), strict=True):
+            made[name] = value
+        times = [name for name in ("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms") if name in made]
+        for index, name in enumerate(times):
+            made[name] = 1_790_000_000_000 + 86_400_000 * index + random.randint(0, 1000)
+        if isinstance(replicas := made.get("replica_nodes"), list):
+            replicas[:] = random.sample(range(1, 7), random.choice((1, 3)))
+            made["leader_id"] = replicas[0]
+            for name in ("isr_nodes", "offline_replicas", "eligible_leader_replicas", "last_known_elr"):
+                if isinstance(made.get(name), list):
+                    made[name] = replicas[: random.choice((1, 2, 3))] if name == "isr_nodes" else []
+        if "min_version" in made and "max_version" in made:
+            made["min_version"], made["max_version"] = random.choice((0, 0, 1, 3)), random.choice((3, 7, 12))
+        if "error_message" in made and "error_code" in made and made["error_code"] == 0:
+            made["error_message"] = None
 
     def _field(self, one: Field) -> Any:
         random = self.random
@@ -59,6 +91,8 @@ class Realistic:
             return f"{random.choice(_CLIENTS)}-{random.getrandbits(64):016x}"
         if "message" in name:
             return random.choice(("", "Unknown topic.", "The group is rebalancing, so a rejoin is needed."))
+        if name in _NAMED:
+            return random.choice(_NAMED[name])
         if "client" in name:
             return random.choice(_CLIENTS)
         return random.choice(_WORDS)
@@ -89,6 +123,8 @@ class Realistic:
             return random.choice((0, 0, 0, 0, 15, 350, 1000))
         if name == "port":
             return random.choice((9092, 9093, 19092, 29092, 31001))
+        if name.endswith("authorized_operations"):
+            return random.choice((-2147483648, 264, 3400))
         if one.type == "int64":
             if "time" in name:
                 return random.choice((-1, 1_700_000_000_000 + random.getrandbits(36)))

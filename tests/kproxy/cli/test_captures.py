@@ -23,8 +23,8 @@ def test_every_capture_has_its_row() -> None:
 
 def test_three_bytes_too_many_in_a_metadata_request(kproxy: Run) -> None:
     done = kproxy("dissect", CAPTURES / "librdkafka-metadata-three-bytes-too-many.pcap.gz")
-    [finding] = [row for row in done.stdout.splitlines() if "L001" in row]
-    assert finding.endswith("L001 trailing-bytes  3 bytes left after the last field of Metadata v13 [bytes 32..35]")
+    [finding] = [row for row in done.stdout.splitlines() if "L010 compact-vs-fixed" in row]
+    assert finding.endswith("(3 bytes too many) [bytes 28..32]")
 
 
 @pytest.mark.parametrize("name", [path.name for path in CAPTURES.glob("trace-*.jsonl")])

@@ -8,7 +8,7 @@ import pytest
 from tests.kproxy.cli.conftest import Run
 
 
-@pytest.mark.parametrize("command", [[], ["dissect"], ["explain"]])
+@pytest.mark.parametrize("command", [[], ["dissect"], ["explain"], ["rules"]])
 def test_help_has_examples_and_exit_statuses(kproxy: Run, command: list[str]) -> None:
     done = kproxy(*command, "--help")
     assert done.returncode == 0
@@ -29,6 +29,7 @@ def test_without_anything_to_do_it_says_what_to_give(kproxy: Run) -> None:
         (["--listen", "x", "--upstream", "h:1"], "--listen"),
         (["--listen", "0", "--upstream", "h"], "--upstream"),
         (["--listen", "0", "--upstream", "h:1", "-f", "apii=Fetch"], "unknown field 'apii'"),
+        (["--listen", "0", "--upstream", "h:1", "--ignore", "L9"], "--ignore L9: no rule has this code"),
         (["--bogus"], "unrecognized arguments: --bogus"),
         (["bogus"], "invalid choice: 'bogus'"),
         (["--listen", "0", "--upstream", "h:1", "--trace", "/dev/null/x"], "--trace /dev/null/x"),
@@ -49,6 +50,7 @@ def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], 
         (["--help"], ["textual", "scapy", "pyspark", "asyncio", "rich", "msgspec", "dissectors"]),
         (["--listen", "0", "--upstream", "bad"], ["textual", "scapy", "pyspark"]),
         (["explain", "00"], ["textual", "scapy", "pyspark", "asyncio"]),
+        (["rules", "--json"], ["textual", "scapy", "pyspark", "asyncio"]),
     ],
 )
 def test_a_command_imports_no_more_than_it_needs(args: list[str], heavy: list[str]) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,9 +34,10 @@ class Broker(socketserver.ThreadingTCPServer):
     class RequestHandlerClass(socketserver.BaseRequestHandler):  # type: ignore[assignment]
         def handle(self) -> None:
             while self.request.recv(65536):
-                self.request.sendall(ANSWER)
+                self.request.sendall(self.server.answer)  # type: ignore[attr-defined]
 
-    def __init__(self) -> None:
+    def __init__(self, answer: bytes = ANSWER) -> None:
+        self.answer = answer
         super().__init__(("127.0.0.1", 0), self.RequestHandlerClass)
         self.port: int = self.server_address[1]
         self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
@@ -91,9 +92,11 @@ class Proxy:
 
 
 @contextmanager
-def running(tmp_path: Path, *args: object, **options: object) -> Iterator[Proxy]:
+def running(
+    tmp_path: Path, *args: object, program: Sequence[str] = ("-m", "kproxy"), **options: object
+) -> Iterator[Proxy]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0", *map(str, args)],
+        [sys.executable, *program, "--listen", "127.0.0.1:0", *map(str, args)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env={**os.environ, "PYTHONWARNINGS": "error", "COLUMNS": "120"}, **options,
     )  # type: ignore[call-overload]  # fmt: skip
@@ -104,6 +107,11 @@ def running(tmp_path: Path, *args: object, **options: object) -> Iterator[Proxy]
     finally:
         process.kill()
         process.communicate()
+
+
+def children(pid: int) -> list[int]:
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(each) for each in found.stdout.split()]
 
 
 def traced(directory: Path) -> list[dict[str, object]]:
@@ -166,6 +174,97 @@ def test_a_filter_chooses_what_is_shown_not_what_is_traced(tmp_path: Path, broke
         out, _ = proxy.end()
     assert len(out.splitlines()) == 2
     assert len(traced(tmp_path / "kproxy-trace")) == 6
+
+
+def test_a_selection_is_of_what_is_shown_and_the_trace_has_all(tmp_path: Path, broker: Broker) -> None:
+    odd = ASKED[:3] + bytes([ASKED[3] + 2]) + ASKED[4:] + b"\xab\xcd"
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", "--ignore", "L") as proxy:
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
+            client.sendall(odd)
+            assert client.recv(65536) == ANSWER
+        out, err = proxy.end()
+        assert proxy.process.returncode == 0
+    assert " L0" not in out + err
+    assert "'code': 'L" in str(traced(tmp_path / "kproxy-trace"))
+
+
+#: Runs kproxy with an inspector that fails at the second piece of data.
+FAILING = """
+import sys
+from kproxy.cli import main
+from kproxy.inspector import Inspector
+seen, inspect = [], Inspector.data
+def data(self, *args, **named):
+    seen.append(args)
+    if len(seen) == 2:
+        raise KeyError("no such thing")
+    return inspect(self, *args, **named)
+Inspector.data = data
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("traceback", [False, True])
+def test_an_inspector_that_fails_says_so_and_the_relay_goes_on(
+    tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch, traceback: bool
+) -> None:
+    if traceback:
+        monkeypatch.setenv("KPROXY_TRACEBACK", "1")
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", program=["-c", FAILING]) as proxy:
+        proxy.ask()
+        until(lambda: not children(proxy.process.pid) or "Z" in state(children(proxy.process.pid)[0]))
+        proxy.ask(3)
+        _, err = proxy.end()
+        assert proxy.process.returncode == 4
+    rest = err.split("\n", 1)[1]
+    assert ("Traceback" in rest) == traceback
+    assert rest.splitlines()[-1] == (
+        "kproxy: the inspector failed (KeyError: 'no such thing'): traffic flows on, nothing more is shown or traced; "
+        "this is a bug in kproxy, KPROXY_TRACEBACK=1 shows where"
+    )
+    assert traceback or rest.count("\n") == 1
+    [path] = trace_files(tmp_path / "kproxy-trace")
+    assert path.suffix == ".jsonl"  # it is whole
+    kinds = [(line["kind"], line.get("reason", "")) for line in traced(tmp_path / "kproxy-trace")]
+    assert kinds == [
+        ("open", ""), ("request", ""), ("gap", "the inspector failed: nothing that came later is here")
+    ]  # fmt: skip
+
+
+def state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+def test_an_inspector_that_is_killed_is_said_and_the_relay_goes_on(tmp_path: Path, broker: Broker) -> None:
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:
+        proxy.ask()
+        [inspector] = children(proxy.process.pid)
+        os.kill(inspector, signal.SIGKILL)
+        proxy.ask(3)
+        _, err = proxy.end()
+        assert proxy.process.returncode == 4
+    assert err.count("the inspector is gone") == 1
+    assert "Traceback" not in err
+
+
+def test_what_did_not_come_in_time_is_said_while_nothing_is_said(tmp_path: Path) -> None:
+    body = {"group_id": "g", "rebalance_timeout_ms": 100, "session_timeout_ms": 100}
+    joined = {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
+    broker = Broker(response("JoinGroup", 5, joined, correlation_id=3))
+    try:
+        with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}") as proxy:
+            with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
+                client.sendall(request("JoinGroup", 5, body, correlation_id=3))
+                assert client.recv(65536) == broker.answer
+                until(lambda: "S013" in str(traced(tmp_path / "kproxy-trace")))
+                assert proxy.process.poll() is None
+            out, _ = proxy.end()
+    finally:
+        broker.stop()
+    assert "S013 join-without-sync" in out
 
 
 def test_no_trace_leaves_nothing_behind(tmp_path: Path, broker: Broker) -> None:

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from kproxy.outputs.tally import Latencies, Tally
-from kproxy.trace.lines import FindingEntry, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import CloseLine, FindingEntry, GapLine, Line, OpenLine, RepeatEntry, RequestLine, ResponseLine
 
 COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "web-1-77-12"}
 ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
@@ -40,6 +40,12 @@ def test_findings_and_gaps_are_counted() -> None:
     text = shown(frame(RequestLine, findings=[finding]), frame(RequestLine, findings=[finding]), gap)
     assert "L001 trailing-bytes 2x" in text
     assert "2.0 KB, 3 frames, not inspected" in text
+
+
+def test_repeats_that_were_not_told_count_too() -> None:
+    finding = FindingEntry("L001", "trailing-bytes", "error", "x")
+    close = CloseLine(**COMMON, **ENDS, repeated=[RepeatEntry("L001", "trailing-bytes", 40)])
+    assert "L001 trailing-bytes 41x" in shown(frame(RequestLine, findings=[finding]), close)
 
 
 def test_names_off_the_wire_do_not_fill_the_memory() -> None:

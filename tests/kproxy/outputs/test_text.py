@@ -13,6 +13,7 @@ from kproxy.trace.lines import (
     GapLine,
     Line,
     OpenLine,
+    RepeatEntry,
     RequestLine,
     ResponseLine,
     TopicEntry,
@@ -90,6 +91,20 @@ def test_connections_open_and_close_with_their_ends() -> None:
     closed = text(CloseLine(**COMMON, **ENDS, by="client", how="reset", requests=4, responses=3, unanswered=1))
     assert "reset by client" in closed
     assert "1 unanswered" in closed
+
+
+def test_the_two_sides_of_a_finding_stand_below_it_if_they_are_short() -> None:
+    finding = FindingEntry("C001", "n", "error", "m", expected="7", got="\x1b9")
+    [row, said] = text(RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[finding]), quiet=True).splitlines()[1:]
+    assert row.strip() == "C001 n  m"
+    assert said.strip() == r"expected 7, got \x1b9"
+    finding.expected = 80 * "x"
+    assert "expected" not in text(RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[finding]))
+
+
+def test_what_a_connection_repeated_stands_at_its_end() -> None:
+    line = CloseLine(**COMMON, **ENDS, repeated=[RepeatEntry("C001", "n", 53), RepeatEntry("L005", "m", 2)])
+    assert text(line).rstrip().endswith("again: C001 53x, L005 2x")
 
 
 def test_a_finding_of_a_connection_has_its_hint() -> None:

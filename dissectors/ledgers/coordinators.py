@@ -1,0 +1,114 @@
+"""Coordinators: who is named as coordinator of a group or transaction, and what coordinators answer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dissectors import summary
+from dissectors.conversation import Conversation
+from dissectors.events import ResponseReceived
+from dissectors.ledgers import Bounded, ledger
+
+#: FindCoordinator's key types.
+KINDS = {0: "group", 1: "transactional id", 2: "share group"}
+
+#: APIs that a coordinator serves.
+COORDINATED = (
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "OffsetCommit",
+    "OffsetFetch",
+    "OffsetDelete",
+    "DescribeGroups",
+    "DeleteGroups",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
+    "ShareGroupHeartbeat",
+    "StreamsGroupHeartbeat",
+    "TxnOffsetCommit",
+    "InitProducerId",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+)
+_BY_TRANSACTION = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
+
+_MOST_KEYS = 10_000
+
+
+class Node(NamedTuple):
+    """A broker as FindCoordinator names it."""
+
+    id: int
+    address: str
+
+
+class Verdict(NamedTuple):
+    """What a response says of one key: its error code and the path of that.
+
+    `named` is the node that a FindCoordinator names, None in what coordinators themselves answer.
+    """
+
+    kind: str
+    key: str
+    code: int
+    path: str
+    named: Node | None = None
+
+    @property
+    def subject(self) -> str:
+        """As sentences say it: ``group 'g'``."""
+        return f"{self.kind} {self.key!r}"
+
+
+@ledger(events=(ResponseReceived,), apis=("FindCoordinator", *COORDINATED))
+class Coordinators:
+    """The coordinators that the run's clients were told, and what the latest response says: `verdicts`."""
+
+    def __init__(self) -> None:
+        self.verdicts: list[Verdict] = []
+        self._named: Bounded[tuple[str, str], Node] = Bounded(_MOST_KEYS)
+
+    def named(self, verdict: Verdict) -> Node | None:
+        """Who was named last as coordinator of what a verdict is about."""
+        return self._named.get((verdict.kind, verdict.key))
+
+    def hear(self, event: ResponseReceived, _: Conversation) -> None:
+        """Take the verdicts of a response."""
+        found = event.message is not None and event.message.api == "FindCoordinator"
+        self.verdicts = _found(event) if found else _answered(event)
+        for each in self.verdicts:
+            if each.named is not None and not each.code:
+                self._named[each.kind, each.key] = each.named
+
+
+def _found(event: ResponseReceived) -> list[Verdict]:
+    asked, message = event.asked, event.message
+    if asked is None or message is None:
+        return []
+    kind = KINDS.get(asked.get("key_type", 0), "key")
+    if (several := message.body.get("coordinators")) is not None:
+        rows = [(each.get("key", ""), each, f"coordinators[{i}].") for i, each in enumerate(several)]
+    else:
+        rows = [(asked.get("key", ""), message.body, "")]
+    return [
+        Verdict(kind, key, each.get("error_code", 0), f"{path}error_code",
+                Node(each.get("node_id", -1), f"{each.get('host')}:{each.get('port')}"))
+        for key, each, path in rows
+    ]  # fmt: skip
+
+
+def _answered(event: ResponseReceived) -> list[Verdict]:
+    request, message = event.request, event.message
+    if request is None or message is None or not request.message.reads_well:
+        return []
+    if message.api in _BY_TRANSACTION:
+        kind, key = "transactional id", summary.transactional_id(request.message)
+    else:
+        kind, key = "group", summary.group_id(request.message)
+    if key is None:
+        return []
+    error = next(iter(summary.errors(message)), None)
+    return [Verdict(kind, key, error.code, error.path) if error else Verdict(kind, key, 0, "")]

@@ -1,0 +1,204 @@
+"""What waits on a connection for its response, and what else the rules of correlation know of it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from dissectors.connection import MAX_IN_FLIGHT, PRODUCE
+from dissectors.conversation import Conversation
+from dissectors.events import (
+    BytesSkipped,
+    ConnectionEnded,
+    Direction,
+    FramingLost,
+    RequestReceived,
+    ResponseReceived,
+)
+from dissectors.ledgers import ledger
+from dissectors.ledgers.served import Served
+from dissectors.message import Message
+from dissectors.recurrence import SECOND
+from dissectors.waits import allowed_ms
+
+_MS = 1_000_000
+
+#: A request is overdue so long after the time that it allows: clients give up after 30 s (request.timeout.ms).
+PATIENCE = 30 * SECOND
+
+#: A frame that departs from its layout explains what goes wrong on its connection for so long.
+CONSEQUENCES = 60 * SECOND
+
+#: A connection on which nothing was said for so long is idle: the shortest idle timeouts of middleboxes are twice that.
+IDLE = 30 * SECOND
+
+#: Ids that are remembered after their answer, and of Produce requests that have none.
+_REMEMBERED = 64
+
+#: The rules that judge a request that is overdue: of Produce, of what follows a Produce without acks, of the others.
+OF_PRODUCE, OF_BLOCKED, OF_OTHERS = "C007", "C006", "C004"
+
+_Heard: TypeAlias = RequestReceived | ResponseReceived | BytesSkipped | FramingLost | ConnectionEnded
+
+
+@ledger(
+    events=(RequestReceived, ResponseReceived, BytesSkipped, FramingLost, ConnectionEnded),
+    broken=True,
+    per="connection",
+)
+class InFlight:
+    """The requests of a connection that wait, oldest first.
+
+    `waiting` holds them by correlation id. A response with an id that does not wait is taken for the answer to the
+    oldest, so that this is not also said to be missing; `stray` then has the code of the rule whose it is and the
+    request that it is about. `reused` is the request that the newest one took the id of.
+
+    Of the request that was just answered, `awaited` is whether it was still in flight and not taken for answered or
+    given up, and `began` when the server could begin with it: it works on one at a time. `woken` is the offset of the
+    latest request after an idle time, and `slept` that time. `served` are the APIs and versions that were answered.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: OrderedDict[int, RequestReceived] = OrderedDict()
+        self.stray: tuple[str, RequestReceived | None] | None = None
+        self.reused: RequestReceived | None = None
+        self.awaited = False
+        self.began = 0
+        self.woken = -1
+        self.slept = 0
+        self.served: set[tuple[int, int]] = set()
+        self._unacknowledged = False
+        self._blocked: set[int] = set()
+        self._silent: deque[int] = deque(maxlen=_REMEMBERED)
+        self._done: deque[int] = deque(maxlen=_REMEMBERED)
+        self._suspect_at: int | None = None
+        self._suspect_request = -1
+        self._free_at = 0
+        self._heard_at = 0
+        self._lost = False
+        self._expected: set[str] = set()
+
+    def hear(self, event: _Heard, conversation: Conversation) -> None:
+        """Take in a frame, a loss or the end."""
+        if isinstance(event, RequestReceived):
+            self._request(event, conversation)
+        elif isinstance(event, ResponseReceived):
+            self._response(event, conversation)
+        elif isinstance(event, ConnectionEnded):
+            for code in self._expected:
+                conversation.met(code, conversation.connection_id)
+        else:
+            self._lost = self._lost or isinstance(event, FramingLost)
+            if self._lost or event.direction is Direction.RESPONSE:
+                self.waiting.clear()  # their responses may have gone by unseen
+                self._blocked.clear()
+
+    def explains(self, at: int) -> bool:
+        """Whether something that is told elsewhere went wrong shortly before, so that the rest follows from it."""
+        return self._suspect_at is not None and at - self._suspect_at <= CONSEQUENCES
+
+    def overdue(self, code: str, at: int, conversation: Conversation) -> list[RequestReceived]:
+        """Take out what should have been answered by now and is that rule's to tell; wait for the next of them."""
+        self._expected.discard(code)
+        late: list[RequestReceived] = []
+        free_at = self._free_at
+        for request in list(self.waiting.values()):
+            free_at = max(free_at, request.at) + allowed_ms(request.message, conversation.cluster) * _MS
+            due, judge = free_at + PATIENCE, self._judge(request)
+            if due <= at and judge == code:
+                late.append(self._take(request.message.correlation_id))
+            elif judge not in self._expected:
+                self._expect(judge, max(due, at), conversation)
+        unproven = conversation.midstream and not self._done  # only one direction may have been captured
+        return [] if unproven or self.explains(at) else late
+
+    def _request(self, event: RequestReceived, conversation: Conversation) -> None:
+        message = event.message
+        at = event.at
+        if not message.reads_well and not event.damaged:
+            self._suspect_at, self._suspect_request = at, event.offset
+        idle = at - (self._heard_at or conversation.opened_at)
+        if idle >= IDLE:
+            self.woken, self.slept = event.offset, idle
+        self._heard_at = at
+        self.reused = None
+        correlation_id = message.correlation_id
+        if not event.expects_response:
+            self._silent.append(correlation_id)
+            self._unacknowledged = True
+            return
+        if self._lost:
+            return
+        if correlation_id in self.waiting:
+            self.reused = self._take(correlation_id)
+        elif len(self.waiting) >= MAX_IN_FLIGHT:
+            self._take(next(iter(self.waiting)))
+        self.waiting[correlation_id] = event
+        if self._unacknowledged:
+            self._blocked.add(correlation_id)
+        code = OF_PRODUCE if message.api_key == PRODUCE else OF_BLOCKED if self._unacknowledged else OF_OTHERS
+        if code not in self._expected:
+            self._expect(code, at + PATIENCE, conversation)
+
+    def _response(self, event: ResponseReceived, conversation: Conversation) -> None:
+        request, message = event.request, event.message
+        if request is None or message is None:
+            self.stray = None if event.damaged or self._lost else self._explain(event)
+        else:
+            self.awaited = self.waiting.get(event.correlation_id) is request
+            if self.awaited:
+                self._take(event.correlation_id)
+            self.began = max(self._free_at, request.at)
+            if not event.damaged:
+                self._answer(event.at, request, message, conversation)
+        self._heard_at = self._free_at = event.at
+        throttled = None if message is None else message.body.get("throttle_time_ms")
+        if throttled and isinstance(throttled, int):
+            self._free_at += throttled * _MS
+        self._unacknowledged = False
+        self._blocked.clear()
+
+    def _answer(self, at: int, request: RequestReceived, message: Message, conversation: Conversation) -> None:
+        if not message.reads_well and not message.opaque:
+            self._suspect_at, self._suspect_request = at, -1
+        elif self._suspect_request == request.offset:
+            self._suspect_at = None  # the server could read it
+        self._done.append(request.message.correlation_id)
+        kind = message.api_key, message.version
+        if message.layout is not None and kind not in self.served:  # keys off the wire are many
+            self.served.add(kind)
+            conversation.cluster.recall(Served).note(kind, at, conversation)
+
+    def _explain(self, event: ResponseReceived) -> tuple[str, RequestReceived | None]:
+        self._suspect_at, self._suspect_request = event.at, -1
+        if event.correlation_id in self._silent:
+            return "C005", None
+        oldest = self._take(next(iter(self.waiting))) if self.waiting else None
+        return "C003" if event.correlation_id in self._done else "C001", oldest
+
+    def _take(self, correlation_id: int) -> RequestReceived:
+        self._blocked.discard(correlation_id)
+        return self.waiting.pop(correlation_id)
+
+    def _judge(self, request: RequestReceived) -> str:
+        message = request.message
+        if message.api_key == PRODUCE:
+            return OF_PRODUCE
+        return OF_BLOCKED if message.correlation_id in self._blocked else OF_OTHERS
+
+    def _expect(self, code: str, by: int, conversation: Conversation) -> None:
+        self._expected.add(code)
+        conversation.expect(code, conversation.connection_id, by=by)
+
+
+def named(request: RequestReceived) -> str:
+    """A request as findings call it."""
+    message = request.message
+    return f"{message.api} v{message.version} (correlation id {message.correlation_id})"
+
+
+def listed(requests: Sequence[RequestReceived]) -> str:
+    """Some requests, oldest first, as findings call them."""
+    more = f" and {len(requests) - 1} more" if len(requests) > 1 else ""
+    return named(requests[0]) + more

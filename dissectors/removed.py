@@ -1,0 +1,62 @@
+"""What later Kafka releases no longer serve, from the difference of the releases in the schemas.
+
+Source: KIP-896 (old versions of client APIs), KIP-724 (old message formats); which versions these are is in the data.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from dissectors import schemas
+
+
+@functools.cache
+def newest_release() -> str:
+    """The newest release in the schemas, e.g. ``4.4.0``."""
+    return schemas.releases()[-1]
+
+
+@functools.cache
+def lowest_served() -> Mapping[int, int | None]:
+    """API key -> the lowest version that the newest release serves, None where it has the API no more.
+
+    Only those APIs of which an older release served more are in it.
+    """
+    newest = newest_release()
+    found: dict[int, int | None] = {}
+    for api in schemas.apis():
+        served = api.releases.get(newest)
+        if served is None or served.lowest > api.min_version:
+            found[api.key] = served.lowest if served else None
+    return found
+
+
+def is_removed(api_key: int, version: int) -> bool:
+    """Whether the newest release does not serve a version that an older one served."""
+    lowest = lowest_served()
+    if api_key not in lowest:
+        return False
+    least = lowest[api_key]
+    return least is None or version < least
+
+
+def advertised_for_show(api_key: int, version: int, ranges: Mapping[int, tuple[int, int]]) -> bool:
+    """Whether a server that advertises a version can be seen not to serve it: all else that was removed is gone.
+
+    Kafka 4 advertises Produce from v0 on so that old librdkafka compresses, and serves it from v3 on (KAFKA-18659).
+    """
+    if not is_removed(api_key, version) or not serves(ranges, api_key, version):
+        return False
+    others = [
+        lowest is not None and ranges[key][0] >= lowest
+        for key, lowest in lowest_served().items()
+        if key in ranges and key != api_key
+    ]
+    return len(others) >= 3 and all(others)
+
+
+def serves(ranges: Mapping[int, tuple[int, int]], api_key: int, version: int) -> bool:
+    """Whether a version is within what a server advertises."""
+    lowest, highest = ranges.get(api_key, (0, -1))
+    return lowest <= version <= highest

@@ -1,0 +1,101 @@
+"""S023: a coordinator that is not available, for long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.conversation import Conversation
+from dissectors.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.ledgers import Bounded
+from dissectors.ledgers.coordinators import COORDINATED, Coordinators
+from dissectors.locate import locate
+from dissectors.paths import parts
+from dissectors.recurrence import SECOND
+from dissectors.rules import rule
+
+_NOT_AVAILABLE = 15
+_PATIENCE = 30 * SECOND
+_PAUSE = 60 * SECOND
+_MOST_KEYS = 10_000
+
+
+class _Missing:
+    """Coordinators that are not available: since when, and when that was said last."""
+
+    def __init__(self) -> None:
+        self.since: Bounded[tuple[str, str], tuple[int, int]] = Bounded(_MOST_KEYS)
+
+
+@rule(
+    "S023",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("FindCoordinator", *COORDINATED),
+    since="0.1",
+    blame="broker",
+)
+def coordinator_unavailable(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
+    """Checks that a coordinator that is COORDINATOR_NOT_AVAILABLE comes up within half a minute.
+
+    ## Why it matters
+    Without its coordinator a group has no members and no offsets, a transactional producer writes nothing. Clients wait
+    without a word.
+
+    ## Usual cause
+    `__consumer_offsets` or `__transaction_state` cannot be made, or has no leader: fewer brokers than its replication
+    factor (3 by default) is the commonest on a single broker. In the first seconds of a new cluster it is normal.
+
+    ## Example
+    ```story
+    > FindCoordinator v2 {"key": "g"}
+    < {"error_code": 15, "node_id": -1, "port": -1}
+    +20s
+    > FindCoordinator v2 {"key": "g"}
+    < {"error_code": 15, "node_id": -1, "port": -1}
+    +20s
+    > FindCoordinator v2 {"key": "g"}
+    < {"error_code": 15, "node_id": -1, "port": -1}
+    ```
+
+    ## Looks alike
+    A new cluster, where the first question makes the topic:
+    ```story
+    > FindCoordinator v2 {"key": "g"}
+    < {"error_code": 15, "node_id": -1, "port": -1}
+    +2s
+    > FindCoordinator v2 {"key": "g"}
+    < {"error_code": 15, "node_id": -1, "port": -1}
+    +2s
+    > FindCoordinator v2 {"key": "g"}
+    < {"node_id": 1, "host": "kafka-1", "port": 9092}
+    +40s
+    > FindCoordinator v2 {"key": "g"}
+    < {"error_code": 15, "node_id": -1, "port": -1}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#brokerconfigs_offsets.topic.replication.factor
+    https://github.com/confluentinc/confluent-kafka-go/issues/646
+    https://github.com/segmentio/kafka-go/issues/955
+    https://github.com/AutoMQ/automq/issues/691
+    """
+    for verdict in conversation.cluster.recall(Coordinators).verdicts:
+        missing = conversation.cluster.recall(_Missing).since
+        key = verdict.kind, verdict.key
+        if verdict.code != _NOT_AVAILABLE:
+            missing.pop(key, None)
+            continue
+        since, last = missing.get(key, (event.at, event.at))
+        if event.at - last > _PAUSE:
+            since = event.at
+        missing[key] = since, event.at
+        if event.at - since >= _PATIENCE and event.message is not None:
+            yield Problem(
+                f"{verdict.subject} has had no coordinator for {(event.at - since) // SECOND} s: the answer is "
+                "COORDINATOR_NOT_AVAILABLE each time",
+                **locate(event.message, *parts(verdict.path)),
+                hint="see whether __consumer_offsets (or __transaction_state) exists and all of its partitions have a "
+                "leader; a single broker needs offsets.topic.replication.factor=1",
+                cause=verdict.subject,
+            )

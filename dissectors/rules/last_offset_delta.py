@@ -1,0 +1,55 @@
+"""R006: last_offset_delta is not that of the last record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.conversation import Conversation
+from dissectors.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.ledgers.record_data import fault_problem, faults
+from dissectors.records.faults import Kind
+from dissectors.rules import rule
+
+
+@rule(
+    "R006",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch", "ShareFetch"),
+    irregular=True,
+    since="0.1",
+)
+def last_offset_delta(event: RequestReceived | ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
+    """Checks that a batch says the offset of its last record rightly.
+
+    ## Why it matters
+    A consumer goes on after base_offset + last_offset_delta: one that is too small makes it read the batch again and
+    again, one that is too large loses what follows. Brokers refuse a produced batch whose delta is not its count - 1.
+
+    ## Usual cause
+    The field is left at 0, or holds the count of records.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"last_offset_delta": 0, "records": [{"value": "a"}, {"value": "b"}]}]}]}]}
+    ```
+
+    ## Looks alike
+    Compaction removes records and keeps the delta:
+    ```story
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 10, "records": [
+      {"last_offset_delta": 9, "records": [{"key": "a", "value": "a"}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#recordbatch
+    https://github.com/IBM/sarama/issues/1026
+    https://github.com/redpanda-data/redpanda/issues/14966
+    """
+    for part, fault in faults(event, conversation, Kind.LAST_OFFSET):
+        yield fault_problem(
+            event, conversation, part, fault, "set last_offset_delta to the offset delta of the last record"
+        )

@@ -1,0 +1,63 @@
+"""R014: null where a fetch should have no records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.conversation import Conversation
+from dissectors.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.ledgers.partitions import spoken
+from dissectors.ledgers.record_data import record_data
+from dissectors.locate import locate
+from dissectors.rules import rule
+
+
+@rule(
+    "R014",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Fetch", "ShareFetch"),
+    irregular=True,
+    since="0.1",
+    blame="broker",
+)
+def null_records(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
+    """Checks that a fetch without records has empty ones, not null.
+
+    ## Why it matters
+    The schema allows null, but Kafka's brokers send an empty field. librdkafka and clients built on it do not expect
+    null: they raise, or take the length -1 for a broken frame.
+
+    ## Usual cause
+    A server that leaves the field out where it has nothing to send.
+
+    ## Example
+    ```story
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 1, "records": null}]}]}
+    ```
+
+    ## Looks alike
+    Nothing new, and a partition with an error:
+    ```story
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}, {"partition": 1}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 1, "records": ""},
+      {"partition_index": 1, "error_code": 6, "records": null}]}]}
+    ```
+
+    ## Sources
+    https://github.com/apache/kafka/pull/18726
+    https://github.com/apache/kafka/pull/19131
+    """
+    if event.asked is None or event.message is None:
+        return
+    for part in record_data(event, conversation).null:
+        yield Problem(
+            f"{spoken(part.place, conversation)}: records are null, should be empty",
+            **locate(event.message, *part.path, "records"),
+            hint="send an empty field of records: length 0, in flexible versions the byte 1",
+            expected="empty",
+            got="null",
+            cause=part.place[0],
+        )

@@ -1,0 +1,69 @@
+"""R007: records that are written in another way than the format has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dissectors.conversation import Conversation
+from dissectors.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.ledgers.record_data import fault_problem, faults
+from dissectors.records.faults import Kind
+from dissectors.rules import rule
+
+_HINT = (
+    "write a record as length, attributes (one byte), timestamp delta, offset delta, key, value and headers, with "
+    "zigzag varints for lengths, counts and deltas"
+)
+
+
+@rule(
+    "R007",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch", "ShareFetch"),
+    irregular=True,
+    since="0.1",
+)
+def record_length_varint_sign(
+    event: RequestReceived | ResponseReceived, conversation: Conversation
+) -> Iterator[Problem]:
+    """Checks that records are written as format 2 has it: lengths, counts, deltas as zigzag varints, no field missing.
+
+    A batch whose records do not read is read in other ways. One is named if it reads every record to the last byte:
+    lengths as int32 or as unsigned varints, no count of headers, no attributes byte, and others.
+
+    ## Why it matters
+    Clients come to grief in different ways: some raise, some skip the batch without a word, some fetch it for ever.
+
+    ## Usual cause
+    Kafka's varints are zigzag: 0x44 is 34, not 68. Many libraries' varints are unsigned, and messages of formats 0 and
+    1 had int32 lengths.
+
+    ## Example
+    Record lengths as int32:
+    ```story
+    > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 2, "records":
+      "0000000000000000 00000047 ffffffff 02 a6313e92 0000 00000001 0000019b76daa800 0000019b76daa800
+       ffffffffffffffff ffff ffffffff 00000002
+       00000007 00 00 00 01 02 61 00
+       00000007 00 00 02 01 02 62 00"}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 2, "records": [
+      {"records": [{"value": "a"}, {"key": "k", "value": "b", "headers": [{"key": "h", "value": "v"}]}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#record
+    https://github.com/seaweedfs/seaweedfs/issues/7231
+    """
+    for part, fault in faults(event, conversation, Kind.ENCODING):
+        problem = fault_problem(event, conversation, part, fault, _HINT)
+        assert fault.departure is not None
+        yield replace(problem, cause=f"{part.place[0]} {fault.departure.written}")

@@ -1,0 +1,112 @@
+"""X006: a client without SASL at a listener that wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.conversation import Conversation
+from dissectors.events import ConnectionEnded, RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.ledgers.authentication import BEFORE_LOGIN, Authentication, Listeners, Phase
+from dissectors.recurrence import SECOND, Recurrence
+from dissectors.rules import rule
+
+_CLOSED_WITHIN = 2 * SECOND
+_OFTEN = 3
+
+
+class _Begun:
+    """How many bytes of requests had passed when the client was done with ApiVersions."""
+
+    offset = 0
+
+
+class _TurnedAway(Recurrence):
+    """By server."""
+
+
+@rule(
+    "X006",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived, ConnectionEnded),
+    apis=("ApiVersions", "Metadata"),
+    since="0.1",
+    blame="client",
+)
+def sasl_required(
+    event: RequestReceived | ResponseReceived | ConnectionEnded, conversation: Conversation
+) -> Iterator[Problem]:
+    """Checks that a listener which wants SASL is not asked for anything else first.
+
+    ## Why it matters
+    The broker answers ApiVersions, then closes at the first other request without a word. Clients say
+    "disconnected", try again at once, and never name the cause.
+
+    ## Usual cause
+    The client lacks security.protocol=SASL_PLAINTEXT or SASL_SSL, or has the wrong port. kproxy is sure where it saw
+    somebody log in to the same listener. Else it counts: a broker may close for other reasons, so that once or
+    twice is info.
+
+    ## Example
+    ```story
+    2> SaslHandshake v1 {"mechanism": "PLAIN"}
+    2< {"mechanisms": ["PLAIN"]}
+    2> SaslAuthenticate v1 {"auth_bytes": "00 61 00 62"}
+    2< {}
+    > ApiVersions v0
+    < {"api_keys": [{"api_key": 3, "max_version": 9}]}
+    > Metadata v9 {"topics": null}
+    close by=server how=fin
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v0
+    < {"api_keys": [{"api_key": 3, "max_version": 9}]}
+    > Metadata v9 {"topics": null}
+    < {}
+    > Metadata v9 {"topics": null}
+    close by=server how=reset
+    2> ApiVersions v0
+    2< {"api_keys": [{"api_key": 3, "max_version": 9}]}
+    2> Metadata v9 {"topics": null}
+    2 close by=client how=fin
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#sasl_handshake
+    https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka_broker.c
+    """
+    if isinstance(event, RequestReceived):
+        if event.message.api == "ApiVersions":
+            conversation.recall(_Begun).offset = event.offset + event.size + 4
+        return
+    listeners = conversation.cluster.recall(Listeners)
+    authentication = conversation.recall(Authentication)
+    if isinstance(event, ResponseReceived):
+        if event.message and event.message.api == "Metadata" and authentication.phase is Phase.NONE:
+            listeners.open[conversation.server] = None
+        return
+    first = event.unanswered[0] if event.unanswered else None
+    if (
+        first is None
+        or event.by != "server"
+        or authentication.phase is not Phase.NONE
+        or conversation.midstream
+        or conversation.server in listeners.open
+        or first.message.api in BEFORE_LOGIN
+        or not first.message.reads_well
+        or first.offset != conversation.recall(_Begun).offset
+        or event.at - first.at > _CLOSED_WITHIN
+    ):
+        return
+    what = f"server {conversation.server} closed at the first {first.message.api}"
+    hint = "set security.protocol=SASL_SSL or SASL_PLAINTEXT with sasl.mechanism on the client, or use another listener"
+    if conversation.server in listeners.sasl:
+        yield Problem(f"{what} of a client without SASL: this listener asks for it", hint=hint)
+        return
+    times = conversation.cluster.recall(_TurnedAway).count(conversation.server, event.at)
+    if times < _OFTEN:
+        yield Problem(f"{what} unanswered: it may ask for SASL", severity=Severity.INFO, hint=hint)
+    else:
+        yield Problem(f"{what} unanswered, {times} times: it seems to ask for SASL", hint=hint, cause="again")

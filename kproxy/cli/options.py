@@ -1,0 +1,22 @@
+"""Options that several commands have; `kproxy.outputs.selection` is what they mean."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_selection(parser: argparse._ActionsContainer) -> None:
+    """Which findings are shown."""
+    parser.add_argument(
+        "--select", metavar="CODES", action="append", default=[],
+        help="show only these findings: codes, beginnings of codes, names of rules; e.g. L,C0,S013",
+    )  # fmt: skip
+    parser.add_argument("--ignore", metavar="CODES", action="append", default=[], help="show all findings but these")
+
+
+def add_fail_on(parser: argparse._ActionsContainer) -> None:
+    """Which findings make the command fail."""
+    parser.add_argument(
+        "--fail-on", choices=("info", "warning", "error", "never"), default="error",
+        help="exit with 1 for a finding that is at least this bad (default: %(default)s)",
+    )  # fmt: skip

@@ -1,0 +1,126 @@
+"""`kproxy rules`: the catalogue of findings, and the page of each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kproxy.cli.errors import CLEAN, CommandError
+
+if TYPE_CHECKING:
+    from kproxy.outputs.rulebook import Entry
+
+HELP = "list the rules, or show the page of one"
+
+_SEVERITIES = ("info", "warning", "error")
+_EXAMPLES = """
+examples:
+  kproxy rules                   # all
+  kproxy rules L                 # those whose code begins with L
+  kproxy rules S error           # of these the ones of severity error
+  kproxy rules C001              # its page: why it matters, usual cause, example, what looks alike, sources
+  kproxy rules --json
+
+Rules that are marked "offline" belong to the analysis of traces: no live event fires them.
+
+exit status: 0 shown, 2 no such rule
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "which", nargs="*", metavar="WHICH", help="code or name of a rule, beginning of codes (L, S0), or severity"
+    )
+    parser.add_argument("--json", action="store_true", help="an array; of one rule an object, with its page")
+    parser.epilog = _EXAMPLES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; the exit status."""
+    from kproxy.outputs import rulebook
+
+    one = rulebook.find(args.which[0]) if len(args.which) == 1 else None
+    if one is not None:
+        _write_json(_as_json(one) | {"page": one.page}) if args.json else _write_page(one)
+        return CLEAN
+    entries = _chosen(args.which)
+    _write_json([_as_json(entry) for entry in entries]) if args.json else _write_table(entries)
+    return CLEAN
+
+
+def _chosen(which: list[str]) -> list[Entry]:
+    from kproxy.outputs import rulebook
+
+    severities = {word.lower() for word in which if word.lower() in _SEVERITIES}
+    prefixes = []
+    for word in which:
+        if word.lower() not in _SEVERITIES:
+            prefix = rulebook.prefix(word)
+            if prefix is None:
+                raise CommandError(f"{word}: {rulebook.unknown(word)}")
+            prefixes.append(prefix)
+    return [
+        entry
+        for entry in rulebook.entries()
+        if entry.code.startswith(tuple(prefixes) or "") and (not severities or entry.severity in severities)
+    ]
+
+
+def _as_json(entry: Entry) -> dict[str, Any]:
+    return {
+        "code": entry.code,
+        "name": entry.name,
+        "severity": entry.severity,
+        "blame": entry.blame,
+        "summary": entry.summary,
+        "since": entry.since,
+        "offline": entry.offline,
+    }
+
+
+def _write_json(value: object) -> None:
+    from kproxy.trace.encoding import encode_json
+
+    sys.stdout.buffer.write(encode_json(value) + b"\n")
+
+
+def _write_table(entries: list[Entry]) -> None:
+    if not sys.stdout.isatty():  # a rule a line, for grep
+        name = max((len(entry.name) for entry in entries), default=0)
+        for entry in entries:
+            fields = f"{entry.code}  {entry.name:<{name}}  {entry.severity:<7}  {entry.blame or '-':<7}"
+            print(f"{fields}  {_summary(entry)}")  # noqa: T201
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    for heading in ("code", "name", "severity", "who"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("says")
+    style = {"error": "bold red", "warning": "yellow", "info": "blue"}
+    for entry in entries:
+        severity = f"[{style[entry.severity]}]{entry.severity}[/]"
+        table.add_row(entry.code, entry.name, severity, entry.blame or "", _summary(entry).replace("[", r"\["))
+    Console().print(table)
+
+
+def _summary(entry: Entry) -> str:
+    return f"{'(offline) ' if entry.offline else ''}{entry.summary}"
+
+
+def _write_page(entry: Entry) -> None:
+    blame = f", blames the {entry.blame}" if entry.blame else ""
+    since = f", since kproxy {entry.since}" if entry.since else ""
+    page = f"# {entry.code} {entry.name}\n\n{entry.severity}{blame}{since}\n\n{entry.page}\n"
+    if not sys.stdout.isatty():
+        sys.stdout.write(page)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    # A paragraph of links would be filled like any other.
+    lines = (f"- {line}" if line.startswith("https://") else line for line in page.splitlines())
+    Console().print(Markdown("\n".join(lines)))

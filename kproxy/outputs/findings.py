@@ -1,0 +1,145 @@
+"""A finding in full, like a compiler's: sentence, place, bytes with carets below them, edit, hint. And as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from dissectors.findings import Severity
+from kproxy.eventlines import ROW_BYTES
+from kproxy.outputs.text import Piece, safe
+from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry
+
+#: How bad a severity is.
+RANK = {severity.value: rank for rank, severity in enumerate(Severity)}
+
+#: Rivals that are shown to people.
+_MOST_RIVALS = 3
+_BAR = " " * 12
+
+
+def best_first(findings: Iterable[FindingEntry]) -> list[FindingEntry]:
+    """By severity, then by confidence: what a diagnosis explains stands before what is only seen."""
+    return sorted(findings, key=lambda each: (-RANK.get(each.severity, 0), -(each.confidence or 0.0)))
+
+
+def as_json(finding: FindingEntry) -> dict[str, Any]:
+    """What `kproxy explain --json` gives of a finding; the keys after `hint` only where the layout departs."""
+    made: dict[str, Any] = {
+        "code": finding.code,
+        "name": finding.name,
+        "severity": finding.severity,
+        "blame": finding.blame,
+        "message": finding.message,
+        "path": finding.path,
+        "span": None if finding.span is None else list(finding.span),
+        "hint": finding.hint,
+    }
+    if finding.edit is not None:
+        made["edit"] = _edit_json(finding.edit)
+        made["confidence"] = finding.confidence
+        made |= {"also": [_edit_json(edit) for edit in finding.also]} if finding.also else {}
+        made |= {"rivals": [_edit_json(edit) for edit in finding.rivals]} if finding.rivals else {}
+    return made
+
+
+def _edit_json(edit: EditEntry) -> dict[str, Any]:
+    made: dict[str, Any] = {"kind": edit.kind, "field": edit.field, "detail": edit.detail}
+    if edit.confidence is not None:
+        made["confidence"] = edit.confidence
+    if edit.then is not None:
+        made["then"] = _edit_json(edit.then)
+    return made
+
+
+def sentence(edit: EditEntry) -> str:
+    """An edit in words; its kind and field, if it is one of a later kproxy."""
+    from dissectors.edits import EditError, parse
+
+    try:
+        return str(parse(msgspec.to_builtins(edit)))
+    except EditError:
+        return f"{edit.kind} of {edit.field}" + (f", and {sentence(edit.then)}" if edit.then else "")
+
+
+def full_rows(finding: FindingEntry, where: Iterable[str] = ()) -> Iterator[list[Piece]]:
+    """All there is to say of a finding; `where` are lines that say where it is, beside its field and span."""
+    yield [(finding.severity, finding.severity), (": ", ""), (f"{finding.code} {finding.name}", finding.severity),
+           (": ", ""), (safe(finding.message), "name")]  # fmt: skip
+    for number, line in enumerate(filter(None, (*where, _field(finding)))):
+        yield [("  --> " if number == 0 else "      ", "dim"), (safe(line), "")]
+    if finding.excerpt is not None and finding.span is not None:
+        yield from _excerpt_rows(finding.excerpt, finding.span, finding.severity)
+    for name, said in _notes(finding):
+        yield [(f"{_BAR}= ", "dim"), (f"{name}: ", "name"), (safe(said), "")]
+
+
+def _field(finding: FindingEntry) -> str:
+    parts = [finding.path] if finding.path else []
+    if finding.span is not None:
+        start, end = finding.span
+        size = end - start
+        parts.append(
+            f"bytes {start}..{end} of the frame ({size} byte{'s' * (size != 1)})"
+            if size
+            else f"byte {start} of the frame"
+        )
+    return ", ".join(parts)
+
+
+def _notes(finding: FindingEntry) -> Iterator[tuple[str, str]]:
+    if finding.expected:
+        yield "expected", finding.expected
+    if finding.got:
+        yield "got", finding.got
+    if finding.edit is not None:
+        yield "edit", sentence(finding.edit) + _sure(finding.confidence)
+    for edit in finding.also:
+        yield "the same bytes", sentence(edit)
+    for edit in finding.rivals[:_MOST_RIVALS]:
+        yield "or", sentence(edit) + _sure(edit.confidence)
+    if (more := len(finding.rivals) - _MOST_RIVALS) > 0:
+        yield "or", f"{more} more"
+    if finding.hint:
+        yield "hint", finding.hint
+
+
+def _sure(confidence: float | None) -> str:
+    if confidence is None:
+        return ""
+    return f" ({'over 99' if confidence > 0.99 else round(100 * confidence)} % sure)"
+
+
+def _excerpt_rows(excerpt: ExcerptEntry, span: tuple[int, int], style: str) -> Iterator[list[Piece]]:
+    """Rows of hex and text, and below those that the span touches a row of carets."""
+    data = bytes.fromhex(excerpt.hex)
+    width = _column(min(ROW_BYTES, len(data))) - 1
+    # A span without bytes has one caret, where they should stand.
+    first = min(span[0] - excerpt.start, len(data))
+    end = max(span[1] - excerpt.start, first + 1)
+    yield [(f"{_BAR}|", "dim")]
+    for at in range(0, len(data), ROW_BYTES):
+        row = data[at : at + ROW_BYTES]
+        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
+        yield [(f"{excerpt.start + at:>6} {excerpt.start + at:04x} | ", "dim"), (f"{_hex(row):<{width}}", "request"),
+               (f" | {text}", "dim")]  # fmt: skip
+        is_last = at + ROW_BYTES >= len(data)
+        left, right = max(first, at), min(end, at + ROW_BYTES + is_last)
+        if left < right:
+            begin, stop = _column(left - at), _column(right - 1 - at) + 2
+            yield [(f"{_BAR}| ", "dim"), (" " * begin + "^" * (stop - begin), style)]
+    shown = len(data) // ROW_BYTES * ROW_BYTES
+    if end > len(data) + 1 and len(data) == shown:
+        yield [(f"{_BAR}| ", "dim"), (f"and {span[1] - excerpt.start - len(data)} more bytes", "dim")]
+
+
+def _hex(row: bytes) -> str:
+    half = ROW_BYTES // 2
+    return f"{row[:half].hex(' ')}  {row[half:].hex(' ')}" if len(row) > half else row.hex(" ")
+
+
+def _column(number: int) -> int:
+    """Where the byte of that number in its row begins."""
+    return 3 * number + (number >= ROW_BYTES // 2)

@@ -1,0 +1,42 @@
+"""Reports: the findings of whole inputs, each cause once, as text, JSON, SARIF or JUnit XML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from kproxy.filters import Filter
+from kproxy.outputs.choice import Output
+from kproxy.outputs.reports import array, junit, sarif, text
+from kproxy.outputs.reports.causes import Causes
+from kproxy.outputs.selection import Selection
+from kproxy.trace.lines import Line
+
+
+class Report(Output):
+    """Gathers findings, and writes them at the end."""
+
+    def __init__(self, file: TextIO, chosen: Filter | None, form: str, selection: Selection) -> None:
+        super().__init__(file, chosen)
+        self._form = form
+        self._selection = selection
+        self._causes = Causes()
+
+    def begin(self, name: str) -> None:
+        """What is written next is of the input `name`."""
+        self._causes.begin(name)
+
+    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
+        self._causes.add(line)
+
+    def close(self) -> None:
+        """Write the report."""
+        if self._form == "text":
+            text.write(self._causes, self._file)
+        elif self._form == "json":
+            self._file.buffer.write(array.report(self._causes))
+        elif self._form == "sarif":
+            self._file.buffer.write(sarif.report(self._causes))
+        else:
+            self._file.write(junit.report(self._causes, self._selection))
+        super().close()

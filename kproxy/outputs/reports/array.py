@@ -1,0 +1,28 @@
+"""The report as a JSON array: findings as `kproxy explain --json` gives them, with where and how often."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from kproxy.outputs.findings import as_json
+from kproxy.outputs.reports.causes import Cause, Causes
+from kproxy.trace.encoding import encode_json
+
+
+def report(causes: Causes) -> bytes:
+    """The array, a cause a line."""
+    return b"[" + b",\n ".join(encode_json(_cause(cause)) for cause in causes.found()) + b"]\n"
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    made = as_json(cause.finding) | {
+        "where": dataclasses.asdict(cause.place),
+        "count": cause.count,
+        "connections": len(cause.connections),
+    }
+    if cause.sentences:
+        made["messages"] = list(cause.sentences)
+    if cause.unassigned:
+        made["unassigned"] = cause.unassigned
+    return made

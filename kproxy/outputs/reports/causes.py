@@ -1,0 +1,134 @@
+"""Findings by their cause: the first of each, how many there were, and on how many connections."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from kproxy.outputs.findings import RANK
+from kproxy.trace.encoding import encode_json
+from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
+
+#: Further sentences of a cause that are kept: they may name another topic or group.
+MOST_SENTENCES = 3
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a finding was: `offset` is where its frame begins in the bytes of its direction."""
+
+    file: str
+    connection_id: str
+    ts: str
+    client: str | None = None
+    server: str | None = None
+    direction: str | None = None
+    api: str | None = None
+    api_version: int | None = None
+    correlation_id: int | None = None
+    offset: int | None = None
+
+
+@dataclass(slots=True)
+class Cause:
+    """What is wrong in the same way, wherever it is: its first finding stands for all.
+
+    `unassigned` are repeats of the same rule that may be of this cause or of another one.
+    """
+
+    key: bytes
+    finding: FindingEntry
+    place: Place
+    count: int = 0
+    connections: set[str] = field(default_factory=set)
+    files: Counter[str] = field(default_factory=Counter)
+    sentences: dict[str, None] = field(default_factory=dict)
+    unassigned: int = 0
+
+    def add(self, count: int, connection_id: str, file: str) -> None:
+        """There were `count` more."""
+        self.count += count
+        self.connections.add(connection_id)
+        self.files[file] += count
+
+
+class Causes:
+    """Takes lines of one or several inputs."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, None] = {}
+        self._file = ""
+        self._causes: dict[bytes, Cause] = {}
+        self._ends: dict[str, tuple[str, str]] = {}
+        self._repeated: Counter[tuple[str, str, str]] = Counter()
+
+    def begin(self, file: str) -> None:
+        """The lines that follow are of this input."""
+        self._file = file
+        self.files[file] = None
+
+    def add(self, line: Line) -> None:
+        """Take one line."""
+        if isinstance(line, OpenLine):
+            self._ends[line.connection_id] = line.client, line.server
+        elif isinstance(line, CloseLine):
+            self._ends.pop(line.connection_id, None)
+            for repeat in line.repeated:
+                self._repeated[repeat.code, line.connection_id, self._file] += repeat.count
+        elif isinstance(line, FindingLine):
+            self._found(_entry(line), self._place(line))
+        elif isinstance(line, RequestLine | ResponseLine):
+            for finding in line.findings:
+                self._found(finding, self._place(line))
+
+    def _place(self, line: RequestLine | ResponseLine | FindingLine) -> Place:
+        if isinstance(line, FindingLine):
+            client, server = self._ends.get(line.connection_id, (None, None))
+            return Place(
+                self._file, line.connection_id, line.ts, client, server, line.direction,
+                correlation_id=line.correlation_id, offset=line.offset,
+            )  # fmt: skip
+        return Place(
+            self._file, line.connection_id, line.ts, line.client, line.server,
+            "request" if isinstance(line, RequestLine) else "response",
+            line.api, line.api_version, line.correlation_id, line.offset,
+        )  # fmt: skip
+
+    def _found(self, finding: FindingEntry, place: Place) -> None:
+        path = _INDEX.sub("[]", finding.path) if finding.path else None
+        edit = finding.edit and (finding.edit.kind, finding.edit.field, finding.edit.detail, finding.edit.then)
+        key = encode_json(
+            (finding.code, finding.severity, place.api, place.api_version, place.direction, edit or path)
+        )  # the edit says where, and better
+        cause = self._causes.get(key)
+        if cause is None:
+            cause = self._causes[key] = Cause(key, finding, place)
+        elif finding.message != cause.finding.message and len(cause.sentences) < MOST_SENTENCES:
+            cause.sentences[finding.message] = None
+        cause.add(1, place.connection_id, place.file)
+
+    def found(self) -> list[Cause]:
+        """The causes, the worst first, then the most frequent. Call it once, at the end."""
+        by_code: dict[str, list[Cause]] = {}
+        for cause in self._causes.values():
+            by_code.setdefault(cause.finding.code, []).append(cause)
+        for (code, connection_id, file), count in self._repeated.items():
+            causes = by_code.get(code, [])
+            if len(causes) == 1:
+                causes[0].add(count, connection_id, file)
+            for cause in causes if len(causes) > 1 else ():
+                cause.unassigned += count
+        return sorted(
+            self._causes.values(),
+            key=lambda cause: (-RANK.get(cause.finding.severity, 0), -cause.count, cause.finding.code),
+        )
+
+
+def _entry(line: FindingLine) -> FindingEntry:
+    return FindingEntry(
+        line.code, line.name, line.severity, line.message, blame=line.blame, hint=line.hint, expected=line.expected,
+        got=line.got,
+    )  # fmt: skip

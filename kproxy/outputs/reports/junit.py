@@ -1,0 +1,45 @@
+"""The report as JUnit XML: a test suite per input, a test case per rule, which fails where the rule found enough."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree  # written, not read
+
+from kproxy.outputs import rulebook
+from kproxy.outputs.reports.causes import Cause, Causes
+from kproxy.outputs.reports.text import rows
+from kproxy.outputs.selection import Selection
+from kproxy.outputs.text import safe
+
+
+def report(causes: Causes, selection: Selection) -> str:
+    """The XML. Findings below the threshold of `selection` stand in ``system-out``."""
+    found = causes.found()
+    names = {entry.code: entry.name for entry in rulebook.entries() if not entry.offline}
+    names |= {cause.finding.code: cause.finding.name for cause in found}  # the trace may be of a later kproxy
+    shown = {code: name for code, name in sorted(names.items()) if selection.shows(code)}
+    root = ElementTree.Element("testsuites", name="kproxy")
+    for file in causes.files:
+        suite = ElementTree.SubElement(root, "testsuite", name=safe(file), tests=str(len(shown)), errors="0")
+        failures = 0
+        for code, name in shown.items():
+            case = ElementTree.SubElement(suite, "testcase", classname=f"kproxy.{code[0]}", name=f"{code} {name}")
+            here = [cause for cause in found if cause.finding.code == code and cause.files[file]]
+            failures += _case(case, here, selection)
+        suite.set("failures", str(failures))
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _case(case: ElementTree.Element, causes: list[Cause], selection: Selection) -> bool:
+    failing = [cause for cause in causes if selection.fails(cause.finding.severity)]
+    if failing:
+        first = failing[0].finding
+        failure = ElementTree.SubElement(case, "failure", type=first.severity, message=safe(first.message))
+        failure.text = _in_full(failing)
+    if passing := [cause for cause in causes if cause not in failing]:
+        ElementTree.SubElement(case, "system-out").text = _in_full(passing)
+    return bool(failing)
+
+
+def _in_full(causes: list[Cause]) -> str:
+    return "\n\n".join("\n".join("".join(text for text, _ in row).rstrip() for row in rows(cause)) for cause in causes)

@@ -1,0 +1,91 @@
+"""The report as SARIF 2.1.0, for code scanning and the viewers of editors.
+
+A finding is at a byte of a connection's stream; SARIF knows regions of files. So the file is the capture or trace, and
+`byteOffset` counts in the stream that `properties` names.
+
+Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from kproxy import __version__
+from kproxy.outputs import rulebook
+from kproxy.outputs.findings import sentence
+from kproxy.outputs.reports.causes import Cause, Causes
+from kproxy.trace.encoding import encode_json
+from kproxy.trace.lines import FindingEntry
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
+
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def report(causes: Causes) -> bytes:
+    """The log, one run."""
+    found = causes.found()
+    codes = {cause.finding.code: cause.finding for cause in found}
+    ordered = sorted(codes)
+    driver = {
+        "name": "kproxy",
+        "version": __version__,
+        "rules": [_rule(codes[code]) for code in ordered],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "artifacts": [{"location": {"uri": _uri(name)}, "roles": ["analysisTarget"]} for name in causes.files],
+        "results": [_result(cause, ordered.index(cause.finding.code)) for cause in found],
+    }
+    return encode_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}) + b"\n"
+
+
+def _rule(finding: FindingEntry) -> dict[str, Any]:
+    entry = rulebook.find(finding.code)
+    if entry is None:  # the trace is of a later kproxy
+        return {"id": finding.code, "name": finding.name}
+    made: dict[str, Any] = {
+        "id": entry.code,
+        "name": entry.name,
+        "shortDescription": {"text": entry.summary},
+        "help": {"text": entry.page, "markdown": entry.page},
+        "defaultConfiguration": {"level": _LEVELS[entry.severity]},
+        "properties": {"tags": [rulebook.FAMILIES[entry.code[0]]]},
+    }
+    return made | ({"helpUri": entry.source} if entry.source else {})
+
+
+def _result(cause: Cause, rule_index: int) -> dict[str, Any]:
+    finding, place = cause.finding, cause.place
+    frame = " ".join(filter(None, (place.api and f"{place.api} v{place.api_version}", place.direction)))
+    full_name = ".".join(filter(None, (frame, finding.path)))
+    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}}}
+    if place.offset is not None:
+        start, end = finding.span or (0, 0)
+        location["physicalLocation"]["region"] = {"byteOffset": place.offset + start, "byteLength": end - start}
+    if full_name:
+        location["logicalLocations"] = [{"fullyQualifiedName": full_name, "kind": "member"}]
+    said = [finding.message, finding.edit and sentence(finding.edit), finding.hint]
+    properties = {
+        "blame": finding.blame, "connection": place.connection_id, "client": place.client, "server": place.server,
+        "stream": place.direction, "correlationId": place.correlation_id, "ts": place.ts, "span": finding.span,
+        "confidence": finding.confidence, "connections": len(cause.connections),
+    }  # fmt: skip
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": rule_index,
+        "level": _LEVELS.get(finding.severity, "warning"),
+        "message": {"text": ". ".join(part for part in said if part) + "."},
+        "locations": [location],
+        "occurrenceCount": cause.count,
+        "partialFingerprints": {"kproxyCause/v1": hashlib.sha256(cause.key).hexdigest()[:32]},
+        "properties": {name: value for name, value in properties.items() if value is not None},
+    }
+
+
+def _uri(name: str) -> str:
+    path = Path(name)
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())

@@ -1,0 +1,62 @@
+"""The report for people: each cause like a compiler's message, and how often it was there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TextIO
+
+from kproxy.outputs.findings import RANK, full_rows
+from kproxy.outputs.reports.causes import Cause, Causes
+from kproxy.outputs.text import Piece, painter, safe
+
+
+def write(causes: Causes, file: TextIO) -> None:
+    """Write each cause, then how many there are."""
+    paint = painter(file)
+    found = causes.found()
+    for cause in found:
+        for row in rows(cause):
+            file.write(paint(row) + "\n")
+        file.write("\n")
+    count = Counter(cause.finding.severity for cause in found)
+    worst_first = sorted(RANK, key=lambda severity: -RANK[severity])
+    said = ", ".join(
+        f"{count[severity]} info" if severity == "info" else _plural(count[severity], severity)
+        for severity in worst_first
+        if count[severity]
+    )
+    file.write(f"{said or 'no findings'}\n")
+
+
+def rows(cause: Cause) -> Iterator[list[Piece]]:
+    """One cause: its first finding in full, then what else there was of it."""
+    yield from full_rows(cause.finding, where(cause))
+    for sentence in cause.sentences:
+        yield [("            = ", "dim"), ("also: ", "name"), (safe(sentence), "")]
+    yield [("            = ", "dim"), ("seen: ", "name"), (_seen(cause), "")]
+
+
+def where(cause: Cause) -> Iterator[str]:
+    """Where the first finding is: connection, frame, stream."""
+    place = cause.place
+    ends = f" ({place.client} -> {place.server})" if place.client else ""
+    yield f"{place.file}: connection {place.connection_id}{ends}"
+    frame = f"{place.api or 'unknown'} v{place.api_version} {place.direction}" if place.api else place.direction or ""
+    parts = [
+        frame,
+        "" if place.correlation_id is None else f"correlation id {place.correlation_id}",
+        "" if place.offset is None else f"byte {place.offset} of the stream",
+        place.ts,
+    ]
+    yield ", ".join(filter(None, parts))
+
+
+def _seen(cause: Cause) -> str:
+    on = _plural(len(cause.connections), "connection")
+    more = f"; {cause.unassigned} more of {cause.finding.code}, of this cause or another" if cause.unassigned else ""
+    return ("once" if cause.count == 1 else f"{cause.count} times on {on}") + more
+
+
+def _plural(count: int, name: str) -> str:
+    return f"{count} {name}{'s' * (count != 1)}"

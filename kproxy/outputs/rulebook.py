@@ -1,0 +1,142 @@
+"""The rulebook: every rule with its page, for `kproxy rules`, reports, and the README.
+
+``python -m kproxy.outputs.rulebook README.md`` writes the README's table anew.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dissectors.offline import OFFLINE_RULES
+from dissectors.rules import rules
+
+FAMILIES = {
+    "L": "layout",
+    "V": "version negotiation",
+    "C": "correlation and connections",
+    "R": "records and batches",
+    "S": "semantics over time",
+    "X": "security and other protocols",
+    "M": "limits and framing",
+    "K": "what kproxy could not see",
+}
+
+_BEGIN, _END = "<!-- rules -->", "<!-- end of rules -->"
+_OFFLINE = (
+    "It needs days of traffic or many connections at once: the offline analysis of traces says it, no live event."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A rule as people see it. `page` is Markdown; `offline` rules belong to the analysis of traces."""
+
+    code: str
+    name: str
+    severity: str
+    blame: str | None
+    summary: str
+    page: str
+    since: str | None = None
+    offline: bool = False
+
+    @property
+    def source(self) -> str | None:
+        """The first link of its sources."""
+        found = re.search(r"https://\S+", self.page)
+        return found[0] if found else None
+
+
+@functools.cache
+def entries() -> tuple[Entry, ...]:
+    """Every rule, those of the offline analysis included, family by family."""
+    found = [
+        Entry(rule.code, rule.name, rule.severity.value, rule.blame, _first_sentence(rule.page),
+              inspect.cleandoc(rule.page), rule.since)
+        for rule in rules()
+    ] + [
+        Entry(rule.code, rule.name, rule.severity.value, rule.blame, rule.summary, f"{rule.summary}\n\n{_OFFLINE}",
+              offline=True)
+        for rule in OFFLINE_RULES
+    ]  # fmt: skip
+    order = list(FAMILIES)
+    return tuple(sorted(found, key=lambda entry: (order.index(entry.code[0]), entry.code)))
+
+
+def _first_sentence(page: str) -> str:
+    paragraph = " ".join(inspect.cleandoc(page).split("\n\n")[0].split())
+    return re.split(r"(?<=\.)\s+(?=[A-Z])", paragraph)[0]
+
+
+def find(text: str) -> Entry | None:
+    """The rule of that code or name."""
+    return next((entry for entry in entries() if text.upper() == entry.code or text.lower() == entry.name), None)
+
+
+def prefix(text: str) -> str | None:
+    """What the codes that `text` stands for begin with: it may be a code, the beginning of some, or a rule's name."""
+    if (entry := find(text)) is not None:
+        return entry.code
+    return text.upper() if any(entry.code.startswith(text.upper()) for entry in entries()) else None
+
+
+def unknown(text: str) -> str:
+    """A sentence about a code that no rule has, with those that come near."""
+    names = {name: entry for entry in entries() for name in (entry.code, entry.name)}
+    near = difflib.get_close_matches(text.upper(), names, 3) + difflib.get_close_matches(text.lower(), names, 3)
+    said = dict.fromkeys(f"{names[name].code} {names[name].name}" for name in near)
+    if said:
+        return f"no rule has this code or name: did you mean {_or(said)}?"
+    family = f" {text[0].upper()}" if text[:1].upper() in FAMILIES else ""
+    return f"no rule has this code or name; kproxy rules{family} lists them"
+
+
+def _or(names: Iterable[str]) -> str:
+    *first, last = list(names)[:3]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def markdown() -> str:
+    """The README's tables, one per family."""
+    parts = []
+    for letter, family in FAMILIES.items():
+        found = [entry for entry in entries() if entry.code.startswith(letter)]
+        if found:
+            rows = "".join(
+                f"| {entry.code} | {entry.name} | {entry.severity} | {entry.blame or ''} | {_cell(entry)} |\n"
+                for entry in found
+            )
+            parts.append(
+                f"<details><summary>{letter}: {family} ({len(found)})</summary>\n\n"
+                f"| code | name | severity | who | says |\n|---|---|---|---|---|\n{rows}\n</details>\n"
+            )
+    return "".join(parts)
+
+
+def _cell(entry: Entry) -> str:
+    return entry.summary.replace("|", r"\|") + (" *Offline.*" if entry.offline else "")
+
+
+def with_table(readme: str) -> str:
+    """A README with the table between its two marks made anew.
+
+    Raises:
+        ValueError: It has no such marks.
+    """
+    before, begin, rest = readme.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError(f"no {_BEGIN} and {_END} in it")
+    return f"{before}{begin}\n\n{markdown()}\n{end}{after}"
+
+
+if __name__ == "__main__":
+    _readme = Path(sys.argv[1])
+    _readme.write_text(with_table(_readme.read_text()))

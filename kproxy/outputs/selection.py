@@ -1,0 +1,78 @@
+"""Which findings are shown, and which make a command fail: `--select`, `--ignore`, `--fail-on`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+import msgspec
+
+from kproxy.cli.errors import CommandError
+from kproxy.outputs import rulebook
+from kproxy.outputs.findings import RANK
+from kproxy.trace.lines import CloseLine, FindingLine, Line, RequestLine, ResponseLine
+
+
+class Selection:
+    """What the options say of findings.
+
+    Args:
+        select: Codes, their beginnings, or names of rules, separated by commas; none are all.
+        ignore: The same; they win over `select`.
+        fail_on: ``info``, ``warning``, ``error`` or ``never``.
+
+    Raises:
+        CommandError: No rule has such a code.
+    """
+
+    def __init__(self, select: Iterable[str] = (), ignore: Iterable[str] = (), fail_on: str = "error") -> None:
+        self._select, self._ignore = _prefixes("--select", select), _prefixes("--ignore", ignore)
+        self._fails_from = RANK.get(fail_on, len(RANK))
+
+    @classmethod
+    def of_options(cls, args: argparse.Namespace) -> Selection:
+        """The selection that a command line asks for.
+
+        Raises:
+            CommandError: No rule has such a code.
+        """
+        return cls(args.select, args.ignore, args.fail_on)
+
+    def shows(self, code: str) -> bool:
+        """Whether findings of this code are shown."""
+        return code.startswith(self._select or "") and not code.startswith(self._ignore)
+
+    def fails(self, severity: str) -> bool:
+        """Whether a finding of this severity makes the command fail."""
+        return RANK.get(severity, 0) >= self._fails_from
+
+    def fails_for(self, line: Line) -> bool:
+        """Whether a finding of this line makes the command fail."""
+        if isinstance(line, FindingLine):
+            return self.fails(line.severity)
+        return any(self.fails(finding.severity) for finding in getattr(line, "findings", ()))
+
+    def of(self, line: Line) -> Line | None:
+        """The line with the findings that are shown, None if it is one that is not; the line given stays as it is."""
+        if not self._select and not self._ignore:
+            return line
+        if isinstance(line, FindingLine):
+            return line if self.shows(line.code) else None
+        if isinstance(line, RequestLine | ResponseLine) and line.findings:
+            return msgspec.structs.replace(line, findings=[each for each in line.findings if self.shows(each.code)])
+        if isinstance(line, CloseLine) and line.repeated:
+            return msgspec.structs.replace(line, repeated=[each for each in line.repeated if self.shows(each.code)])
+        return line
+
+
+def _prefixes(option: str, given: Iterable[str]) -> tuple[str, ...]:
+    names = [name.strip() for each in given for name in each.split(",") if name.strip()]
+    if not names:
+        return ()
+    found = []
+    for name in names:
+        prefix = rulebook.prefix(name)
+        if prefix is None:
+            raise CommandError(f"{option} {name}: {rulebook.unknown(name)}")
+        found.append(prefix)
+    return tuple(found)

@@ -1,0 +1,161 @@
+"""Broken frames: large ones in several ways, and small ones that are mutations of realistic ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, NamedTuple
+
+from dissectors.diagnosis.candidates import singles
+from dissectors.diagnosis.diagnose import right_layout
+from dissectors.edits import Edit, write
+from dissectors.errors import EncodeError
+from dissectors.layout import Layout
+from dissectors.message import Message, read_request, read_response
+from dissectors.schemas import api_by_name
+from tests.dissectors.diagnosis.realistic import Realistic
+from tests.kproxy.frames import framed, response
+from tests.strategies import API_VERSIONS
+
+MIB = 1 << 20
+
+
+class Broken(NamedTuple):
+    """A response to a request of that API version, or a request where `is_request`."""
+
+    frame: bytes
+    key: int
+    version: int
+    is_request: bool = False
+
+    @property
+    def message(self) -> Message:
+        """As read by the right layout."""
+        return read_request(self.frame) if self.is_request else read_response(self.frame, self.key, self.version)
+
+
+def _of(api: str, version: int, frame: bytes) -> Broken:
+    found = api_by_name(api)
+    assert found is not None
+    return Broken(frame, found.key, version)
+
+
+def _written(api: str, version: int, body: dict[str, Any], edit: Edit) -> Broken:
+    broken = _of(api, version, response(api, version, {}))
+    layout = right_layout(broken.message)
+    assert layout is not None
+    return broken._replace(frame=write(edit, layout, {"header": {"correlation_id": 1}, "body": body}))
+
+
+def metadata_with_a_misplaced_throttle() -> Broken:
+    """Last instead of first: nearly every topic of it reads well before anything is wrong."""
+    partition = {"partition_index": 0, "leader_id": 1, "replica_nodes": [1, 2, 3], "isr_nodes": [1, 2, 3]}
+    topics = [
+        {"name": f"topic-{index}", "partitions": [partition | {"partition_index": each} for each in range(12)]}
+        for index in range(1_700)
+    ]
+    body = {"brokers": [{"node_id": node, "host": f"broker-{node}", "port": 9092} for node in (1, 2, 3)]}
+    return _written("Metadata", 5, body | {"topics": topics}, Edit.of("field_moved", "throttle_time_ms", from_=0, to=4))
+
+
+def _fetched() -> dict[str, Any]:
+    partitions = [
+        {"partition_index": index, "high_watermark": 900, "last_stable_offset": 900, "log_start_offset": 0,
+         "aborted_transactions": None, "records": Random(index).randbytes(8_000)}
+        for index in range(13)
+    ]  # fmt: skip
+    return {"responses": [{"topic": f"topic-{index}", "partitions": partitions} for index in range(10)]}
+
+
+def fetch_without_flexibility() -> Broken:
+    """Version 12 written like version 11."""
+    return _written("Fetch", 12, _fetched(), Edit.of("flexibility", "*", written="fixed"))
+
+
+def fetch_with_flexibility() -> Broken:
+    """Version 11 written like version 12."""
+    return _written("Fetch", 11, _fetched(), Edit.of("flexibility", "*", written="compact"))
+
+
+def produce_without_throttle() -> Broken:
+    """A response of very many small structs, whose last field is missing."""
+    partitions = [{"index": index, "base_offset": index} for index in range(200)]
+    topics = [{"name": f"topic-{index}", "partition_responses": partitions} for index in range(230)]
+    return _written(
+        "Produce", 5, {"responses": topics}, Edit.of("field_missing", "responses[].partition_responses[].log_start_offset", where=4)
+    )  # fmt: skip
+
+
+def zeros() -> Broken:
+    """Nothing but zeros."""
+    return _of("Metadata", 12, framed(bytes(MIB)))
+
+
+def noise() -> Broken:
+    """Random bytes."""
+    return _of("Metadata", 5, framed(Random(1).randbytes(MIB)))
+
+
+def smallest_elements() -> Broken:
+    """As many elements as there are bytes, and then some byte that is wrong."""
+    return _of("Metadata", 12, framed(bytes(5) + b"\x01" * 9 + MIB.to_bytes(3, "big") + b"\x01" * MIB))
+
+
+#: Frames of 1 MiB or so.
+LARGE: dict[str, Callable[[], Broken]] = {
+    made.__name__: made
+    for made in (
+        metadata_with_a_misplaced_throttle, fetch_without_flexibility, fetch_with_flexibility, produce_without_throttle,
+        zeros, noise, smallest_elements,
+    )
+}  # fmt: skip
+
+_WEDGES = (b"", b"\x00", b"\xff", b"\x02", b"\xc3", b"\x80\x00", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff",
+           b"\x00\x00\x00\x00", b"\xff\xff\xff\xff\x0f")  # fmt: skip
+
+
+class Mutations:
+    """Broken small frames, the same for the same seed: realistic ones written under edits, and damaged."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.realistic = Realistic(seed)
+
+    def exchange(self) -> tuple[bytes, Broken]:
+        """A right request, and a broken one or a broken response to it."""
+        key, version = self.random.choice(API_VERSIONS)
+        asked = Broken(framed(key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(6)), key, version, True)
+        request = self._frame(asked, None)
+        broken = asked if self.random.random() < 0.4 else Broken(framed(bytes(8)), key, version)
+        return request, broken._replace(frame=self._damaged(self._frame(broken, self._edit(broken))))
+
+    def _frame(self, of: Broken, edit: Edit | None) -> bytes:
+        layout = right_layout(of.message)
+        assert layout is not None
+        values = self.realistic.values(layout)
+        values["header"] |= {"correlation_id": 1}
+        if of.is_request:
+            values["header"] |= {"request_api_key": of.key, "request_api_version": of.version}
+        try:
+            return write(edit, layout, values)
+        except EncodeError:  # e.g. an id that an int8 cannot hold
+            return write(None, layout, values)
+
+    def _edit(self, of: Broken) -> Edit | None:
+        layout: Layout | None = right_layout(of.message)
+        assert layout is not None
+        if self.random.random() < 0.3:
+            return None
+        first = self.random.choice(singles(layout, of.version))
+        if self.random.random() < 0.8:
+            return first.edit
+        return first.edit.followed_by(self.random.choice(singles(first.layout, of.version)).edit)
+
+    def _damaged(self, frame: bytes) -> bytes:
+        random, data = self.random, frame[4:]
+        for _ in range(random.choice((0, 0, 1, 1, 2, 4))):
+            pos = random.randint(0, len(data))
+            drop = random.choice((0, 1, 1, 2, 4, 8, len(data)))
+            put = random.choice(_WEDGES) if random.random() < 0.6 else random.randbytes(random.choice((1, 1, 2, 4)))
+            data = data[:pos] + put + data[pos + drop :]
+        return framed(data)

@@ -1,0 +1,210 @@
+"""Where brokers say that they are, and whether clients get there: S001, S002, S003, S005."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from dissectors.addresses import canonical, is_fixed, split
+from kproxy.trace.lines import Detail, FindingEntry, FindingLine, ResponseLine
+from tests.kproxy.captured import DATA, findings_of, lines_of
+from tests.kproxy.stories import findings
+
+CODES = ("S001", "S002", "S003", "S004", "S005")
+
+
+def told(*parts: str) -> list[FindingEntry | FindingLine]:
+    """What S001 to S005 say of a story, whose lines may be indented."""
+    lines = [line.strip() for part in parts for line in part.splitlines()]
+    return [each for each in findings("\n".join(lines)) if each.code in CODES]
+
+
+def seen(*parts: str) -> list[str]:
+    """The codes among S001 to S005 that a story fires."""
+    return [each.code for each in told(*parts)]
+
+
+def question(broker: str, port: int, *, topic: str = "t") -> str:
+    """A client asks for a topic and is sent to a broker."""
+    return f"""
+        > Metadata v8 {{"topics": [{{"name": "{topic}"}}]}}
+        < {{"brokers": [{{"host": "{broker}", "port": {port}}}], "topics": [{{"name": "t", "partitions": [{{}}]}}]}}
+        +100ms
+    """
+
+
+@pytest.mark.parametrize("client", ["java", "kafka-go", "kafkajs", "librdkafka"])
+def test_a_capture_tells_of_the_address_once_and_points_at_its_port(client: str) -> None:
+    path = DATA / "bugs" / f"advertised-mismatch--{client}.pcap.gz"
+    [(line, finding)] = [
+        (line, each)
+        for line in lines_of(path, detail=Detail.RAW)
+        if isinstance(line, ResponseLine)
+        for each in line.findings
+        if each.code in CODES
+    ]
+    assert finding.code == "S001"
+    assert "localhost:9092" in finding.message
+    assert line.server in finding.message
+    assert finding.path in ("brokers[0].port", "port")  # the latter is FindCoordinator's
+    assert finding.span is not None
+    assert line.frame is not None
+    assert base64.b64decode(line.frame)[slice(*finding.span)] == (9092).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [each for bug in ("metadata", "findcoordinator", "joingroup") for each in sorted((DATA / "bugs").glob(f"{bug}-*"))],
+    ids=lambda path: path.name.removesuffix(".pcap.gz"),
+)
+def test_what_a_client_does_that_cannot_read_its_answers_is_no_news(path: Path) -> None:
+    mine = {f"S{number:03}" for number in range(1, 19)} - {"S013"}
+    assert not [finding.message for _, finding in findings_of(path) if finding.code in mine]
+
+
+def test_two_questions_are_a_retry_and_three_are_a_client_that_does_not_get_there() -> None:
+    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:29092"
+    assert seen(opened, 2 * question("10.0.0.1", 9092)) == []
+    assert seen(opened, 3 * question("10.0.0.1", 9092)) == ["S001"]
+    assert seen(opened, 9 * question("10.0.0.1", 9092)) == ["S001"]
+
+
+def test_questions_asked_at_once_are_one() -> None:
+    at_once = question("10.0.0.11", 9092).replace("+100ms", "")
+    assert seen("open 1 client=10.0.0.9:50001 server=10.0.0.1:29092", 4 * at_once) == []
+
+
+def test_a_client_that_was_at_work_where_it_was_sent_may_ask_as_often_as_it_likes() -> None:
+    work = "> Fetch v4 {}\n< {}\n"  # address translation: it did get there, and that is here
+    assert seen(question("localhost", 29092), work, 9 * question("localhost", 29092)) == []
+
+
+def test_a_topic_that_is_not_there_is_asked_for_again_and_again() -> None:
+    missing = """
+        > Metadata v8 {"topics": [{"name": "t"}]}
+        < {"brokers": [{"host": "b1.example.com", "port": 19092}], "topics": [{"name": "t", "error_code": 3}]}
+        +100ms
+    """
+    assert seen(12 * missing) == []
+
+
+def test_a_containers_name_cannot_be_compared_but_a_client_that_keeps_asking_does_not_get_there() -> None:
+    opened = "open 1 client=127.0.0.1:50001 server=127.0.0.1:9092"
+    assert seen(opened, 4 * question("kafka", 9092)) == []
+    [finding] = told(opened, 12 * question("kafka", 9092))
+    assert (finding.code, finding.path) == ("S001", "brokers[0].host")
+    assert "kafka:9092" in finding.message
+
+
+def test_localhost_is_said_to_be_unreachable_from_another_machine_once_a_client_fails() -> None:
+    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:9092"
+    assert seen(opened, 5 * question("localhost", 9092)) == ["S001"]
+
+
+def test_the_same_answer_ten_times_from_a_right_address_is_another_matter() -> None:
+    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:9092"
+    assert seen(opened, 10 * question("10.0.0.1", 9092)) == ["S005"]
+    other = "".join(question("10.0.0.1", 9092, topic=f"t{number % 2}") for number in range(9))
+    assert seen(opened, other) == []
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST."])
+def test_all_of_loopback_is_one_host(host: str) -> None:
+    name = host.strip("[]")
+    assert seen(f"open 1 server={host}:19092 listener=127.0.0.1:9092", question("127.0.0.1", 9092)) == []
+    assert seen(f"open 1 server=127.0.0.1:19092 listener={host}:9092", question(name, 19092)) == ["S001"]
+
+
+def test_a_proxy_with_a_listener_for_each_broker_is_silent() -> None:
+    brokers = '{"brokers": [{"host": "localhost", "port": 9092}, {"node_id": 1, "host": "localhost", "port": 9093}]}'
+    story = f"""
+        open 1 client=127.0.0.1:50001 server=localhost:19092 listener=127.0.0.1:9092
+        > Metadata v8 {{"topics": []}}
+        < {brokers}
+        open 2 client=127.0.0.1:50002 server=localhost:19093 listener=127.0.0.1:9093
+        2> Metadata v8 {{"topics": []}}
+        2< {brokers}
+        +60s
+    """
+    assert seen(story) == []
+
+
+def test_a_client_that_is_plainly_sent_past_the_proxy_is_told_of_once() -> None:
+    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:19092 listener=10.0.0.5:9092"
+    assert seen(opened, question("10.0.0.1", 19092), "+60s") == ["S001"]
+    assert seen(opened, 5 * question("10.0.0.1", 19092), "+60s") == ["S001"]
+
+
+def test_a_client_that_left_is_told_of_once_and_one_that_is_stuck_is_no_client_that_left() -> None:
+    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:19092 listener=10.0.0.5:9092"
+    assert seen(opened, question("b1.example.com", 19092), "+60s") == ["S002"]
+    assert seen(opened, 5 * question("b1.example.com", 19092), "+60s") == ["S001"]
+
+
+def test_a_unix_socket_has_no_port_to_compare() -> None:
+    assert seen("open 1 server=unix:/run/kafka listener=unix:/run/proxy", 2 * question("b1", 9092)) == []
+
+
+LEAKING = """
+    > Metadata v9 {"topics": []}
+    < {"brokers": [{"node_id": 1, "host": "localhost", "port": 9092}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "path"),
+    [
+        ("FindCoordinator v4", '{"coordinators": [{"node_id": 1, ADDRESS}]}', "coordinators[0].host"),
+        ("FindCoordinator v3", '{"node_id": 1, ADDRESS}', "host"),
+        ("DescribeCluster v1", '{"brokers": [{"broker_id": 1, ADDRESS}]}', "brokers[0].host"),
+        ("Fetch v16", '{"node_endpoints": [{"node_id": 1, ADDRESS}]}', "node_endpoints[0].host"),
+        ("Produce v10", '{"node_endpoints": [{"node_id": 1, ADDRESS}]}', "node_endpoints[0].host"),
+        ("ShareFetch v1", '{"node_endpoints": [{"node_id": 1, ADDRESS}]}', "node_endpoints[0].host"),
+        ("ShareAcknowledge v1", '{"node_endpoints": [{"node_id": 1, ADDRESS}]}', "node_endpoints[0].host"),
+    ],
+)
+def test_every_response_that_carries_addresses_can_leak_one(asked: str, answer: str, path: str) -> None:
+    body = '{"acks": 1}' if asked.startswith("Produce") else "{}"
+    leak = f"> {asked} {body}\n< " + answer.replace("ADDRESS", '"host": "10.1.0.7", "port": 9092')
+    assert told(LEAKING, leak, LEAKING) == []
+    [finding] = told(LEAKING, leak, LEAKING, leak)
+    assert (finding.code, getattr(finding, "path", None)) == ("S003", path)
+
+
+def test_another_spelling_of_an_address_is_no_leak() -> None:
+    same = '> FindCoordinator v3 {"key": "g"}\n< {"node_id": 1, "host": "127.0.0.1", "port": 9092}\n'
+    assert told(LEAKING, same, LEAKING, same) == []
+
+
+def test_controllers_have_addresses_of_their_own() -> None:
+    other = (
+        '> DescribeCluster v1 {}\n< {"endpoint_type": 2, "brokers": [{"broker_id": 1, "host": "c", "port": 9093}]}\n'
+    )
+    assert told(LEAKING, other, LEAKING, other) == []
+
+
+def test_addresses_have_one_spelling() -> None:
+    assert split("[::FFFF:10.0.0.1]:9092") == ("10.0.0.1", 9092)
+    assert split("Kafka.Example.com.:9092") == ("kafka.example.com", 9092)
+    assert split("unix:/run/kafka") is None
+    assert canonical("127.1.2.3") == canonical("::1") == canonical("localhost")
+    assert is_fixed("10.0.0.1")
+    assert not is_fixed("0.0.0.0")  # any of the machine's
+    assert not is_fixed("kafka")
+
+
+def test_a_name_that_is_made_to_lead_to_the_proxy_is_not_told_of() -> None:
+    assert seen("open 1 server=kafka:9092 listener=127.0.0.1:9092", question("kafka", 9092)) == []
+    assert seen("open 1 server=kafka:19092 listener=127.0.0.1:9092", question("kafka", 19092)) == ["S001"]
+    assert seen("open 1 server=10.0.0.1:9092 listener=127.0.0.1:9092", question("10.0.0.1", 9092)) == ["S001"]
+
+
+def test_what_is_too_long_for_a_host_is_none() -> None:
+    assert seen("open 1 server=10.0.0.1:9092", 5 * question("h" * 300, 19092)) == []
+
+
+def test_one_address_is_one_cause_whichever_way_it_shows() -> None:
+    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:19092 listener=10.0.0.5:9092"
+    ask = question("b1.example.com", 19092)
+    assert seen(opened, ask, "+60s", 5 * ask, "+60s") == ["S002"]
+    assert seen(opened, 5 * ask, "+60s", ask, "+60s") == ["S001"]

@@ -1,0 +1,220 @@
+"""S024 to S030: what the stories on their pages do not show."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dissectors.conversation import Conversation
+from dissectors.ledgers.fetches import Fetches
+from tests.kproxy.stories import Teller, findings
+
+
+def asked(offset: int = 5, *, version: int = 12, topic: str = "t", **more: Any) -> str:
+    name = "topic_id" if version >= 13 else "topic"
+    topics = [{name: topic, "partitions": [{"partition": 0, "fetch_offset": offset}]}]
+    return f"> Fetch v{version} {json.dumps({'topics': topics} | more)}\n"
+
+
+def answered(*, topic: str = "t", name: str = "topic", more: dict[str, Any] | None = None, **partition: Any) -> str:
+    row = {"partition_index": 0, "high_watermark": 9, "records": ""} | partition
+    return f"< {json.dumps({'responses': [{name: topic, 'partitions': [row]}]} | (more or {}))}\n"
+
+
+def in_session(epoch: int, **more: Any) -> str:
+    return f"> Fetch v12 {json.dumps({'session_id': 7, 'session_epoch': epoch} | more)}\n" + '< {"session_id": 7}\n'
+
+
+OPENED = asked(session_epoch=0) + answered(more={"session_id": 7})
+
+
+def test_four_empty_fetches_are_not_enough_and_the_fifth_points_at_the_records() -> None:
+    exchange = asked() + answered()
+    assert not findings(4 * exchange, "S024")
+    [finding] = findings(5 * exchange, "S024")
+    assert finding.path == "responses[0].partitions[0].records"
+    assert finding.span is not None
+    assert finding.span[1] - finding.span[0] == 1  # a compact length, and nothing after it
+    assert "t[0] stays empty at offset 5 below the high watermark of 9: 5 responses" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "response_fields"),
+    [
+        ({"replica_id": 2}, {}),  # a follower, which may be throttled partition by partition
+        ({}, {"preferred_read_replica": 3}),
+        ({}, {"error_code": 6}),
+        ({}, {"high_watermark": 5}),
+        ({"isolation_level": 1}, {"last_stable_offset": -1}),
+    ],
+)
+def test_empty_for_a_reason(request_fields: dict[str, Any], response_fields: dict[str, Any]) -> None:
+    assert not findings(8 * (asked(**request_fields) + answered(**response_fields)), "S024")
+
+
+def test_a_follower_of_the_later_versions_says_so_in_a_tag() -> None:
+    exchange = asked(version=15, topic="AAAAAAAAAAAAAAAAAAAAAQ", replica_state={"replica_id": 2, "replica_epoch": 1})
+    assert not findings(8 * (exchange + answered(topic="AAAAAAAAAAAAAAAAAAAAAQ", name="topic_id")), "S024")
+
+
+@pytest.mark.parametrize(("most", "said"), [(1000, ", and with it 1 more partition"), (1, "and no error")])
+def test_partitions_that_starve_together(most: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dissectors.rules.fetch_starved._MOST_PARTITIONS", most)
+    topics = [{"topic": topic, "partitions": [{"partition": n, "fetch_offset": 5} for n in (0, 1)]} for topic in "tu"]
+    rows = [{"partition_index": 0, "high_watermark": 5, "records": ""},
+            {"partition_index": 1, "high_watermark": 9, "records": ""}]  # fmt: skip
+    response = {"responses": [{"topic": topic, "partitions": rows} for topic in "tu"]}
+    exchange = f"> Fetch v12 {json.dumps({'topics': topics})}\n< {json.dumps(response)}\n"
+    [finding] = findings(5 * exchange, "S024")
+    assert finding.message.startswith("t[1] ")
+    assert finding.message.endswith(said)
+    assert finding.path == "responses[0].partitions[1].records"
+
+
+def test_a_partition_that_is_read_on_after_the_others_starve() -> None:
+    other = {"topic": "u", "partitions": [{"partition": 0, "fetch_offset": 1}]}
+    row = {"topic": "u", "partitions": [{"partition_index": 0, "high_watermark": 4, "records": ""}]}
+    session = OPENED + "".join(in_session(epoch) for epoch in (1, 2, 3))
+    last = f"> Fetch v12 {json.dumps({'session_id': 7, 'session_epoch': 4, 'topics': [other]})}\n"
+    last += f"< {json.dumps({'session_id': 7, 'responses': [row]})}\n"
+    [finding] = findings(session + last, "S024")
+    assert finding.message.startswith("t[0] ")
+    assert finding.path == "responses"
+
+
+def test_responses_that_bring_something_else_do_not_count() -> None:
+    # The other partition may have used up the limits of the request.
+    both = [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}, {"partition": 1, "fetch_offset": 5}]}]
+    rows = [{"partition_index": 0, "high_watermark": 9, "records": ""},
+            {"partition_index": 1, "high_watermark": 9, "records": [{"records": [{}]}]}]  # fmt: skip
+    response = {"responses": [{"topic": "t", "partitions": rows}]}
+    exchange = f"> Fetch v12 {json.dumps({'topics': both})}\n< {json.dumps(response)}\n"
+    assert not findings(8 * exchange, "S024")
+
+
+def test_a_partition_that_the_session_forgets_is_not_waited_for() -> None:
+    forgets = in_session(1, forgotten_topics_data=[{"topic": "t", "partitions": [0]}])
+    assert not findings(OPENED + forgets + "".join(in_session(epoch) for epoch in range(2, 9)), "S024")
+
+
+def test_a_reader_that_starves_after_its_first_records() -> None:
+    # The high watermark was told with the records, and is not told again.
+    records = [{"records": [{"value": "a"}]}]
+    reads_on = in_session(1, topics=[{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 6}]}])
+    begins = asked(session_epoch=0) + answered(records=records, more={"session_id": 7}) + reads_on
+    assert not findings(begins + "".join(in_session(epoch) for epoch in range(2, 5)), "S024")
+    [finding] = findings(begins + "".join(in_session(epoch) for epoch in range(2, 6)), "S024")
+    assert finding.path == "responses"
+    assert "at offset 6 below the high watermark of 9" in finding.message
+
+
+def test_a_reader_that_has_come_to_the_end_is_not_waited_for() -> None:
+    reads_on = in_session(1, topics=[{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 9}]}])
+    assert not findings(OPENED + reads_on + "".join(in_session(epoch) for epoch in range(2, 9)), "S024")
+
+
+def test_a_session_is_forgotten_with_lost_bytes() -> None:
+    rest = "".join(in_session(epoch) for epoch in range(1, 9))
+    assert findings(OPENED + rest, "S024")
+    assert not findings(OPENED + "lose > 50 frames=1\n" + rest, "S024")
+
+
+def test_topics_by_id_are_named_where_the_name_is_known() -> None:
+    topic = "AAAAAAAAAAAAAAAAAAAAAQ"
+    named = f'> Metadata v12 {{}}\n< {{"topics": [{{"name": "orders", "topic_id": "{topic}"}}]}}\n'
+    exchange = asked(version=13, topic=topic) + answered(topic=topic, name="topic_id")
+    [finding] = findings(named + 5 * exchange, "S024")
+    assert finding.message.startswith("orders[0] ")
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_a_session_with_too_many_partitions_is_not_followed(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dissectors.ledgers.fetches._MOST_PARTITIONS", most)
+    teller = Teller()
+    teller.tell(OPENED + in_session(1, topics=[{"topic": "u", "partitions": [{"partition": 0, "fetch_offset": 1}]}]))
+    [state] = teller.inspector._connections.values()
+    conversation: Conversation = state.conversation
+    assert conversation.recall(Fetches).offsets({"session_id": 7, "session_epoch": 2}) == {}
+
+
+def test_a_fetch_size_that_is_too_small_points_at_it() -> None:
+    story = """
+        > Fetch v2 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5, "partition_max_bytes": 20}]}]}
+        < {"responses": [{"topic": "t", "partitions": [{"records": "0000000000000005 00000100 12345678 01 00 0000"}]}]}
+        > Fetch v2 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5, "partition_max_bytes": 20}]}]}
+    """
+    [finding] = findings(story, "S025")
+    assert finding.path == "topics[0].partitions[0].partition_max_bytes"
+    assert finding.span is not None
+    assert finding.span[1] - finding.span[0] == 4
+    assert (finding.expected, finding.got) == ("at least 268", "20")
+
+
+def test_a_piece_after_a_whole_batch_is_no_matter() -> None:
+    records = "0000000000000004 0000000e 00000000 00 00 ffffffff ffffffff 0000000000000005 00000100 12345678"
+    story = f"""
+        > Fetch v2 {{"topics": [{{"topic": "t", "partitions": [{{"fetch_offset": 4, "partition_max_bytes": 50}}]}}]}}
+        < {{"responses": [{{"topic": "t", "partitions": [{{"records": "{records}"}}]}}]}}
+        > Fetch v2 {{"topics": [{{"topic": "t", "partitions": [{{"fetch_offset": 4, "partition_max_bytes": 50}}]}}]}}
+    """
+    assert not findings(story, "S025")
+
+
+def test_out_of_range_twice_is_patience() -> None:
+    exchange = asked() + answered(error_code=1)
+    assert not findings(2 * exchange, "S026")
+    [finding] = findings(3 * exchange, "S026")
+    assert finding.path == "responses[0].partitions[0].error_code"
+
+
+def test_out_of_range_in_a_session() -> None:
+    refused = answered(error_code=1, more={"session_id": 7})
+    again = "".join(f'> Fetch v12 {{"session_id": 7, "session_epoch": {epoch}}}\n{refused}' for epoch in (1, 2, 3))
+    assert findings(OPENED + again, "S026")
+
+
+def test_a_reset_says_how_far_it_goes() -> None:
+    refused = asked(50) + answered(error_code=1)
+    [skips] = findings(refused + asked(90), "S027")
+    [repeats] = findings(refused + asked(49), "S027")
+    assert skips.message.endswith("the client goes on at 90: it passes over 40 offsets")
+    assert repeats.message.endswith("the client goes on at 49: it goes back 1 offset")
+    assert skips.path == "topics[0].partitions[0].fetch_offset"
+
+
+def test_sessions_that_are_used_are_no_leak() -> None:
+    opens = '> Fetch v7 {"session_id": 0, "session_epoch": 0}\n< {"session_id": 7}\n'
+    uses = '> Fetch v7 {"session_id": 7, "session_epoch": 1}\n< {"session_id": 7}\n'
+    assert findings(6 * opens, "S028")
+    assert not findings(4 * opens + uses + 4 * opens, "S028")
+
+
+def test_sessions_that_never_hold_are_the_networks() -> None:
+    loop = (
+        '> Fetch v7 {"session_id": 0, "session_epoch": 0}\n< {"session_id": 9}\n'
+        '> Fetch v7 {"session_id": 9, "session_epoch": 1}\n< {"error_code": 70}\n'
+    )
+    assert [finding.blame for finding in findings(5 * loop, "S029")] == ["network"]
+    assert not findings(5 * (loop + "+2m\n"), "S029")
+
+
+def test_a_recreated_topic_is_named_with_its_new_id() -> None:
+    old, new = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+    told = "".join(
+        f'> Metadata v12 {{}}\n< {{"topics": [{{"name": "orders", "topic_id": "{topic}"}}]}}\n' for topic in (old, new)
+    )
+    refused = asked(version=13, topic=old) + answered(topic=old, name="topic_id", error_code=100) + "+3s\n"
+    [finding] = findings(told + 3 * refused, "S030")
+    assert f"topic id {old} of 'orders', which now has the id {new}" in finding.message
+
+
+def test_a_producer_of_a_recreated_topic() -> None:
+    topic = "AAAAAAAAAAAAAAAAAAAAAQ"
+    refused = (
+        f'> Produce v13 {{"acks": 1, "topic_data": [{{"topic_id": "{topic}", "partition_data": [{{}}]}}]}}\n'
+        f'< {{"responses": [{{"topic_id": "{topic}", "partition_responses": [{{"error_code": 100}}]}}]}}\n+3s\n'
+    )
+    [finding] = findings(3 * refused, "S030")
+    assert finding.path == "responses[0].partition_responses[0].error_code"

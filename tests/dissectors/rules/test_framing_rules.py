@@ -1,0 +1,125 @@
+"""M001 to M007: exactly one speaks of a length prefix that cannot be one; stalls; too much of a good thing."""
+
+import pytest
+
+from kproxy.inspector import Inspector
+from kproxy.trace.lines import FindingLine
+from tests.kproxy.stories import BEGIN, Teller, findings
+
+MISREAD = "> hex 00 00 00 08 00 12 00 00 00 00 00 2a\n"  # two bytes too few for its client_id
+GOOD = "> hex 00 00 00 0a 00 12 00 00 00 00 00 2a ff ff\n"
+
+
+def framing(story: str) -> list[tuple[str, str, str | None]]:
+    return [(each.code, each.severity, each.blame) for each in findings(story) if each.code.startswith("M")]
+
+
+@pytest.mark.parametrize(
+    ("story", "code", "severity", "blame"),
+    [
+        ("> hex 7fffffff", "M001", "error", "client"),
+        ("> ApiVersions v0\n< hex 06400028", "M001", "warning", "broker"),
+        ("> ApiVersions v0\n< hex 6572726f", "M001", "error", "broker"),
+        ("> hex ffffffff", "M002", "error", "client"),
+        ("> hex 00000007", "M003", "error", "client"),
+        ("> ApiVersions v0\n< hex 00000003", "M003", "error", "broker"),
+        (GOOD + "> hex fffffffe", "M002", "error", "client"),
+        (MISREAD + "> hex fffffffe", "M004", "error", "client"),
+        (MISREAD + GOOD + "> hex 7fffffff", "M001", "error", "client"),
+        (MISREAD + "< hex 00000003", "M003", "error", "broker"),
+        (GOOD + "lose > 14 frames=1\n> hex 00000007", "M004", "info", None),
+        (GOOD + "lose > 14 frames=1\n< hex 00000003", "M003", "error", "broker"),
+        (
+            "open 1 client=10.0.0.9:1 server=10.0.0.1:9092 midstream\n" + 2 * GOOD + "> hex ffffffff",
+            "M004",
+            "info",
+            None,
+        ),
+    ],
+)
+def test_one_rule_speaks_of_a_length_prefix(story: str, code: str, severity: str, blame: str | None) -> None:
+    assert framing(story) == [(code, severity, blame)]
+
+
+def test_after_a_frame_that_was_lost_in_part_nobody_is_blamed() -> None:
+    story = "> hex 00 00 00 0a 00 12 00 00 00\nlose > 5\n> hex ffffffff"
+    assert framing(story) == [("M004", "info", None)]
+
+
+def test_what_another_protocol_says_is_no_length() -> None:
+    assert framing("> hex 47 45 54 20 2f 20 48 54 54 50 2f 31 2e 31 0d 0a") == []
+
+
+def test_a_text_is_shown() -> None:
+    [finding] = findings(GOOD + "> hex 48 65 6c 6c 6f", "M001")
+    assert "'Hell'" in (finding.hint or "")
+
+
+def stalls(story: str) -> list[str]:
+    return [each.message for each in findings(story, "M005")]
+
+
+def test_a_stalled_frame_says_how_far_it_came() -> None:
+    assert stalls("> hex 00 00 00 0a 00\n+31s") == [
+        "a request stopped after 5 of 14 bytes, and nothing more of it came for 30 s"
+    ]
+    assert stalls("> hex 00 00\n+31s") == ["a request stopped after 2 bytes, and nothing more of it came for 30 s"]
+
+
+def test_a_frame_that_came_is_not_waited_for() -> None:
+    assert stalls("> hex 00 00 00 0a 00 12 00 00\n+20s\n> hex 00 00 00 2a ff ff\n+1m") == []
+
+
+def test_a_frame_that_was_lost_is_not_waited_for() -> None:
+    assert stalls("> hex 00 00 00 0a 00 12 00 00\nlose > 6\n+1m") == []
+
+
+def test_frames_in_whole_chunks_arm_nothing() -> None:
+    inspector = Inspector("x")
+    inspector.open(1, "10.0.0.9:1", "10.0.0.1:9092", at=BEGIN)
+    inspector.data(1, 0, bytes.fromhex("0000000a00120000 0000002affff"), at=BEGIN)  # type: ignore[arg-type]
+    assert not len(inspector._cluster.deadlines)
+
+
+FETCH = """
+    > Fetch v%d {"max_bytes": %d, "topics": [{"%s": %s, "partitions": [{}]}]}
+    < {"responses": [{"partitions": [{"records": [%s]}, {"partition_index": 1, "records": [%s]}]}]}
+"""
+BATCH = '{"records": [{"value": {"repeat": "v", "times": 100}}]}'  # 170 bytes
+
+
+@pytest.mark.parametrize(
+    ("version", "max_bytes", "fires"),
+    [(4, 340, False), (4, 339, True), (12, 520, False), (12, 340, False), (12, 339, True), (13, 339, True)],
+)
+def test_a_fetch_may_be_one_batch_over_what_was_asked(version: int, max_bytes: int, fires: bool) -> None:
+    name, value = ("topic", '"a"') if version < 13 else ("topic_id", '"AAAAAAAAAAAAAAAAAAAAAQ"')
+    found = findings(FETCH % (version, max_bytes, name, value, BATCH, f"{BATCH}, {BATCH}"), "M006")
+    assert bool(found) is fires
+
+
+def test_fetches_that_name_no_limit_are_not_measured() -> None:
+    story = f"""
+    > Fetch v2 {{"topics": [{{"topic": "a", "partitions": [{{"partition_max_bytes": 1}}]}}]}}
+    < {{"responses": [{{"topic": "a", "partitions": [{{"records": [{BATCH}]}}]}}]}}
+    """
+    assert not findings(story, "M006")
+
+
+def test_a_bomb_that_is_fetched_is_the_producers_fault() -> None:
+    story = """
+    > Fetch v12 {"topics": [{"topic": "a", "partitions": [{}]}]}
+    < {"responses": [{"topic": "a", "partitions": [{"records": [
+      {"compression": "gzip", "records": [{"value": {"repeat": "0", "times": 20000000}}]}]}]}]}
+    """
+    [finding] = findings(story, "M007")
+    assert (finding.blame, finding.severity) == ("client", "warning")
+    assert "of gzip decompress to over 16777216 bytes" in finding.message
+
+
+def test_stalls_of_many_connections_leave_nothing_behind() -> None:
+    teller = Teller()
+    for number in range(1, 200):
+        teller.tell(f"{number}> hex 00 00 00 0a\n{number} close")
+    assert not len(teller.inspector._cluster.deadlines)
+    assert not any(isinstance(line, FindingLine) and line.code == "M005" for line in teller.lines)

@@ -1,0 +1,72 @@
+"""Rules with state say nothing of what they have seen one half of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dissectors import ledgers, rules
+from dissectors.conversation import Conversation
+from dissectors.encode import encode
+from dissectors.events import RequestReceived, ResponseReceived
+from dissectors.hexdump import unhex
+from dissectors.message import plan, read_request, read_response
+from dissectors.recurrence import SECOND
+from dissectors.schemas import api_by_name
+from tests.kproxy.frames import framed
+from tests.kproxy.stories import findings, prepared
+
+PIECE = "0000000000000005 00000100 12345678 01 00"
+RESPONSES: dict[str, dict[str, Any]] = {
+    "Fetch v2": {"responses": [{"topic": "t", "partitions": [{"records": PIECE}]}]},
+    "Fetch v11": {"session_id": 7, "responses": [{"topic": "t", "partitions": [{"error_code": 1}]}]},
+    "Produce v7": {"responses": [{"name": "t", "partition_responses": [{"error_code": 45}, {"error_code": 47}]}]},
+    "FindCoordinator v2": {"error_code": 15},
+    "JoinGroup v5": {"member_id": "m-1", "generation_id": 1},
+    "SyncGroup v3": {},
+    "Heartbeat v3": {"error_code": 22},
+    "EndTxn v1": {"error_code": 47},
+}
+
+
+@pytest.mark.parametrize("api", RESPONSES)
+def test_a_response_to_a_request_that_cannot_be_read(api: str) -> None:
+    name, version = api.split(" v")
+    found = api_by_name(name)
+    known = plan(found.key, int(version)) if found else None
+    assert found is not None
+    assert known is not None
+    broken = read_request(unhex(f"0000000b {found.key:04x} {int(version):04x} 00000009 ffff 7f"))
+    body = encode(known.response, prepared(known.response, RESPONSES[api]))
+    response = read_response(
+        framed(encode(known.response_header, {"correlation_id": 9}) + body), found.key, int(version)
+    )
+    assert response.reads_well
+    assert not broken.reads_well
+    conversation = Conversation()
+    for second in range(0, 60, 10):
+        request = RequestReceived(second * SECOND, 0, 11, broken)
+        for event in (request, ResponseReceived(second * SECOND + 1, 0, len(body), 9, response, request)):
+            for kind, shared in ledgers.listening(event):
+                (conversation.cluster if shared else conversation).recall(kind).hear(event, conversation)
+            assert not [each.code for each in rules.check(event, conversation) if "S019" <= each.code <= "S035"]
+
+
+def test_a_produce_response_to_a_request_that_went_by_before() -> None:
+    assert not findings('open 1 midstream\n< #9 as Produce v7 {"responses": []}\n', "S033")
+
+
+def test_a_coordinator_of_no_transaction() -> None:
+    assert not findings(6 * '> InitProducerId v1 {"transactional_id": null}\n< {"error_code": 16}\n', "S022")
+
+
+def test_topic_errors_of_two_kinds_and_twice() -> None:
+    topic = "AAAAAAAAAAAAAAAAAAAAAQ"
+    rows = '{"partition_index": 0, "error_code": 100}, {"partition_index": 1, "error_code": 100}, {"error_code": 6}'
+    story = (
+        f'> Fetch v13 {{"topics": [{{"topic_id": "{topic}", "partitions": [{{}}]}}]}}\n'
+        f'< {{"responses": [{{"topic_id": "{topic}", "partitions": [{rows}]}}]}}\n'
+    )
+    assert len(findings(3 * (story + "+3s\n"), "S030")) == 1
+    assert not findings(4 * (story + "+2m\n"), "S030")

@@ -1,0 +1,173 @@
+"""L014, L018, L021 to L025, L028, L029, L031, L032: spans, versions and what is told once."""
+
+import pytest
+
+from tests.kproxy.stories import findings, told
+
+
+def frame(text: str) -> bytes:
+    body = bytes.fromhex(text)
+    return len(body).to_bytes(4, "big") + body
+
+
+METADATA_V0 = "0003 0000 00000001 ffff"
+METADATA_V9 = "0003 0009 00000001 ffff 00"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "path", "expected"),
+    [
+        (f"{METADATA_V0} 00000001 7fff 6162", "L022", "topics[0].name", "7fff"),
+        (f"{METADATA_V0} fffffff0", "L022", "topics", "fffffff0"),
+        ("0003 0000 00000001 fff0 00000000", "L022", "header.client_id", "fff0"),
+        (f"{METADATA_V9} 02 8f8f8f7f 6162 00 010000 00", "L022", "topics[0].name", "8f8f8f7f"),
+        (f"{METADATA_V9} 02 04616263 00 010000 01 05 ff7f 00", "L022", "_tags", "05"),
+        ("002a 0000 00000001 ffff 00000001 7fff", "L022", "groups_names[0]", "7fff"),
+        (f"{METADATA_V9} 02 ffffffffff01 616263 00 010000 00", "L024", "topics[0].name", "ffffffffff01"),
+        (f"{METADATA_V9} 02 04616263 ffffffffff01 010000 00", "L024", "topics[0]._tags", "ffffffffff01"),
+        (f"{METADATA_V9} 8100 010000 00", "L024", "topics", "8100"),
+        ("0012 0000 00000001 0002 ffff", "L023", "header.client_id", "0002 ffff"),
+        (f"{METADATA_V9} 02 03c3e9 00 010000 00", "L023", "topics[0].name", "03c3e9"),
+        (f"{METADATA_V9} 00 010700 00", "L025", "include_cluster_authorized_operations", "07"),
+        ("03e7 0000 00000001 ffff", "L031", "header.request_api_key", "03e7"),
+        ("0003 0063 00000001 ffff", "L032", "header.request_api_version", "0063"),
+    ],
+)
+def test_points_at_the_bytes(text: str, code: str, path: str, expected: str) -> None:
+    made = frame(text)
+    [finding] = findings(f"> hex {made.hex()}", code)
+    assert finding.path == path
+    assert made[slice(*finding.span)] == bytes.fromhex(expected)
+    assert finding.blame in ("client", None)
+
+
+def test_what_another_layout_explains_is_not_also_an_impossible_length() -> None:
+    # a Metadata v1 response with the body of version 3: throttle_time_ms first
+    story = """
+    > Metadata v1 {"topics": [{"name": "orders"}]}
+    < as Metadata v3 {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}], "cluster_id": "c",
+      "topics": [{"name": "orders", "partitions": [{"leader_id": 1, "replica_nodes": [1], "isr_nodes": [1]}]}]}
+    """
+    codes = {finding.code for finding in findings(story)}
+    assert codes
+    assert not codes & {"L022", "L024"}
+
+
+def test_how_many_strings_are_bad_is_said_once() -> None:
+    made = frame(f"{METADATA_V9} 03 03c3e9 00 03c3e9 00 010000 00")
+    [finding] = findings(f"> hex {made.hex()}", "L023")
+    assert finding.message == "topics[0].name of Metadata v9 is not UTF-8, as are 1 more in this frame"
+
+
+UNKNOWN_TAG = """
+    > Metadata v9 {"topics": []}
+    < {"brokers": [{"host": "a", "_tags": [[77, "00"]]}, {"host": "b", "_tags": [[77, "00"], [78, ""]]}]}
+"""
+
+
+def test_an_unknown_tag_is_told_once_a_number() -> None:
+    assert [finding.path for finding in findings(2 * UNKNOWN_TAG, "L014")] == [
+        "brokers[0]._tags.tag 77",
+        "brokers[1]._tags.tag 78",
+    ]
+    assert "carries tag 77 (1 byte)" in findings(UNKNOWN_TAG, "L014")[0].message
+
+
+def test_an_unknown_tag_in_a_header_is_told() -> None:
+    made = frame("0003 0009 00000001 ffff 01 05 02 abcd 00 010000 00")
+    [finding] = findings(f"> hex {made.hex()}", "L014")
+    assert finding.path == "header._tags.tag 5"
+    assert made[slice(*finding.span)] == bytes.fromhex("05 02 abcd")
+
+
+def test_a_default_that_is_written_is_told_once() -> None:
+    story = """
+    > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
+    < {"api_keys": [{"api_key": 18, "max_version": 3}], "finalized_features_epoch": -1, "supported_features": []}
+    """
+    found = findings(2 * story, "L018")
+    assert [finding.path for finding in found] == ["_tags.supported_features", "_tags.finalized_features_epoch"]
+    assert {finding.blame for finding in found} == {"broker"}
+
+
+@pytest.mark.parametrize("topics", ['{"topics": []}', '{"topics": null}'])
+def test_all_topics_of_an_empty_cluster_are_none(topics: str) -> None:
+    assert not findings(f'> Metadata v7 {topics}\n< {{"topics": []}}\n', "L021")
+
+
+def test_without_its_request_an_answer_says_nothing() -> None:
+    asked = frame(f"{METADATA_V0} 00000001 0009 61")
+    assert not findings(f"> hex {asked.hex()}\n< #1 as Metadata v0 {{}}", "L021")
+
+
+def test_all_topics_are_none_only_after_one_was_there_is_for_information() -> None:
+    [finding] = findings(
+        """
+        > Metadata v0 {"topics": []}
+        < {"topics": [{"name": "orders"}]}
+        > Metadata v0 {"topics": []}
+        < {"topics": []}
+        """,
+        "L021",
+    )
+    assert (finding.severity, "'orders' was there before" in finding.message) == ("info", True)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "says"),
+    [
+        ("", "is empty"),
+        ("00", "has no version: a payload of 1 bytes has no room for its version"),
+        ("ffff 00", "has no version: ConsumerProtocolSubscription has no version -1"),
+        ("0001 00000001 0001 61 00000000", "says version 1 and ends after 13 bytes, before its owned_partitions"),
+        ("0000 00000001 0009 61", "says version 0 and cannot be read at topics[0]: length 9 does not fit: 1 byte left"),
+        ("0063 00000000 00000000", "says version 99 and ends after 10 bytes, before its owned_partitions"),
+    ],
+)
+def test_says_what_is_wrong_with_a_subscription(metadata: str, says: str) -> None:
+    story = f"""
+    > JoinGroup v5 {{"group_id": "g", "protocol_type": "consumer",
+      "protocols": [{{"name": "range", "metadata": "{metadata}"}}]}}
+    """
+    [finding] = findings(story, "L028")
+    assert finding.message == f"the subscription for 'range' that a member sends to group 'g' {says}"
+    assert finding.path == "protocols[0].metadata"
+
+
+LEADER = """> SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-1", "protocol_type": "consumer",
+  "assignments": [{"member_id": "m-1", "assignment": "%s"}]}
+"""
+
+
+def test_a_leader_that_leaves_members_out_is_for_information() -> None:
+    story = (
+        '> SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-2", "protocol_type": "consumer"}\n< {}\n'
+    )
+    [finding] = findings(story, "L029")
+    assert (finding.severity, finding.blame) == ("info", "client")
+
+
+def test_an_assignment_that_the_broker_shortened_is_its_fault() -> None:
+    [finding] = findings(LEADER % ("00" * 10) + '< {"assignment": "0000 00000000"}', "L029")
+    assert (finding.severity, finding.blame, finding.path) == ("warning", "broker", "assignment")
+    assert finding.message.endswith("before its user_data, though the leader gave it 10 bytes")
+
+
+def test_what_the_leader_wrote_wrong_is_not_told_of_the_broker_too() -> None:
+    [finding] = findings(LEADER % "0000 00000000" + '< {"assignment": "0000 00000000"}', "L029")
+    assert (finding.blame, finding.path) == ("client", "assignments[0].assignment")
+
+
+def test_assignments_of_other_groups_are_not_looked_at() -> None:
+    story = """
+    > JoinGroup v2 {"group_id": "c", "protocol_type": "connect"}
+    < {"generation_id": 1, "member_id": "m", "leader": "m"}
+    > SyncGroup v0 {"group_id": "c", "generation_id": 1, "member_id": "m",
+      "assignments": [{"member_id": "m", "assignment": "00"}]}
+    < {"assignment": ""}
+    """
+    assert not findings(story, "L029")
+
+
+def test_no_rule_raises_on_frames_that_nobody_asked_for() -> None:
+    assert told("< hex 0000000c 00000001 00000000 00000000\n> hex 0000000c 000e 0005 00000001 ffff 0000\nclose")

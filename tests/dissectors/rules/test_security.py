@@ -1,0 +1,202 @@
+"""Family X where the pages' stories do not say it: severities, spans, thresholds, half-seen logins."""
+
+import pytest
+
+from dissectors.conversation import Conversation
+from dissectors.ledgers.authentication import Authentication, Phase
+from kproxy.trace.lines import FindingEntry
+from tests.kproxy.stories import Teller, findings
+
+HANDSHAKE = '> SaslHandshake v1 {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n'
+PLAIN = HANDSHAKE % ("PLAIN", "PLAIN")
+TOKEN = '> SaslAuthenticate v1 {"auth_bytes": "%s"}\n'
+ALICE = PLAIN + TOKEN % b"\0alice\0hunter2".hex() + '< {"session_lifetime_ms": 60000}\n'
+WRONG = PLAIN + TOKEN + '< {"error_code": 58, "error_message": "no"}\nclose by=server how=fin\n'
+SCRAM = HANDSHAKE % ("SCRAM-SHA-256", "SCRAM-SHA-256") + TOKEN % b"n,,n=u,r=ab".hex()
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAABw"
+
+
+def loud(story: str) -> list[str]:
+    return [each.code for each in findings(story) if each.code.startswith("X") and each.severity != "info"]
+
+
+def authentication(story: str) -> Authentication:
+    """What is known of connection 1 at the end."""
+    teller = Teller()
+    teller.tell(story)
+    conversation: Conversation = teller.inspector._connections[1].conversation
+    return conversation.recall(Authentication)
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "severity"),
+    [
+        ("127.0.0.1:50000", "127.9.9.9:9092", "info"),
+        ("[::1]:50000", "[::1]:9092", "info"),
+        ("127.0.0.1:50000", "10.0.0.1:9092", "warning"),
+        ("10.0.0.2:50000", "127.0.0.1:9092", "warning"),
+    ],
+)
+def test_a_password_in_the_clear_is_a_warning_once_it_leaves_the_machine(
+    client: str, server: str, severity: str
+) -> None:
+    [finding] = findings(f"open 1 client={client} server={server}\n{PLAIN}", "X005")
+    assert finding.severity == severity
+
+
+def test_mechanism_mismatch_blames_the_broker_that_names_what_it_refuses() -> None:
+    story = """
+        > SaslHandshake v1 {"mechanism": "PLAIN"}
+        < {"error_code": 33, "mechanisms": ["SCRAM-SHA-512", "%s"]}
+    """
+    [client] = findings(story % "GSSAPI", "X007")
+    [broker] = findings(story % "PLAIN", "X007")
+    assert (client.blame, broker.blame) == ("client", "broker")
+    assert "'PLAIN'" in client.message
+    assert "SCRAM-SHA-512, GSSAPI" in client.message
+
+
+def test_one_failed_login_is_info_and_the_third_is_an_error() -> None:
+    story = 3 * (WRONG % "00 61 00 62")
+    assert [each.severity for each in findings(story, "X008")] == ["info", "error"]
+    assert "3 times" in findings(story, "X008")[1].message
+
+
+def test_failures_of_three_users_are_three_times_one_failure() -> None:
+    story = "".join(WRONG % f"00 6{number} 00 62" for number in (1, 2, 3))
+    assert {each.severity for each in findings(story, "X008")} == {"info"}
+
+
+def test_a_success_between_failures_begins_the_count_anew() -> None:
+    good = PLAIN + TOKEN % "00 61 00 62" + "< {}\nclose by=client how=fin\n"
+    bad = WRONG % "00 61 00 62"
+    assert loud(bad + bad + good + bad + bad) == ["X005"]
+
+
+def test_no_finding_says_what_a_failed_login_sent() -> None:
+    story = 3 * (WRONG % b"\0hunter2\0hunter2".hex())
+    assert "hunter2" not in repr(findings(story))
+
+
+def test_a_listener_that_closes_on_the_first_request_is_suspected_then_accused() -> None:
+    refused = """
+        > ApiVersions v0
+        < {"api_keys": [{"api_key": 3, "max_version": 9}]}
+        > Metadata v9 {"topics": null}
+        close by=server how=fin
+    """
+    assert [each.severity for each in findings(3 * refused, "X006")] == ["info", "error"]
+
+
+def test_a_server_that_closes_after_two_seconds_does_not_want_sasl() -> None:
+    assert not findings('> Metadata v9 {"topics": null}\n+3s\nclose by=server how=fin', "X006")
+
+
+def test_a_requests_api_is_where_an_interleaved_request_is_wrong() -> None:
+    story = ALICE + '> SaslHandshake v1 {"mechanism": "PLAIN"}\n> Heartbeat v4 {"group_id": "g"}'
+    [finding] = findings(story, "X011")
+    assert isinstance(finding, FindingEntry)
+    assert (finding.path, finding.span) == ("header.request_api_key", (4, 6))
+    assert not findings(story, "X017")
+
+
+def test_a_client_that_comes_back_within_a_second_is_to_blame_for_the_refusal() -> None:
+    again = '> SaslHandshake v1 {"mechanism": "PLAIN"}\n< {"error_code": 34}'
+    [at_once] = findings(ALICE + again, "X012")
+    [later] = findings(f"{ALICE}+5s\n{again}", "X012")
+    assert (at_once.blame, later.blame) == ("client", "broker")
+    assert not findings(ALICE + again, "X017")
+
+
+def test_a_server_nonce_that_is_not_built_on_the_clients_is_the_brokers_fault() -> None:
+    [finding] = findings(SCRAM + '< {"auth_bytes": "72 3d 78 79 7a 2c 73 3d 51 51"}', "X013")
+    assert isinstance(finding, FindingEntry)
+    assert (finding.blame, finding.path) == ("broker", "auth_bytes")
+    assert "xyz" not in repr(finding)
+
+
+def test_scram_needs_two_tokens() -> None:
+    assert authentication(SCRAM + '< {"auth_bytes": "72 3d 61 62 63"}').phase is Phase.TOKENS
+    assert "X017" in loud(SCRAM + '< {"auth_bytes": "72 3d 61 62 63"}\n> Metadata v9')
+
+
+def test_an_oauth_server_that_answers_with_a_reason_has_let_nobody_in() -> None:
+    bearer = HANDSHAKE % ("OAUTHBEARER", "OAUTHBEARER") + TOKEN % "6e"
+    assert authentication(bearer + '< {"auth_bytes": "7b 7d"}').phase is Phase.TOKENS
+    assert authentication(bearer + "< {}").phase is Phase.DONE
+
+
+def test_the_principal_is_known_once_the_broker_has_accepted_it() -> None:
+    assert authentication(PLAIN).principal is None
+    assert authentication(ALICE).principal == "User:alice"
+    [finding] = findings(ALICE + '> ListGroups v4\n< {"error_code": 31}', "X014")
+    assert finding.message.startswith("'User:alice' may not use the cluster: ListGroups is answered")
+
+
+@pytest.mark.parametrize("lost", ["lose > 40", "lose < 40", "open 1 midstream"])
+def test_after_a_loss_nothing_is_said_of_a_login(lost: str) -> None:
+    story = (
+        f'{lost}\n> Metadata v9 {{"topics": null}}\n< {{}}' if "open" in lost else f"{ALICE}{lost}\n+90s\n> Metadata v9"
+    )
+    assert not findings(story, "X010")
+    assert not findings(story, "X016")
+    assert authentication(story).phase is Phase.UNKNOWN
+
+
+def test_a_session_that_ran_out_is_told_once() -> None:
+    assert len(findings(ALICE + '+61s\n> Metadata v9\n> Metadata v9\n> Heartbeat v4 {"group_id": "g"}', "X010")) == 1
+
+
+@pytest.mark.parametrize(
+    ("story", "said"),
+    [
+        ('> Produce v7 {"acks": 1, "topic_data": []}\n'
+         '< {"responses": [{"name": "orders", "partition_responses": [{"error_code": 29}]}]}',
+         "WRITE topic 'orders'"),
+        ('> OffsetCommit v7 {"group_id": "g"}\n< {"topics": [{"name": "orders", "partitions": [{"error_code": 30}]}]}',
+         "READ group 'g'"),
+        ('> FindCoordinator v4 {"coordinator_keys": ["g"]}\n< {"coordinators": [{"key": "g", "error_code": 30}]}',
+         "DESCRIBE group 'g'"),
+        ('> FindCoordinator v1 {"key": "g"}\n< {"error_code": 30}', "DESCRIBE group 'g'"),
+        ('> InitProducerId v4 {"transactional_id": "pay"}\n< {"error_code": 53}', "WRITE transactional id 'pay'"),
+        ('> EndTxn v3 {"transactional_id": "pay"}\n< {"error_code": 53}', "WRITE transactional id 'pay'"),
+        ('> CreateAcls v1\n< {"results": [{"error_code": 31}]}', "ALTER the cluster"),
+        ('> DescribeDelegationToken v1\n< {"error_code": 65}', "DESCRIBE delegation token"),
+    ],
+)  # fmt: skip
+def test_a_denial_names_the_operation_and_the_resource(story: str, said: str) -> None:
+    [finding] = findings(story, "X014")
+    assert said in finding.message
+    assert finding.severity == "info"
+
+
+def test_the_third_denial_of_a_resource_is_an_error_and_a_topic_id_has_its_name() -> None:
+    metadata = '> Metadata v12\n< {"topics": [{"name": "orders", "topic_id": "ID"}]}\n'
+    denied = (
+        '> Fetch v13\n< {"responses": [{"topic_id": "ID", "partitions": [{"error_code": 29}, {"error_code": 29}]}]}\n'
+    )
+    story = (metadata + 4 * denied).replace("ID", TOPIC_ID)
+    found = findings(story, "X014")
+    assert [each.severity for each in found] == ["info", "error"]
+    assert all("READ topic 'orders'" in each.message for each in found)
+
+
+def test_an_idempotent_producer_that_is_denied_is_told_by_one_rule_alone() -> None:
+    denied = '> InitProducerId v4 {"transactional_id": null}\n< {"error_code": 31}\n'
+    assert [(each.code, each.severity) for each in findings(3 * denied) if each.code.startswith("X")] == [
+        ("X015", "warning"),
+        ("X015", "error"),
+    ]
+
+
+def test_a_denied_request_is_not_data_that_was_served() -> None:
+    failed = PLAIN + TOKEN % "00 61 00 62" + '< {"error_code": 58}\n'
+    assert not findings(
+        failed + '> Metadata v9 {"topics": [{"name": "t"}]}\n< {"topics": [{"name": "t", "error_code": 29}]}', "X016"
+    )
+
+
+def test_tls_and_http_from_the_server_are_named() -> None:
+    assert loud("> ApiVersions v0\n< hex 15 03 03 00 02 02 46") == ["X002"]
+    [finding] = findings("> ApiVersions v0\n< hex 48 54 54 50 2f 31 2e 31 20 34 30 30", "X003")
+    assert "server answers in HTTP" in finding.message

@@ -1,0 +1,196 @@
+"""S037 to S049 where the pages' stories do not say it: versions, thresholds, spans, what is forgotten."""
+
+import pytest
+
+from kproxy.trace.lines import FindingEntry
+from tests.kproxy.stories import findings
+
+
+def only(story: str, code: str) -> FindingEntry:
+    """The one finding of a rule, which is tied to a frame."""
+    [finding] = findings(story, code)
+    assert isinstance(finding, FindingEntry)
+    return finding
+
+
+def severities(story: str, code: str) -> list[str]:
+    return [each.severity for each in findings(story, code)]
+
+
+THROTTLED = '> {0} {{}}\n< {{"throttle_time_ms": 1000}}\n> {0} {{}}\n+1s\n< {{}}\n'
+
+
+@pytest.mark.parametrize(
+    ("api", "told"),
+    [("Heartbeat v2", True), ("Heartbeat v1", False), ("ListGroups v2", True), ("DescribeCluster v0", True),
+     ("OffsetForLeaderEpoch v3", False)],
+)  # fmt: skip
+def test_a_client_waits_in_versions_in_which_the_broker_does_not(api: str, told: bool) -> None:
+    assert bool(findings(3 * THROTTLED.format(api), "S037")) is told
+
+
+def test_two_throttles_may_cross_a_request_and_the_third_is_told_once() -> None:
+    story = THROTTLED.format("Heartbeat v4")
+    assert not findings(2 * story, "S037")
+    assert len(findings(9 * story, "S037")) == 1
+
+
+def test_a_request_long_after_the_answer_was_not_on_its_way() -> None:
+    pipelined = """
+> Heartbeat v4
+> Heartbeat v4
+< {"throttle_time_ms": 1000}
++300ms
+> Heartbeat v4
++1s
+<
+<
+"""
+    assert severities(3 * pipelined, "S037") == ["warning"]
+
+
+def test_records_or_an_answer_at_once_are_no_long_poll() -> None:
+    fetch = '> Fetch v11 {"max_wait_ms": 500}\n+499ms\n'
+    assert not findings(3 * (fetch + """< {"throttle_time_ms": 500, "responses": [{"topic": "t", "partitions":
+        [{"records": [{"records": [{}]}]}]}]}\n"""), "S038")  # fmt: skip
+    finding = only(5 * (fetch + '< {"throttle_time_ms": 500}\n'), "S038")
+    assert (finding.path, finding.span) == ("throttle_time_ms", (8, 12))
+
+
+def test_a_join_that_is_given_up_before_the_rebalance_timeout_is_an_inversion() -> None:
+    story = """
+> JoinGroup v5 {"group_id": "g", "rebalance_timeout_ms": 60000, "session_timeout_ms": 10000}
++30s
+close by=client how=fin
+"""
+    [finding] = findings(3 * story, "S039")
+    assert "gives up JoinGroup after 30 s" in finding.message
+    assert "up to 60 s" in finding.message
+    assert not findings(3 * story.replace("+30s", "+61s"), "S039")
+    assert not findings(3 * story.replace("by=client", "by=server"), "S039")
+
+
+def test_a_found_time_is_forgotten_after_a_minute_and_known_per_isolation_level() -> None:
+    ask = '> ListOffsets v4 {"isolation_level": %d, "topics": [{"name": "t", "partitions": [{"timestamp": 1000}]}]}\n'
+    found = '< {"topics": [{"name": "t", "partitions": [{"timestamp": 1005, "offset": 9}]}]}\n'
+    none = '< {"topics": [{"name": "t", "partitions": [{"timestamp": -1, "offset": -1}]}]}\n'
+    assert severities(ask % 0 + found + ask % 0 + none, "S041") == ["warning"]
+    assert not findings(ask % 0 + found + ask % 1 + none, "S041")
+    assert not findings(ask % 0 + found + "+61s\n" + ask % 0 + none, "S041")
+
+
+COMMIT = """> OffsetCommit v8 {"group_id": "g", "member_id": "m", "generation_id_or_member_epoch": 1, "topics":
+    [{"name": "t", "partitions": [{"committed_offset": %d, "committed_metadata": "%s"}]}]}
+"""
+DONE = '< {"topics": [{"name": "t", "partitions": [{}]}]}\n'
+LOOK = """> OffsetFetch v8 {"groups": [{"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}]}
+< {"groups": [{"group_id": "g", "topics": [{"name": "t", "partitions": [{"committed_offset": 5, "metadata": "%s"}]}]}]}
+"""
+
+
+def test_lost_metadata_is_pointed_at_in_the_group_that_has_it() -> None:
+    finding = only(COMMIT % (5, "abc") + DONE + LOOK % "", "S042")
+    assert finding.path == "groups[0].topics[0].partitions[0].metadata"
+    assert (finding.expected, finding.got) == ("3 characters", "none")
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "lose < 100 frames=1",
+        COMMIT % (6, ""),
+        '> OffsetDelete v0 {"group_id": "g", "topics": [{"name": "t", "partitions": [{}]}]}\n< {}',
+        '> DeleteGroups v2 {"groups_names": ["g"]}\n< {"results": [{"group_id": "g"}]}',
+        '> TxnOffsetCommit v3 {"group_id": "g", "topics": [{"name": "t", "partitions": [{}]}]}\n< {}',
+    ],
+)
+def test_what_may_have_changed_meanwhile_is_forgotten(between: str) -> None:
+    story = COMMIT % (5, "abc") + DONE + between + "\nclose by=client\n" + LOOK % ""
+    assert not findings(story, "S042")
+
+
+def test_one_client_that_goes_back_is_info_however_often() -> None:
+    story = "".join(COMMIT % (offset, "") + DONE for offset in (50, 40, 30, 20, 60, 10))
+    assert set(severities(story, "S043")) == {"info"}
+
+
+def test_two_clients_that_take_each_other_back_are_a_warning_at_the_third_time() -> None:
+    turn = COMMIT % (50, "") + DONE + (COMMIT % (40, "") + DONE).replace("> ", "2> as b ").replace("< ", "2< ")
+    assert severities(2 * turn, "S043") == ["info"]
+    assert severities(3 * turn, "S043") == ["info", "warning"]
+
+
+def test_a_commit_by_topic_id_is_the_same_as_one_by_name() -> None:
+    named = """> Metadata v12
+< {"topics": [{"name": "t", "topic_id": "AAAAAAAAAAAAAAAAAAAABw"}]}
+> OffsetCommit v10 {"group_id": "g", "topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions":
+    [{"committed_offset": 9}]}]}
+< {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [{}]}]}
+"""
+    finding = only(named + COMMIT % (5, "") + DONE, "S043")
+    assert "t[0] goes back from 9 to 5" in finding.message
+
+
+FETCHED = """> Fetch v13 {"topics": []}
+< {"responses": [{"topic_id": "%s", "partitions": [{"high_watermark": %d}]}]}
+"""
+OLD, NEW = "AAAAAAAAAAAAAAAAAAAABw", "AAAAAAAAAAAAAAAAAAAACA"
+NAMED = """> Metadata v12
+< {"topics": [{"name": "t", "topic_id": "%s"}]}
+"""
+
+
+def test_an_offset_of_the_old_topic_lies_behind_the_end_of_the_new_one() -> None:
+    old = COMMIT % (50, "") + DONE + NAMED % OLD + FETCHED % (OLD, 100) + COMMIT % (90, "") + DONE
+    assert not findings(old, "S043")
+    new = NAMED % NEW + FETCHED % (NEW, 3) + COMMIT % (95, "") + DONE
+    [finding] = findings(old + new, "S043")
+    assert "commits offset 95 of t[0] for group 'g', and was told that the partition ends at 3" in finding.message
+    assert not findings(old + new.replace(NEW, OLD), "S043")
+    assert not findings(
+        old + NAMED % NEW + FETCHED % (NEW, 3) + "lose < 50 frames=0\n" + COMMIT % (95, "") + DONE, "S043"
+    )
+
+
+def test_an_error_is_a_result() -> None:
+    assert not findings('> DescribeGroups v5 {"groups": ["g"]}\n< {"groups": [{"error_code": 16}]}', "S045")
+    assert not findings('> OffsetDelete v0 {"group_id": "g"}\n< {"error_code": 16}', "S045")
+
+
+def test_the_old_names_of_deleted_topics_are_due_an_answer_too() -> None:
+    assert findings('> DeleteTopics v3 {"topic_names": ["t"]}\n< {"responses": []}', "S045")
+    assert findings('> DeleteTopics v6 {"topics": [{"name": "t"}]}\n< {"responses": []}', "S045")
+
+
+def test_acks_are_pointed_at() -> None:
+    finding = only('> Produce v7 {"acks": 3, "topic_data": []}', "S046")
+    assert (finding.path, finding.span, finding.severity) == ("acks", (19, 21), "error")
+
+
+PRODUCED = """> Produce v7 {"acks": -1, "topic_data": [{"name": "t", "partition_data":
+    [{"records": [{"records": [{}]}]}]}]}
+< {"responses": [{"name": "t", "partition_responses": [{"base_offset": 41}]}]}
+"""
+EMPTY = """> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 0}]}]}
+< {"responses": [{"topic": "t", "partitions": [{"high_watermark": 41}]}]}
+"""
+
+
+def test_records_that_are_gone_are_told_with_both_offsets() -> None:
+    finding = only(PRODUCED + EMPTY, "S049")
+    assert (finding.expected, finding.got) == ("at least 42", "41")
+    assert finding.path == "responses[0].partitions[0].high_watermark"
+
+
+@pytest.mark.parametrize(
+    "between",
+    ["+301s", '> DeleteTopics v3 {"topic_names": ["t"]}\n< {"responses": [{"name": "t"}]}',
+     PRODUCED.replace("41", "7")],
+)  # fmt: skip
+def test_a_topic_that_may_be_another_one_by_now_has_lost_nothing(between: str) -> None:
+    assert not findings(f"{PRODUCED}{between}\n{EMPTY}", "S049")
+
+
+def test_another_server_may_be_behind() -> None:
+    elsewhere = EMPTY.replace("> ", "2> ").replace("< ", "2< ")
+    assert not findings(f"{PRODUCED}open 2 server=10.0.0.2:9092\n{elsewhere}", "S049")

@@ -1,0 +1,15 @@
+"""Writes the captures that are made from stories into captures/: ``python -m tests.kproxy.captures``."""
+
+from pathlib import Path
+
+from tests.kproxy.captures.behaviour import BEHAVIOUR
+from tests.kproxy.captures.departed import DEPARTED
+from tests.kproxy.captures.recorder import recorded
+
+CAPTURES = Path(__file__).parents[3] / "captures"
+
+STORIES = {name: departed.story for name, departed in DEPARTED.items()} | BEHAVIOUR
+
+if __name__ == "__main__":
+    for name, story in STORIES.items():
+        (CAPTURES / f"{name}.pcap.gz").write_bytes(recorded(story))

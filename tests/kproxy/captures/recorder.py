@@ -1,0 +1,86 @@
+"""From stories to capture files: hears what the inspector would, and makes packets of it."""
+
+from __future__ import annotations
+
+import gzip
+import ipaddress
+from dataclasses import dataclass, field
+
+from dissectors.events import Direction
+from kproxy.capture import Packet
+from kproxy.inspector import Inspector
+from kproxy.trace.lines import Line
+from tests.kproxy.capture.packets import ACK, FIN_ACK, RST_ACK, SYN, SYN_ACK, ethernet, ipv4, packet, pcap, tcp
+from tests.kproxy.stories import Teller
+
+
+@dataclass
+class _Flow:
+    """A TCP connection: its endpoints, client first, and the next sequence number of each."""
+
+    endpoints: tuple[tuple[bytes, int], tuple[bytes, int]]
+    next: list[int] = field(default_factory=lambda: [1000, 2000])
+
+
+class Recorder(Inspector):
+    """Stands where the inspector does; `packets` is what a sniffer would have seen."""
+
+    def __init__(self) -> None:
+        super().__init__("capture")
+        self.packets: list[Packet] = []
+        self._flows: dict[int, _Flow] = {}
+
+    def open(
+        self,
+        number: int,
+        client: str,
+        server: str,
+        *,
+        at: int,
+        listener: str | None = None,
+        tls: bool = False,
+        midstream: bool = False,
+    ) -> list[Line]:
+        """The three packets that begin a connection."""
+        self._flows[number] = _Flow((_endpoint(client), _endpoint(server)))
+        self._send(number, 0, at, flags=SYN)
+        self._send(number, 1, at, flags=SYN_ACK)
+        self._send(number, 0, at)
+        return []
+
+    def tick(self, *, at: int) -> list[Line]:
+        """Nothing: in a capture time is what its packets say."""
+        return []
+
+    def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
+        """One packet; stories are short."""
+        self._send(number, int(direction is Direction.RESPONSE), at, data)
+        return []
+
+    def close(self, number: int, *, at: int, by: str | None = None, how: str | None = None) -> list[Line]:
+        """A FIN of both, or the reset of one."""
+        side = int(by == "server")
+        self._send(number, side, at, flags=RST_ACK if how == "reset" else FIN_ACK)
+        if how != "reset":
+            self._send(number, 1 - side, at, flags=FIN_ACK)
+        return []
+
+    def _send(self, number: int, side: int, at: int, payload: bytes = b"", *, flags: int = ACK) -> None:
+        flow = self._flows[number]
+        (source, port), (destination, other_port) = flow.endpoints[side], flow.endpoints[1 - side]
+        ack = 0 if flags == SYN else flow.next[1 - side]
+        segment = tcp(port, other_port, flow.next[side], payload, ack=ack, flags=flags)
+        flow.next[side] += len(payload) + (flags in (SYN, SYN_ACK, FIN_ACK))
+        self.packets.append(packet(ethernet(ipv4(segment, source=source, destination=destination)), at=at))
+
+
+def recorded(story: str) -> bytes:
+    """The capture file of a story, gzipped; the same story gives the same bytes."""
+    recorder = Recorder()
+    Teller(recorder).tell(story)
+    return gzip.compress(pcap(recorder.packets), mtime=0)
+
+
+def _endpoint(address: str) -> tuple[bytes, int]:
+    host, _, port = address.rpartition(":")
+    return ipaddress.ip_address(host).packed, int(port)

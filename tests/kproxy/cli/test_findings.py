@@ -1,0 +1,236 @@
+"""`kproxy dissect --findings`, and what `--select`, `--ignore` and `--fail-on` do in each command."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from kproxy.inspector import Inspector
+from kproxy.trace.encoding import append_line
+from kproxy.trace.lines import (
+    CloseLine,
+    Detail,
+    ExcerptEntry,
+    FindingEntry,
+    Line,
+    OpenLine,
+    RepeatEntry,
+    RequestLine,
+    ResponseLine,
+)
+from tests.kproxy.cli.conftest import Run
+from tests.kproxy.frames import framed, request
+from tests.kproxy.stories import Teller
+
+ROOT = Path(__file__).parents[3]
+CAPTURE = ROOT / "captures" / "librdkafka-metadata-three-bytes-too-many.pcap.gz"
+#: Two bytes that belong to no field; what the rules call it is theirs to say, but it is of the layout.
+TRAILING = framed(request("Metadata", 0, {"topics": [{"name": "a"}]})[4:] + b"\xab\xcd")
+
+
+def found(code: str, name: str, **more: object) -> list[FindingEntry]:
+    return [FindingEntry(code, name, "error", "a sentence", **more)]  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A trace with L001 three times on two connections, and C001."""
+    ends = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
+    frame = {"size": 40, "offset": 0, "api": "Metadata", "api_version": 0}
+    trailing = found("L001", "trailing-bytes", span=(35, 38), excerpt=ExcerptEntry(32, "00000061abcd"))
+    lines: list[Line] = [
+        OpenLine(**ends, connection_id="t-1"),
+        OpenLine(**ends, connection_id="t-2"),
+        RequestLine(**ends, **frame, connection_id="t-1", findings=trailing),
+        RequestLine(**ends, **frame, connection_id="t-2", findings=trailing),
+        ResponseLine(
+            **ends, connection_id="t-1", size=10, offset=9, findings=found("C001", "response-without-request")
+        ),
+        CloseLine(**ends, connection_id="t-2", repeated=[RepeatEntry("L001", "trailing-bytes", 1)]),
+    ]
+    out = bytearray()
+    for line in lines:
+        append_line(line, out)
+    path = tmp_path / "story.jsonl"
+    path.write_bytes(out)
+    return path
+
+
+def test_each_cause_is_told_once_with_its_bytes_and_counted(kproxy: Run, trace: Path) -> None:
+    done = kproxy("dissect", "--findings", "--select", "L001,C001", trace)
+    assert done.returncode == 1
+    blocks = done.stdout.split("\n\n")
+    assert [block.splitlines()[0].split(": ")[1] for block in blocks[:-1]] == [
+        "L001 trailing-bytes",
+        "C001 response-without-request",
+    ]
+    assert "    32 0020 | 00 00 00 61 ab cd | ...a..\n            |          ^^^^^^^^\n" in blocks[0]
+    assert blocks[0].endswith("= seen: 3 times on 2 connections")
+    assert f"--> {trace}: connection t-1 (10.0.0.1:5 -> 10.0.0.2:9092)" in blocks[0]
+    assert blocks[-1] == "2 errors\n"
+
+
+def test_a_capture_shows_bytes_without_being_asked_for_detail(kproxy: Run) -> None:
+    done = kproxy("dissect", "--findings", "--select", "L", CAPTURE)
+    assert done.returncode == 1
+    assert "    16 0010 | 62 2d 63 6f 6e 66 6c 75  65 6e 74 00 00 00 00 00 | b-confluent....." in done.stdout
+    assert "Metadata v13 request, correlation id 3, byte 106 of the stream, 2026-11-21T01:57:42.244494Z" in done.stdout
+
+
+def test_the_same_as_json_sarif_and_junit(kproxy: Run, trace: Path) -> None:
+    select = ("--select", "L001,C001")
+    made = json.loads(kproxy("dissect", "--findings", "--json", *select, trace).stdout)
+    assert [(each["code"], each["count"], each["connections"]) for each in made] == [("L001", 3, 2), ("C001", 1, 1)]
+    assert made == json.loads(kproxy("dissect", "--findings", "--format", "json", *select, trace).stdout)
+    log = json.loads(kproxy("dissect", "--findings", "--format", "sarif", *select, trace).stdout)
+    assert [result["ruleId"] for result in log["runs"][0]["results"]] == ["L001", "C001"]
+    [suite] = ElementTree.fromstring(kproxy("dissect", "--findings", "--format", "junit", *select, trace).stdout)
+    assert [case.attrib["name"][:4] for case in suite if case.find("failure") is not None] == ["C001", "L001"]
+
+
+def test_a_filter_holds_for_findings_too(kproxy: Run, trace: Path) -> None:
+    made = json.loads(kproxy("dissect", "--findings", "--json", "-f", "api=Metadata", trace).stdout)
+    assert {each["where"]["api"] for each in made} == {"Metadata"}
+
+
+def test_nothing_wrong_is_said_and_status_0(kproxy: Run, trace: Path) -> None:
+    done = kproxy("dissect", "--findings", "--select", "X", trace)
+    assert (done.returncode, done.stdout) == (0, "no findings\n")
+
+
+@pytest.mark.parametrize("findings", [[], ["--findings"]])
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ([], 1),
+        (["--fail-on", "error"], 1),
+        (["--fail-on", "never"], 0),
+        (["--ignore", "L,C", "--ignore", "S,M,V"], 0),
+        (["--select", "X"], 0),
+    ],
+)
+def test_the_exit_status_is_that_of_what_is_shown(
+    kproxy: Run, trace: Path, findings: list[str], options: list[str], status: int
+) -> None:
+    done = kproxy("dissect", *findings, *options, trace)
+    assert done.returncode == status
+    assert ("L001" in done.stdout) == ("--ignore" not in options and "--select" not in options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--format", "sarif"], "--format sarif is a form of --findings: give that too"),
+        (["--findings", "--json", "--format", "junit"], "give --json or --format junit, not both"),
+        (["--findings", "--fields", "api"], "give --findings or --fields, not both"),
+        (["--select", "Q1"], "--select Q1: no rule has this code or name"),
+        (["--fail-on", "often"], "argument --fail-on: invalid choice: 'often'"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, trace: Path, options: list[str], said: str) -> None:
+    done = kproxy("dissect", *options, trace)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_what_cannot_be_read_is_status_2_and_no_report(kproxy: Run, tmp_path: Path) -> None:
+    done = kproxy("dissect", "--findings", "--format", "sarif", "--fail-on", "never", tmp_path / "none.pcap")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_explain_shows_the_bytes_and_names_the_finding_beside_its_row(kproxy: Run) -> None:
+    done = kproxy("explain", "--select", "L", TRAILING.hex())
+    assert done.returncode == 1
+    table, _, finding = done.stdout.partition("\n\n")
+    assert any(row.split()[-2:] == ["<-", finding[7:11]] for row in table.splitlines())
+    assert finding.startswith("error: L")
+    assert "^^" in finding
+
+
+def test_explain_gives_each_finding_with_every_key(kproxy: Run) -> None:
+    made = json.loads(kproxy("explain", "--json", "--select", "L", TRAILING.hex()).stdout)
+    keys = {"code", "name", "severity", "blame", "message", "path", "span", "hint"}
+    assert made["findings"]
+    for finding in made["findings"]:
+        assert set(finding) - {"edit", "confidence", "also", "rivals"} == keys
+        assert len(finding["span"]) == 2
+        assert ("edit" in finding) == ("confidence" in finding)
+
+
+def test_a_request_may_be_given_with_its_response_and_is_looked_at(kproxy: Run) -> None:
+    asked = request("FindCoordinator", 0, {"key": "g"})
+    answer = bytes.fromhex("0000001b 00000001 0000 00000000 0009 3132372e302e302e31 0000fe6c".replace(" ", ""))
+    done = kproxy("explain", "--json", "--request", asked.hex(), framed(answer[4:]).hex())
+    assert json.loads(done.stdout)["api"] == "FindCoordinator"
+
+
+def test_a_frame_that_departs_says_how_it_was_read(kproxy: Run) -> None:
+    frame = bytes.fromhex("0000001f 00000001 00000000 0000 ffff 00000000 0009 3132372e302e302e31 0000fe6c")
+    done = kproxy("explain", "--api", "FindCoordinator", "--version", "0", framed(frame[4:]).hex())
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[1].startswith("read as it is written: ")
+    assert "            = edit: " in done.stdout
+
+
+def test_explain_selects_and_fails_as_told(kproxy: Run) -> None:
+    done = kproxy("explain", "--ignore", "L", TRAILING.hex())
+    assert "error: L" not in done.stdout
+    assert done.returncode == 0
+    assert kproxy("explain", "--fail-on", "never", TRAILING.hex()).returncode == 0
+    # a frame that could not be read is an error, whatever may be said of it
+    assert kproxy("explain", "--select", "X", TRAILING[:10].hex()).returncode != 0
+
+
+def test_secrets_are_zero_in_the_bytes_of_a_finding(kproxy: Run) -> None:
+    frame = framed(request("SaslAuthenticate", 0, {"auth_bytes": b"\0alice\0hunter2"})[4:] + b"\xab\xcd")
+    for options in ([], ["--json"]):
+        shown = kproxy("explain", "--select", "L", *options, frame.hex()).stdout
+        assert "SaslAuthenticate" in shown
+        assert "hunter2" not in shown
+        assert b"hunter2".hex() not in shown.replace(" ", "")
+
+
+def test_secrets_are_zero_in_the_bytes_of_a_finding_beside_them() -> None:
+    frame = request("SaslAuthenticate", 0, {"auth_bytes": b"\0alice\0hunter2"}, client_id="app")
+    frame = frame.replace(b"app", b"ap\xff")  # no UTF-8: a finding, and the token stands right behind it
+    teller = Teller(Inspector("story", excerpts=True))
+    teller.tell(f"> hex {frame.hex()}")
+    entries = [each for line in teller.lines for each in getattr(line, "findings", ())]
+    [shown] = [each.excerpt for each in entries if each.code == "L023"]
+    assert shown is not None
+    assert bytes.fromhex(shown.hex) == frame.replace(b"\0alice\0hunter2", bytes(14))
+
+
+def test_a_trace_has_the_bytes_with_more_detail_only_and_never_of_what_was_not_decoded() -> None:
+    def excerpts(detail: Detail, frame: bytes) -> list[object]:
+        teller = Teller(Inspector("story", detail))
+        teller.tell(f"> Metadata v0 {{}}\n> hex {frame.hex()}")
+        return [each.excerpt for line in teller.lines if isinstance(line, RequestLine) for each in line.findings]
+
+    assert any(excerpts(Detail.FULL, TRAILING))
+    assert not any(excerpts(Detail.SUMMARY, TRAILING))
+    unknown = framed(b"\x00\x75\x73\x65\x72\x00\x70\x61\x73\x73\x77\x6f\x72\x64")  # "user", a NUL, "password"
+    assert excerpts(Detail.FULL, unknown)
+    assert not any(excerpts(Detail.FULL, unknown))
+
+
+def test_a_response_that_nobody_asked_for_shows_its_head() -> None:
+    teller = Teller(Inspector("story", excerpts=True))
+    teller.tell("< #99 as ApiVersions v0 {}")
+    [entry] = [each for line in teller.lines for each in getattr(line, "findings", ()) if each.code == "C001"]
+    assert entry.span == (4, 8)
+    assert entry.excerpt is not None
+    assert entry.excerpt.hex == "0000000a00000063"
+
+
+def test_the_bytes_of_a_bug_in_real_traffic(kproxy: Run) -> None:
+    name = ROOT / "tests" / "data" / "bugs" / "metadata-throttle-first--java.pcap.gz"
+    done = kproxy("dissect", "--findings", "--select", "L", name)
+    assert "     0 0000 | 00 00 00 54 00 00 00 02  00 00 00 00 00 00 00 01 | ...T............" in done.stdout
+    [finding, *_] = json.loads(kproxy("dissect", "--findings", "--json", "--select", "L", name).stdout)
+    assert finding["span"] == [8, 12]
+    assert set(finding["edit"]) >= {"kind", "field", "detail"}
+    assert (finding["count"], finding["connections"]) == (2, 2)

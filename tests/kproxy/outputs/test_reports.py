@@ -1,0 +1,248 @@
+"""Reports: findings by their cause, in every form."""
+
+import io
+import json
+from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+
+from kproxy.outputs import rulebook
+from kproxy.outputs.reports import array, junit, sarif, text
+from kproxy.outputs.reports.causes import Causes
+from kproxy.outputs.selection import Selection
+from kproxy.trace.lines import (
+    CloseLine,
+    EditEntry,
+    ExcerptEntry,
+    FindingEntry,
+    FindingLine,
+    Line,
+    OpenLine,
+    RepeatEntry,
+    ResponseLine,
+)
+
+AT = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z"}
+ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
+
+
+def response(connection: str, *findings: FindingEntry, api: str = "Metadata", version: int = 0) -> ResponseLine:
+    return ResponseLine(**AT, **ENDS, connection_id=connection, api=api, api_version=version, correlation_id=7, size=40,
+                        offset=100, findings=list(findings))  # fmt: skip
+
+
+def trailing(path: str = "topics[2].name", **more: Any) -> FindingEntry:
+    return FindingEntry("L001", "trailing-bytes", "error", "3 bytes left", path=path, span=(32, 35), **more)
+
+
+def close(connection: str, *repeated: RepeatEntry) -> CloseLine:
+    return CloseLine(**AT, **ENDS, connection_id=connection, repeated=list(repeated))
+
+
+def causes(*lines: Line, file: str = "a.pcap") -> Causes:
+    made = Causes()
+    made.begin(file)
+    for line in lines:
+        made.add(line)
+    return made
+
+
+WARNING = FindingLine(**AT, connection_id="c-1", code="C002", name="out-of-order-response", severity="warning",
+                      message="\x1bodd", hint="wait", direction="response", offset=5)  # fmt: skip
+SOME = (
+    OpenLine(**AT, **ENDS, connection_id="c-1"),
+    WARNING,
+    response("c-1", trailing(blame="broker", excerpt=ExcerptEntry(32, "010203"))),
+    response("c-2", trailing("topics[7].name")),
+    close("c-2", RepeatEntry("L001", "trailing-bytes", 5)),
+)
+
+
+def test_a_cause_is_told_with_its_first_finding_and_counted() -> None:
+    first, second = causes(*SOME).found()
+    assert first.finding.path == "topics[2].name"
+    assert (first.count, first.connections) == (7, {"c-1", "c-2"})
+    assert first.place.offset == 100
+    assert second.finding.code == "C002"
+    assert second.place.client == "10.0.0.1:5"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        response("c-1", trailing(), api="Fetch"),
+        response("c-1", trailing(), version=1),
+        response("c-1", trailing("brokers")),
+        response("c-1", trailing(edit=EditEntry("field_missing", "brokers", {"where": 0}))),
+    ],
+)
+def test_another_api_version_field_or_edit_is_another_cause(other: Line) -> None:
+    assert [cause.count for cause in causes(response("c-1", trailing()), other).found()] == [1, 1]
+
+
+def test_confidence_does_not_tell_causes_apart() -> None:
+    lines = [response("c-1", trailing(edit=EditEntry("x", "y"), confidence=sure)) for sure in (0.9, 0.95)]
+    assert len(causes(*lines).found()) == 1
+
+
+def test_repeats_that_may_be_of_several_causes_are_not_given_to_any() -> None:
+    lines = [response("c-1", trailing()), response("c-1", trailing(), api="Fetch")]
+    found = causes(*lines, close("c-1", RepeatEntry("L001", "trailing-bytes", 5))).found()
+    assert [(cause.count, cause.unassigned) for cause in found] == [(1, 5), (1, 5)]
+
+
+def test_the_worst_comes_first_then_the_most_frequent() -> None:
+    lines = [WARNING] * 9 + [response("c-1", trailing("a")), *[response("c-1", trailing("b"))] * 2]
+    found = [(cause.finding.code, cause.finding.path) for cause in causes(*lines).found()]
+    assert found == [("L001", "b"), ("L001", "a"), ("C002", None)]
+
+
+def test_text_says_where_and_how_often() -> None:
+    file = io.StringIO()
+    text.write(causes(*SOME), file)
+    shown = file.getvalue().splitlines()
+    assert shown[0] == "error: L001 trailing-bytes: 3 bytes left"
+    assert shown[1:4] == [
+        "  --> a.pcap: connection c-1 (10.0.0.1:5 -> 10.0.0.2:9092)",
+        "      Metadata v0 response, correlation id 7, byte 100 of the stream, 2026-11-21T03:41:00.123456Z",
+        "      topics[2].name, bytes 32..35 of the frame (3 bytes)",
+    ]
+    assert "            = seen: 7 times on 2 connections" in shown
+    assert "warning: C002 out-of-order-response: \\x1bodd" in shown
+    assert shown[-1] == "1 error, 1 warning"
+    file = io.StringIO()
+    text.write(causes(), file)
+    assert file.getvalue() == "no findings\n"
+
+
+def test_json_is_explains_with_where_and_how_often() -> None:
+    first, second = json.loads(array.report(causes(*SOME)))
+    assert set(first) == {"code", "name", "severity", "blame", "message", "path", "span", "hint", "where", "count",
+                          "connections"}  # fmt: skip
+    assert first["where"]["file"] == "a.pcap"
+    assert (first["count"], first["connections"]) == (7, 2)
+    assert second["path"] is None
+    assert json.loads(array.report(causes())) == []
+
+
+def _object(required: str = "", **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "required": required.split(), "properties": properties}
+
+
+def _array(items: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items} | more
+
+
+_TEXT, _URI, _COUNT = {"type": "string"}, {"type": "string", "format": "uri"}, {"type": "integer", "minimum": 0}
+_LEVEL = {"enum": ["none", "note", "warning", "error"]}
+_BAG = {"type": "object", "properties": {"tags": _array(_TEXT, uniqueItems=True)}}
+_MESSAGE = _object("text", text=_TEXT, markdown=_TEXT)
+_PLACE = _object(uri={"type": "string", "format": "uri-reference", "pattern": r"^[^\s]+$"})
+#: What SARIF 2.1.0's schema says of the objects that the report has, and of no other keys in them.
+SARIF = _object(
+    "version runs",
+    version={"const": "2.1.0"},
+    runs=_array(
+        _object(
+            "tool",
+            tool=_object(
+                "driver",
+                driver=_object(
+                    "name",
+                    name=_TEXT,
+                    version=_TEXT,
+                    rules=_array(
+                        _object("id", id=_TEXT, name=_TEXT, shortDescription=_MESSAGE, help=_MESSAGE, helpUri=_URI,
+                                defaultConfiguration=_object(level=_LEVEL), properties=_BAG),
+                        uniqueItems=True,
+                    ),
+                ),
+            ),
+            artifacts=_array(
+                _object(location=_PLACE, roles=_array({"enum": ["analysisTarget"]}, uniqueItems=True)),
+                uniqueItems=True,
+            ),
+            results=_array(
+                _object(
+                    "message",
+                    ruleId=_TEXT, ruleIndex=_COUNT, level=_LEVEL, message=_MESSAGE,
+                    occurrenceCount={"type": "integer", "minimum": 1},
+                    partialFingerprints={"type": "object", "additionalProperties": _TEXT},
+                    properties=_BAG,
+                    locations=_array(
+                        _object(
+                            physicalLocation=_object(
+                                "artifactLocation",
+                                artifactLocation=_PLACE,
+                                region=_object(byteOffset=_COUNT, byteLength=_COUNT),
+                            ),
+                            logicalLocations=_array(_object(fullyQualifiedName=_TEXT, kind=_TEXT), uniqueItems=True),
+                        )
+                    ),
+                )
+            ),
+        )
+    ),
+)  # fmt: skip
+SARIF["properties"]["$schema"] = _URI
+
+
+def test_sarif_is_valid_and_points_into_the_stream() -> None:
+    made = causes(*SOME, file="dir with blank/a.pcap")
+    made.begin("dir with blank/a.pcap")  # given twice
+    log = json.loads(sarif.report(made))
+    jsonschema.Draft7Validator(SARIF).validate(log)
+    [run] = log["runs"]
+    rule, *_ = [rule for rule in run["tool"]["driver"]["rules"] if rule["id"] == "L001"]
+    assert "## Why it matters" in rule["help"]["markdown"]
+    first, second = run["results"]
+    assert run["tool"]["driver"]["rules"][first["ruleIndex"]]["id"] == first["ruleId"] == "L001"
+    [place] = first["locations"]
+    assert place["physicalLocation"] == {
+        "artifactLocation": {"uri": "dir%20with%20blank/a.pcap"},
+        "region": {"byteOffset": 132, "byteLength": 3},
+    }
+    assert place["logicalLocations"][0]["fullyQualifiedName"] == "Metadata v0 response.topics[2].name"
+    assert (first["level"], first["occurrenceCount"], second["level"]) == ("error", 7, "warning")
+
+
+def test_sarif_fingerprints_do_not_depend_on_where_and_when() -> None:
+    def fingerprint(*lines: Line, file: str) -> str:
+        [result] = json.loads(sarif.report(causes(*lines, file=file)))["runs"][0]["results"]
+        return str(result["partialFingerprints"]["kproxyCause/v1"])
+
+    one = fingerprint(response("c-1", trailing()), file="a.pcap")
+    assert one == fingerprint(response("z-9", trailing("topics[0].name")), file="/b.pcap")
+    assert one != fingerprint(response("c-1", trailing(), version=1), file="a.pcap")
+
+
+def test_sarif_has_a_rule_for_a_code_of_a_later_kproxy() -> None:
+    log = json.loads(sarif.report(causes(response("c-1", FindingEntry("L999", "new", "error", "m")))))
+    jsonschema.Draft7Validator(SARIF).validate(log)
+    assert log["runs"][0]["tool"]["driver"]["rules"] == [{"id": "L999", "name": "new"}]
+
+
+def test_junit_has_a_suite_per_file_and_a_case_per_rule() -> None:
+    made = causes(*SOME)
+    made.begin("b.pcap")
+    root = ElementTree.fromstring(junit.report(made, Selection(["L", "C"])))
+    first, second = root
+    online = [entry for entry in rulebook.entries() if entry.code[0] in "LC" and not entry.offline]
+    assert first.attrib == {"name": "a.pcap", "tests": str(len(online)), "errors": "0", "failures": "1"}
+    assert second.attrib["failures"] == "0"
+    assert len(first) == len(second) == len(online)
+    [failure] = first.iter("failure")
+    assert failure.attrib == {"type": "error", "message": "3 bytes left"}
+    assert "= seen: 7 times on 2 connections" in (failure.text or "")
+    [below] = first.iter("system-out")
+    assert "C002 out-of-order-response" in (below.text or "")
+    assert not list(second.iter("failure"))
+
+
+@pytest.mark.parametrize(("fail_on", "failures"), [("warning", 2), ("error", 1), ("never", 0)])
+def test_junit_fails_from_the_threshold_on(fail_on: str, failures: int) -> None:
+    root = ElementTree.fromstring(junit.report(causes(*SOME), Selection(fail_on=fail_on)))
+    assert len(list(root.iter("failure"))) == failures
+    assert root[0].attrib["failures"] == str(failures)

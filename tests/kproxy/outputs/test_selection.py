@@ -1,0 +1,78 @@
+"""Which findings are shown, and which fail."""
+
+import pytest
+
+from kproxy.cli.errors import CommandError
+from kproxy.outputs.selection import Selection
+from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, GapLine, RepeatEntry, RequestLine
+
+AT = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "c-1"}
+
+
+def request(*codes: str, severity: str = "error") -> RequestLine:
+    entries = [FindingEntry(code, "name", severity, "m") for code in codes]
+    return RequestLine(**AT, client="a", server="b", size=1, offset=0, findings=entries)
+
+
+@pytest.mark.parametrize(
+    ("select", "ignore", "shown"),
+    [
+        ([], [], "L001 L002 C001"),
+        (["L"], [], "L001 L002"),
+        (["L001,C"], [], "L001 C001"),
+        (["c00", "L002"], [], "L002 C001"),
+        (["trailing-bytes"], [], "L001"),
+        ([], ["L00"], "C001"),
+        (["L"], ["L001"], "L002"),
+    ],
+)
+def test_codes_their_beginnings_and_names_choose(select: list[str], ignore: list[str], shown: str) -> None:
+    selection = Selection(select, ignore)
+    assert [code for code in ("L001", "L002", "C001") if selection.shows(code)] == shown.split()
+
+
+def test_a_line_is_shown_without_what_is_not_chosen_and_stays_as_it_is() -> None:
+    line = request("L001", "C001")
+    chosen = Selection(ignore=["L"]).of(line)
+    assert isinstance(chosen, RequestLine)
+    assert [entry.code for entry in chosen.findings] == ["C001"]
+    assert len(line.findings) == 2
+
+
+def test_a_line_that_is_a_finding_goes_and_others_stay() -> None:
+    selection = Selection(select=["C"])
+    finding = FindingLine(**AT, code="X001", name="n", severity="error", message="m")
+    gap = GapLine(**AT, direction="request", bytes=1, reason="r")
+    assert selection.of(finding) is None
+    assert selection.of(gap) is gap
+    assert Selection().of(finding) is finding
+
+
+def test_counts_of_what_is_not_chosen_go_too() -> None:
+    line = CloseLine(**AT, client="a", server="b", repeated=[RepeatEntry("L001", "n", 3), RepeatEntry("C001", "n", 4)])
+    chosen = Selection(select=["C"]).of(line)
+    assert isinstance(chosen, CloseLine)
+    assert [entry.count for entry in chosen.repeated] == [4]
+
+
+@pytest.mark.parametrize(("fail_on", "failing"), [("info", "iwe"), ("warning", "we"), ("error", "e"), ("never", "")])
+def test_what_is_at_least_as_bad_fails(fail_on: str, failing: str) -> None:
+    selection = Selection(fail_on=fail_on)
+    for severity in ("info", "warning", "error"):
+        assert selection.fails_for(request("L001", severity=severity)) == (severity[0] in failing)
+        finding = FindingLine(**AT, code="X001", name="n", severity=severity, message="m")
+        assert selection.fails_for(finding) == (severity[0] in failing)
+    assert not selection.fails_for(request())
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("L9999x", "--select L9999x: no rule has this code or name; kproxy rules L lists them"),
+        ("tralling-bytes", "did you mean L001 trailing-bytes"),
+        ("?", "no rule has this code or name; kproxy rules lists them"),
+    ],
+)
+def test_a_code_that_no_rule_has_is_refused(code: str, said: str) -> None:
+    with pytest.raises(CommandError, match=said.replace("?", r"\?")):
+        Selection(select=["C001", code])
