@@ -20,6 +20,9 @@ from dissectors.primitives import MOST_ELEMENTS, Odd, read_uvarint, uuid_text
 #: Raises ValueError, IndexError or struct.error on anything that is not entirely regular.
 Decoder = Callable[[bytes, int], tuple[dict[str, Any], int]]
 
+#: How many tag buffers that are not empty were read so far: what tells that a message has one costs nothing then.
+tag_buffers_read = 0
+
 _LENGTH_CODES = {"int8": ("b", 1), "int16": ("h", 2), "int32": ("i", 4)}
 _ENCODINGS = {None, "uvarint", *_LENGTH_CODES}
 _TRUTH = (False, True)
@@ -262,6 +265,8 @@ def least_bytes(layout: Layout) -> int:
 
 def _tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, Any]) -> int:
     """Read a tag buffer that is not empty into `values`; unknown tags as `_tags`, pairs of tag and bytes."""
+    global tag_buffers_read
+    tag_buffers_read += 1
     if count > 127:
         count, pos = read_uvarint(data, pos, count)
     if count * 2 > len(data) - pos:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from dissectors.deadlines import Deadlines
 from dissectors.events import ConnectionOpened, DeadlinePassed, RequestReceived, ResponseReceived
 from dissectors.ledgers import Bounded
 from dissectors.message import Message
+from dissectors.triggers import marks_of
 
 METADATA = 3
 CREATE_TOPICS = 19
@@ -86,6 +87,10 @@ class Conversation:
     #: API key -> (lowest, highest) version that the server said it serves.
     advertised: dict[int, tuple[int, int]] | None = None
     repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: What is out of the ordinary in the frame that was heard last (`dissectors.triggers.Only`).
+    marks: int = 0
+    _hearing: dict[tuple[tuple[type[Any], bool], ...], list[Callable[..., None]]] = field(default_factory=dict)
+    _spoken: set[tuple[type, int, int]] = field(default_factory=set)
     _recalled: dict[type[Any], Any] = field(default_factory=dict)
 
     def hear(self, event: object) -> None:
@@ -93,14 +98,31 @@ class Conversation:
         if isinstance(event, RequestReceived):
             diagnosis.examine(event, self)
             self._request(event.message)
-        elif isinstance(event, ResponseReceived) and event.message is not None:
-            diagnosis.examine(event, self)
-            self._response(event.message)
+            self._mark(event)
+        elif isinstance(event, ResponseReceived):
+            if event.message is not None:
+                diagnosis.examine(event, self)
+                self._response(event.message)
+            self._mark(event)
         elif isinstance(event, ConnectionOpened):
             self.client, self.server, self.dialled = event.client, event.server, event.listener or event.server
             self.tls, self.midstream, self.opened_at = event.tls, event.midstream, event.at
-        for kind, shared in ledgers.listening(event):
-            (self.cluster if shared else self).recall(kind).hear(event, self)
+        listening = ledgers.listening(event, self.marks)
+        hearing = self._hearing.get(listening)
+        if hearing is None:
+            hearing = self._hearing[listening] = [
+                (self.cluster if shared else self).recall(kind).hear for kind, shared in listening
+            ]
+        for hear in hearing:
+            hear(event, self)
+
+    def _mark(self, event: RequestReceived | ResponseReceived) -> None:
+        first, message = True, event.message
+        if message is not None and message.layout is not None:  # numbers off the wire must not fill the memory
+            key = (type(event), message.api_key, message.version)
+            if first := key not in self._spoken:
+                self._spoken.add(key)
+        self.marks = marks_of(event, first=first, sasl=self.sasl_mechanism is not None)
 
     def recall(self, kind: type[T]) -> T:
         """This connection's one instance of a class of state, made at first use."""

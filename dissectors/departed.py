@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from dissectors.diagnosis import Diagnosis
+from dissectors.diagnosis import Diagnosis, certain
 from dissectors.diagnosis.diagnose import LIKELY
 from dissectors.edits import Edit
 from dissectors.events import RequestReceived, ResponseReceived
@@ -45,3 +46,11 @@ def _sizes(size: int, diagnosis: Diagnosis) -> dict[str, str]:
 def of_records(edit: Edit) -> bool:
     """Whether an edit is of a field of record data."""
     return edit.field.rpartition(".")[2].removesuffix("[]") in ("records", "unaligned_records")
+
+
+def diagnosed(problem: Problem, edit: Edit | None) -> Problem:
+    """A problem that says by which edit the bytes were written, if that is known; it needs no search."""
+    if edit is None or problem.start is None or problem.end is None:
+        return problem
+    found = certain(edit, problem.path or "", problem.start, problem.end, problem.message, problem.hint or "")
+    return replace(problem, diagnosis=found)

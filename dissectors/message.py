@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dissectors import schemas
+from dissectors import compiled, schemas
 from dissectors.decode import decode
 from dissectors.errors import Crowded, DecodeError
 from dissectors.layout import Layout, layout
@@ -80,6 +80,10 @@ class Message:
     oddities: tuple[Oddity, ...] = ()
     opaque: str | None = None
     diagnosis: Diagnosis | None = None
+    #: Whether `body` is what the protocol says: read to the last byte, by the right layout, no null forbidden.
+    reads_well: bool = False
+    #: Whether something is in one of its tag buffers; true of a frame that has oddities, where that is not known.
+    tagged: bool = False
     #: What `summary.errors` found: several ask, and it looks at every partition.
     errors_seen: list[Any] | None = field(default=None, compare=False, repr=False)
     #: A ledger saw something in it that rules may tell, however well it reads: it counts as irregular.
@@ -101,12 +105,11 @@ class Message:
         """Bytes after the last field, in a body that is otherwise well read."""
         return 0 if self.error or self.opaque else len(self.frame) - self.end
 
-    @property
-    def reads_well(self) -> bool:
-        """Whether `body` is what the protocol says: read to the last byte by the right layout, without forbidden nulls."""
-        if self.error is not None or self.opaque is not None or self.end != len(self.frame):
-            return False
-        return self.diagnosis is None and not any(odd.kind == "null" for odd in self.oddities)
+    def settle(self) -> Message:
+        """Find out whether it reads well, when all else is set."""
+        whole = self.error is None and self.opaque is None and self.diagnosis is None and self.end == len(self.frame)
+        self.reads_well = whole and not (self.oddities and any(odd.kind == "null" for odd in self.oddities))
+        return self
 
 
 def api_name(api_key: int) -> str:
@@ -167,6 +170,7 @@ def _read(
     body_layout: Layout | None,
     opaque: str | None = None,
 ) -> Message:
+    before = compiled.tag_buffers_read
     header, start, error, oddities = decode(header_layout, frame, 4)
     body: dict[str, Any] = {}
     end = start
@@ -175,8 +179,9 @@ def _read(
         oddities += more
         if isinstance(error, Crowded):
             opaque, error = f"{error.message} in it", None
+    tagged = bool(oddities) or compiled.tag_buffers_read != before
     return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
-                   error, oddities, opaque)  # fmt: skip
+                   error, oddities, opaque, tagged=tagged).settle()  # fmt: skip
 
 
 @dataclass(slots=True)

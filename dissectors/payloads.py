@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from dissectors import schemas
 from dissectors.decode import decode
+from dissectors.edits import Edit
+from dissectors.embedded.registry import VERSION, lenient
 from dissectors.errors import DecodeError
 from dissectors.layout import Layout
 from dissectors.paths import render
 from dissectors.records.formats import counted
+from dissectors.schemas import VersionRange
 
 
 def fault_of(data: bytes, reader: Callable[[bytes], Layout]) -> str | None:
@@ -31,3 +35,31 @@ def fault_of(data: bytes, reader: Callable[[bytes], Layout]) -> str | None:
     if error.offset >= len(data):
         return f"says version {version} and ends after {counted(len(data), 'byte')}, before its {what}"
     return f"says version {version} and cannot be read at {what}: {error.message}"
+
+
+def departure_of(data: bytes, payload: str, field: str) -> Edit | None:
+    """The edit of a field that writes its payload as these bytes are, None if there is none.
+
+    Args:
+        data: A payload that cannot be read.
+        payload: Kafka's name of its message; its version is what it begins with.
+        field: The path of the field, e.g. ``protocols[].metadata``.
+    """
+    try:
+        shape = lenient(payload, data, VERSION).fields[-1].struct
+    except DecodeError:
+        return None
+    assert shape is not None
+    for edit in _departures(shape, int.from_bytes(data[:2], "big")):
+        read = decode(edit.apply(shape), data, 2)
+        if read.error is None and not read.oddities and read.end == len(data):
+            return Edit.of("embedded_layout", field, payload=payload, edit=edit)
+    return None
+
+
+def _departures(shape: Layout, version: int) -> Iterator[Edit]:
+    for where, one in reversed(list(enumerate(shape.fields))):
+        yield Edit.of("field_missing", one.name, where=where)
+    versions = VersionRange.parse(schemas.message(shape.name)["versions"])
+    for lower in reversed([each for each in versions if each < version]):
+        yield Edit.of("body_version", "*", body_version=lower, header=None)

@@ -20,7 +20,7 @@ from dissectors.schemas import VersionRange
 THROTTLE = "throttle_time_ms"
 
 #: Bits that a second edit costs beside its own.
-SECOND = 3.0
+SECOND = 8.0
 
 
 class Candidate(NamedTuple):
@@ -48,6 +48,14 @@ class _Others(NamedTuple):
 def versions(name: str) -> VersionRange:
     """Every version of a message."""
     return VersionRange.parse(schemas.message(name)["versions"])
+
+
+def header_of(name: str, version: int) -> int:
+    """The header version that goes with a version of a message."""
+    is_request = name.endswith("Request")
+    api = schemas.api_by_name(name.removesuffix("Request" if is_request else "Response"))
+    assert api is not None
+    return schemas.header_versions(api.key, version)[0 if is_request else 1]
 
 
 def singles(frame: Layout, version: int) -> tuple[Candidate, ...]:
@@ -86,7 +94,7 @@ def _of_header(header: Layout) -> Iterator[tuple[Edit, float]]:
     for written in versions(header.name):
         yield (
             Edit.of("header_version", "header", written=written),
-            9.0 if header.name == "RequestHeader" and not written else 5.0,
+            6.0 if header.name == "RequestHeader" and not written else 5.0,
         )
     if header.name == "ResponseHeader":
         yield Edit.of("duplicated_prefix", "header.correlation_id", prefix="correlation_id"), 7.0
@@ -104,7 +112,10 @@ def _of_body(body: Layout, version: int) -> Iterator[tuple[Edit, float]]:
     for other in versions(body.name):
         if other != version:
             edit = Edit.of("body_version", "*", body_version=other, header=None)
-            yield edit, 5.0 + 0.25 * abs(other - version)
+            prior = 5.0 + 0.25 * abs(other - version)
+            yield edit, prior
+            if (wanted := header_of(body.name, other)) != header_of(body.name, version):
+                yield Edit.of("body_version", "*", body_version=other, header=wanted), prior + 0.5
     yield Edit.of("flexibility", "*", written="fixed" if body.flexible else "compact"), 5.0
     if body.name.endswith("Response"):
         yield Edit.of("generic_error_body", "*"), 5.5

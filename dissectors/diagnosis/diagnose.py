@@ -46,6 +46,9 @@ BEGINNING = 8 << 10
 #: The confidence from which a frame is read as the diagnosis has it.
 LIKELY = 0.5
 
+#: The confidence of "bytes trail" and "it is cut off" at most: they explain nearly everything.
+MOST_LOOSE = 0.6
+
 LOOSE = ("truncated", "trailing_bytes")
 
 
@@ -112,7 +115,7 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
         return None
     words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
     reads = message.error is None and message.end == len(message.frame)
-    search = Search(message.frame, right, message.version, reads=reads, words=words, usual=usual)
+    search = Search(message.frame, right, message.version, reads=reads, left=message.trailing, words=words, usual=usual)
     ranked = rank(message.frame, search.run())
     fits = search.right
     best = ranked[0]
@@ -160,7 +163,7 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
     rivals = [Rival(each.edit, round(each.confidence, 3)) for each in ranked[1:] if each.edit is not None]
     return Diagnosis(
         edit=edit,
-        confidence=round(best.confidence, 3),
+        confidence=round(min(best.confidence, MOST_LOOSE) if edit.kind in LOOSE else best.confidence, 3),
         path=path,
         start=place.start,
         end=max(place.start, place.end),
@@ -220,6 +223,7 @@ def _words(values: Any) -> Iterator[bytes]:
 def repaired(message: Message, diagnosis: Diagnosis) -> None:
     """Put what a frame holds under its diagnosis in place of what was read of it."""
     message.diagnosis = diagnosis
+    message.settle()
     if may_hold_secrets(message):
         return  # what another layout makes of a secret, nothing would redact
     if diagnosis.layout is None or diagnosis.edit.kind in LOOSE or diagnosis.confidence < LIKELY:

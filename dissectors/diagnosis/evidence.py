@@ -221,7 +221,10 @@ def _is_text(raw: bytes) -> bool:
 def blob(field: Field, data: bytes, pos: int, size: int) -> float:
     """What the bytes of a bytes or records field cost, their length left out."""
     if field.type == "records" and size >= 17:
-        return BLOB_BYTE * size + (-12 if data[pos + 16] < 3 and data[pos] < 0x40 else WRONG)
+        # The first batch says how long it is; only the last may be cut off.
+        batch = 12 + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
+        right = data[pos + 16] < 3 and data[pos] < 0x40 and batch > 12
+        return BLOB_BYTE * size + (2 * WRONG if not right else -20 if batch == size else -8)
     return BLOB_BYTE * size
 
 

@@ -39,20 +39,31 @@ def first_departure(right: Layout, written: Layout, nodes: list[Node], start: in
         wanted = right.fields[index] if index < len(right.fields) else None
         node = nodes[index] if index < len(nodes) else Node(there.name, at, at)
         if wanted is not there and wanted != there:
-            if wanted is None or _shape(wanted) != _shape(there):
+            if wanted is None or _shape(wanted) != _shape(there) or (_is_null(node) and not wanted.nullable):
                 return _place(right, written, index, node)
-            assert wanted.struct is not None
-            assert there.struct is not None
             if found := _inside(wanted, there, node):
                 return replace(found, path=(there.name, *found.path))
         at = node.end
     if len(right.fields) > len(written.fields):
         wanted = right.fields[len(written.fields)]
         return Place((wanted.name,), at, at, wanted, None)
-    if (right.flexible, right.tagged, right.tag_fault) != (written.flexible, written.tagged, written.tag_fault):
-        tags = nodes[-1] if nodes and nodes[-1].name == "_tags" else Node("_tags", at, at)
-        end = tags.end if written.flexible else at
-        return Place(("_tags",), at, end, None, None)
+    return _in_tags(right, written, nodes[-1] if nodes and nodes[-1].name == "_tags" else Node("_tags", at, at))
+
+
+def _in_tags(right: Layout, written: Layout, tags: Node) -> Place | None:
+    """What departs in a tag buffer: all of it, or one field in it."""
+    if right.flexible != written.flexible or right.tag_fault != written.tag_fault:
+        return Place(("_tags",), tags.start, tags.end, None, None)
+    wanted = {one.name: one for one in right.tagged}
+    there = {one.name: one for one in written.tagged}
+    for node in tags.children:
+        known, read = wanted.get(node.name), there.get(node.name)
+        if read is None or known == read:
+            continue
+        if known is None or _shape(known) != _shape(read):
+            return Place(("_tags", node.name), node.start, node.end, known, read)
+        if node.children and (found := _inside(known, read, node.children[0])):
+            return replace(found, path=("_tags", node.name, *found.path))
     return None
 
 
@@ -77,16 +88,28 @@ def _moved_here(names: list[str], have: list[str], name: str) -> bool:
 
 
 def _shape(one: Field) -> tuple[object, ...]:
-    return (one.name, one.type, one.array, one.nullable, one.length, one.element_length, one.writes)
+    """How a field begins on the wire; what its elements look like shows in them."""
+    return (one.name, one.array, one.length) if one.array else (one.name, one.type, one.array, one.length)
+
+
+def _element(one: Field) -> tuple[object, ...]:
+    return (one.type, one.element_length, one.struct is None)
+
+
+def _is_null(node: Node) -> bool:
+    return node.value is None and not node.children
 
 
 def _inside(wanted: Field, there: Field, node: Node) -> Place | None:
-    assert wanted.struct is not None
-    assert there.struct is not None
     if not there.array:
-        children = node.children
-        return first_departure(wanted.struct, there.struct, children, node.start) if children else None
+        if wanted.struct is None or there.struct is None or not node.children:
+            return None
+        return first_departure(wanted.struct, there.struct, node.children, node.children[0].start)
     for element in node.children:
+        if _element(wanted) != _element(there):
+            return Place((element.name,), element.start, element.end, wanted, there)
+        if wanted.struct is None or there.struct is None:
+            return None
         if found := first_departure(wanted.struct, there.struct, element.children, element.start):
             return replace(found, path=(element.name, *found.path))
     return None

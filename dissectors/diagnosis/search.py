@@ -12,7 +12,7 @@ from dissectors.layout import Layout
 
 #: The bound of the work for a frame, in fields read (a microsecond or less each); of large frames only the beginning
 #: is read, which shows how they depart, and two edits at once are hardly tried.
-WORK = 250_000
+WORK = 90_000
 LARGE = 64 << 10
 WORK_LARGE = 40_000
 HORIZON = 4_000
@@ -29,8 +29,9 @@ USUAL = 3.0
 
 #: What bytes without a field cost each, and what it costs that there are any, or that some are missing.
 LOOSE_BYTE = 8.0
+CUT_BYTE = 6.0
 TRAILING = 16.0
-TRUNCATED = 28.0
+TRUNCATED = 24.0
 
 #: What it costs that the right layout reads on only by passing over something odd, and each byte from there on.
 ODD = 40.0
@@ -55,6 +56,7 @@ class Search:
         layout: The right one, as `dissectors.edits.frame_layout` makes it.
         version: Of the body.
         reads: Whether the right layout reads the frame to its last byte.
+        left: Bytes behind its last field, where it reads but for those.
         words: Strings that the request or the connection has named.
         usual: Kinds of edits that the same peer was seen to make.
     """
@@ -66,10 +68,11 @@ class Search:
         version: int,
         *,
         reads: bool,
+        left: int = 0,
         words: frozenset[bytes] = frozenset(),
         usual: frozenset[str] = frozenset(),
     ) -> None:
-        self._reads = reads
+        self._reads, self._left = reads, left
         self._usual = usual
         self._layout = layout
         self._version = version
@@ -102,22 +105,29 @@ class Search:
                 self.right = reading.cost * (size - 4) / max(spent.at - 4, 1)
                 self._keep(None, self._layout, self.right)
             else:
-                cost = reading.cost + TRUNCATED + LOOSE_BYTE * (size - spent.at)
-                self._keep(Edit.of("truncated", "*", bytes=1), self._layout, cost)
-            return
+                self._loose(spent.at)
         except Misfit as misfit:
             if self._reads:  # with something odd in it: a null, a mark of presence that is none
                 self._keep(None, self._layout, reading.cost + ODD + ODD_BYTE * (size - misfit.at))
-                return
-            missing = Edit.of("truncated", "*", bytes=1)
-            self._keep(missing, self._layout, reading.cost + TRUNCATED + LOOSE_BYTE * (size - misfit.at))
-            return
-        if end == size:
-            self.right = cost
-            self._keep(None, self._layout, cost)
+            else:
+                self._loose(misfit.at)
         else:
-            edit = Edit.of("trailing_bytes", "*", bytes=size - end)
-            self._keep(edit, self._layout, cost + TRAILING + LOOSE_BYTE * (size - end))
+            if end == size:
+                self.right = cost
+                self._keep(None, self._layout, cost)
+            else:
+                self._left = size - end
+                self._loose(end)
+
+    def _loose(self, at: int) -> None:
+        """What may always be: bytes trail, or the frame is cut off."""
+        cost = self._reading.cost
+        if self._left:
+            edit = Edit.of("trailing_bytes", "*", bytes=self._left)
+            self._keep(edit, self._layout, cost + TRAILING + LOOSE_BYTE * (self._size - at))
+        else:
+            edit = Edit.of("truncated", "*", bytes=1)
+            self._keep(edit, self._layout, cost + TRUNCATED + CUT_BYTE * (self._size - at))
 
     def _keep(self, edit: Edit | None, layout: Layout, cost: float, prior: float = 0.0) -> None:
         self._found.append(Found(edit, layout, cost, prior))

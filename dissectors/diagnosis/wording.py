@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dissectors.edits import Edit
 from dissectors.edits.places import parts
 from dissectors.layout import WIDTHS, Layout
@@ -14,12 +16,19 @@ def sentence(edit: Edit, right: Layout) -> str:
         edit: How the writer departs; the steps of it are said one after the other.
         right: The right layout, of the frame.
     """
-    return ", and ".join(_step(step, right) for step in edit.steps)
+    return ", and ".join(_step(step, layout) for step, layout in _layouts(edit, right))
 
 
 def hint(edit: Edit, right: Layout, version: int) -> str:
     """What to change in the writer."""
-    return "; ".join(dict.fromkeys(_change(step, right, version) for step in edit.steps))
+    return "; ".join(dict.fromkeys(_change(step, layout, version) for step, layout in _layouts(edit, right)))
+
+
+def _layouts(edit: Edit, right: Layout) -> Iterator[tuple[Edit, Layout]]:
+    """Each step with the layout that it departs from."""
+    for step in edit.steps:
+        yield step, right
+        right = step.apply(right)
 
 
 def _step(edit: Edit, right: Layout) -> str:
@@ -42,6 +51,9 @@ def _step(edit: Edit, right: Layout) -> str:
                 f"{edit.field} of version {detail['from_version']} stands {_where(struct, detail['place'])}, "
                 "which this version does not have"
             )
+        case "body_version":
+            whole = "the whole body is that" if detail["header"] is None else "header and body are those"
+            return f"{whole} of version {detail['body_version']}"
         case "header_version":
             return f"the header is {_header(right, detail['written'])}"
         case "length_off_by_one":

@@ -1,6 +1,6 @@
 """Edits: how writers depart from Kafka's layouts. The same values name a bug, commit it on purpose, and test both."""
 
-from dissectors.edits import fields, frames, lengths, tags  # noqa: F401  # they register
+from dissectors.edits import fields, frames, lengths, payloads, tags  # noqa: F401  # they register
 from dissectors.edits.edit import KINDS, Edit, EditError, parse
 from dissectors.edits.places import frame_layout
 from dissectors.edits.write import write

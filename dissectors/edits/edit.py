@@ -11,7 +11,7 @@ from dissectors.layout import Layout
 #: Makes the layout that the edit writes in.
 Apply = Callable[..., Layout]
 
-#: Edits on top of each other that are read back; nobody has more.
+#: Edits on top of each other, or in each other, that are read back; nobody has more.
 MOST_STEPS = 8
 
 
@@ -52,7 +52,8 @@ def kind(
         name: Of the kind.
         details: Their names; the types are those of the arguments of `apply`.
         sentence: What is written wrongly: a template, or what makes it of the field and the details.
-        values, data: See `Kind`.
+        values: See `Kind`.
+        data: The same.
     """
 
     def register(apply: Apply) -> Apply:
@@ -81,17 +82,13 @@ class Edit:
     def of(cls, kind: str, field: str = "*", /, **detail: Any) -> Edit:
         """An edit with its details by name; ``from_`` is ``from``.
 
-        An edit in a detail (``embedded_layout``) may be given as JSON.
-
         Raises:
             EditError: No such kind, or not its details.
         """
         known = KINDS.get(kind)
         if known is None:
             raise EditError(f"no kind of edit is called {kind!r}; there are {', '.join(KINDS)}")
-        named = {
-            name.rstrip("_"): parse(value) if isinstance(value, Mapping) else value for name, value in detail.items()
-        }
+        named = {name.rstrip("_"): value for name, value in detail.items()}
         if named.keys() != set(known.details):
             raise EditError(
                 f"{kind} takes {', '.join(known.details) or 'no details'}, not {', '.join(named) or 'none'}"
@@ -148,16 +145,17 @@ def parse(made: Mapping[str, Any]) -> Edit:
 
 def _parse(made: Mapping[str, Any], most: int) -> Edit:
     if most == 0:
-        raise EditError(f"there are no more than {MOST_STEPS} edits on top of each other")
+        raise EditError(f"no edit has more than {MOST_STEPS} others on top or inside")
     try:
         name, field, detail, then = made["kind"], made["field"], dict(made.get("detail", {})), made.get("then")
     except (KeyError, TypeError, ValueError, AttributeError):
         raise EditError('an edit is {"kind", "field", "detail"}') from None
     if not isinstance(name, str) or not isinstance(field, str):
         raise EditError("kind and field of an edit are texts; the field is e.g. topics[].partitions[].leader_epoch")
-    if any(not isinstance(each, str) for each in detail):
+    inner = {each: _parse(value, most - 1) if isinstance(value, Mapping) else value for each, value in detail.items()}
+    if not all(isinstance(each, str) for each in inner):
         raise EditError("the details of an edit have names")
-    edit = Edit.of(name, field, **detail)
+    edit = Edit.of(name, field, **inner)
     return edit.followed_by(_parse(then, most - 1)) if then is not None else edit
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.edits.edit import EditError, kind
-from dissectors.edits.places import change_field, change_struct, index_of, parent, parts
+from dissectors.edits.places import change_field, change_struct, index_of, not_empty, parent, parts
 from dissectors.layout import Field, Layout
 from dissectors.layout import layout as layout_of
 
@@ -37,7 +37,7 @@ def missing(layout: Layout, field: str, where: int) -> Layout:
     def change(struct: Layout) -> Layout:
         if not (0 <= where < len(struct.fields)) or struct.fields[where].name != name:
             raise EditError(f"{struct.name} has no {name} at {where}")
-        return replace(struct, fields=struct.fields[:where] + struct.fields[where + 1 :])
+        return not_empty(replace(struct, fields=struct.fields[:where] + struct.fields[where + 1 :]), above)
 
     return change_struct(layout, above, change)
 
@@ -46,9 +46,7 @@ def missing(layout: Layout, field: str, where: int) -> Layout:
 def duplicated(layout: Layout, field: str, where: int) -> Layout:
     """The field is there, and a copy of it at index `where`."""
     above, name = parent(parts(field))
-    return change_struct(
-        layout, above, lambda struct: _with(struct, struct.fields[index_of(struct, name)], where)
-    )
+    return change_struct(layout, above, lambda struct: _with(struct, struct.fields[index_of(struct, name)], where))
 
 
 @kind("field_from_version", "from_version", "place", sentence="{field} of version {from_version} is written too")

@@ -64,7 +64,9 @@ def duplicated_prefix(layout: Layout, field: str, prefix: str) -> Layout:
     return change_struct(layout, ("header",), change)
 
 
-@kind("truncated", "bytes", sentence="the end is cut off ({bytes} or more bytes)", data=lambda data, bytes: data[:-bytes])
+@kind(
+    "truncated", "bytes", sentence="the end is cut off ({bytes} or more bytes)", data=lambda data, bytes: data[:-bytes]
+)
 def truncated(layout: Layout, field: str, bytes: int) -> Layout:
     """The frame ends before its body does."""
     del field

@@ -83,7 +83,7 @@ def _writes(layout: Layout, field: str, what: str) -> Layout:
     def change(one: Field) -> Field:
         if one.length is None or (one.struct is not None and not one.array):
             raise EditError(f"{field} is no text, array or bytes")
-        return replace(one, nullable=True, writes=what)
+        return replace(one, nullable=one.nullable or what == "null", writes=what)
 
     return change_field(layout, parts(field), change)
 

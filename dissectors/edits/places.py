@@ -80,6 +80,17 @@ def change_everywhere(layout: Layout, change: ChangeField) -> Layout:
     return change_body(layout, through)
 
 
+def not_empty(struct: Layout, path: tuple[str, ...]) -> Layout:
+    """The struct that an edit made at a path.
+
+    Raises:
+        EditError: It has no bytes at all, so that nobody could say how many of them an array holds.
+    """
+    if path and path != ("header",) and not struct.fields and not struct.flexible:
+        raise EditError(f"nothing would be left of {struct.name}")
+    return struct
+
+
 def index_of(struct: Layout, name: str) -> int:
     """Where a field stands among its siblings.
 

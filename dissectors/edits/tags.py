@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dissectors import schemas
 from dissectors.edits.edit import EditError, kind
-from dissectors.edits.places import change_struct, parent, parts
+from dissectors.edits.places import change_struct, not_empty, parent, parts
 from dissectors.layout import Layout
 from dissectors.layout import layout as layout_of
 from dissectors.schemas import VersionRange
@@ -18,9 +18,10 @@ def buffer_missing(layout: Layout, field: str) -> Layout:
 
     def change(struct: Layout) -> Layout:
         _has_buffer(struct)
-        return replace(struct, flexible=False, tagged=())
+        return not_empty(replace(struct, flexible=False, tagged=()), above)
 
-    return change_struct(layout, _struct(field), change)
+    above = _struct(field)
+    return change_struct(layout, above, change)
 
 
 @kind("tag_buffer_extra", sentence="a tag buffer {field} is written, which this version does not have")

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from dissectors.triggers import Dispatch, Trigger
+from dissectors.triggers import ANY, Dispatch, Only, Trigger
 
 
 class Ledger(Protocol):
@@ -36,13 +36,13 @@ def ledger(
     events: tuple[type, ...],
     apis: tuple[str, ...] = (),
     broken: bool = False,
-    irregular: bool = False,
+    only: Only = ANY,
     per: str = "cluster",
 ) -> Callable[[LedgerT], LedgerT]:
     """Register a ledger class, one for the run (``cluster``) or for each connection (``connection``)."""
 
     def register(kind: LedgerT) -> LedgerT:
-        _LEDGERS.append(((kind, per == "cluster"), Trigger(events, apis, broken, irregular), ""))
+        _LEDGERS.append(((kind, per == "cluster"), Trigger(events, apis, broken, only), ""))
         return kind
 
     return register

@@ -7,6 +7,7 @@ from typing import Any
 from dissectors.connection import LEAST_REQUEST, LEAST_RESPONSE
 from dissectors.events import BytesSkipped, Direction, FramingLost, RequestReceived, ResponseReceived
 from dissectors.ledgers import ledger
+from dissectors.triggers import Only
 
 #: By direction: what a frame is, who writes it, and its shortest length prefix.
 KINDS = ("request", "response")
@@ -14,7 +15,7 @@ WRITERS = ("client", "broker")
 LEAST = (LEAST_REQUEST, LEAST_RESPONSE)
 
 
-@ledger(events=(RequestReceived, ResponseReceived, BytesSkipped), broken=True, irregular=True, per="connection")
+@ledger(events=(RequestReceived, ResponseReceived, BytesSkipped), broken=True, only=Only.IRREGULAR, per="connection")
 class Steps:
     """Where the latest frame that did not read well ended, and whether bytes went unseen, in each direction."""
 

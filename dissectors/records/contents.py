@@ -208,13 +208,13 @@ def _far_timestamp(index: int, batch: Batch, payload: Payload, which: int, delta
 
 
 def _unreadable(data: bytes | memoryview, index: int, batch: Batch, payload: Payload) -> Fault | None:
-    ways = departures(bytes(data[batch.start : batch.end]))
-    if ways:
-        way = ways[0]
+    if ways := departures(bytes(data[batch.start : batch.end])):
+        way, *rivals = ways
         start = batch.start + way.offset
         end = batch.end if payload.compressed else start + way.size
         where = (str(index), "records", "0", WAYS[way.written].departs)
-        return Fault(Kind.ENCODING, where, start, end, way.sentence, departure=way)
+        says = "; or ".join(each.sentence for each in ways)
+        return Fault(Kind.ENCODING, where, start, end, says, departure=way, rivals=tuple(rivals))
     count = batch.records_count
     found, pos, error = _first_unreadable(payload.data, count)
     says_count = batch.start + _COUNT_AT, batch.start + _COUNT_AT + 4

@@ -32,7 +32,8 @@ class Fault:
     """Something wrong in a field of record data: a sentence about it without its place, and where.
 
     `start` and `end` count from the start of the field; `path` is below it, e.g. ``("0", "records", "3", "length")``.
-    `proven` faults are wrong wherever such bytes stand, the others only in what a client or broker says.
+    `proven` faults are wrong wherever such bytes stand, the others only in what a client or broker says. `departure`
+    is how the records are written, `rivals` are other ways that leave these bytes.
     """
 
     kind: Kind
@@ -44,3 +45,4 @@ class Fault:
     got: str | None = None
     proven: bool = True
     departure: Departure | None = None
+    rivals: tuple[Departure, ...] = ()

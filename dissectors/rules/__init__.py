@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from dissectors.conversation import Conversation
 from dissectors.findings import Finding, Problem, Severity
-from dissectors.triggers import Dispatch, Trigger
+from dissectors.triggers import ANY, Dispatch, Only, Trigger
 
 Check = Callable[[Any, Conversation], Iterator[Problem]]
 CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Problem]])
@@ -49,7 +49,7 @@ def rule(
     events: tuple[type, ...],
     apis: tuple[str, ...] = (),
     broken: bool = False,
-    irregular: bool = False,
+    only: Only = ANY,
     since: str,
     blame: str | None = None,
 ) -> Callable[[CheckT], CheckT]:
@@ -61,8 +61,7 @@ def rule(
         events: Event classes it wants to see. With `DeadlinePassed`, what it asked for with `conversation.expect`.
         apis: Kafka's names of the APIs whose frames it wants to see; none are all.
         broken: It also wants frames that do not read well, that the schemas do not know, or that nobody asked for.
-        irregular: Of frames, it wants those alone in which something is out of the ordinary: oddities, an error, bytes
-            left, a diagnosis.
+        only: Of frames, it wants those alone in which that is out of the ordinary.
         since: Version of kproxy.
         blame: Who is wrong: ``broker``, ``client``, ``network``, ``proxy``; a problem may say otherwise.
     """
@@ -71,7 +70,7 @@ def rule(
         if code in _RULES:
             raise ValueError(f"rule {code} is registered twice")
         name = check.__name__.replace("_", "-")
-        _RULES[code] = Rule(code, name, severity, blame, since, Trigger(events, apis, broken, irregular), check)
+        _RULES[code] = Rule(code, name, severity, blame, since, Trigger(events, apis, broken, only), check)
         return check
 
     return register
@@ -91,7 +90,10 @@ _listening: Dispatch[Rule] = Dispatch(lambda: ((each, each.trigger, each.code) f
 def check(event: object, conversation: Conversation) -> list[Finding]:
     """What the rules say of an event, in the order of their codes; each cause once in a run, then it is counted."""
     found: list[Finding] = []
-    for each in _listening(event):
+    marks = conversation.marks
+    if getattr(getattr(event, "message", None), "remarkable", False):
+        marks |= Only.IRREGULAR
+    for each in _listening(event, marks):
         for problem in each.check(event, conversation):
             if _is_news(each, problem, event, conversation):
                 severity = problem.severity or each.severity

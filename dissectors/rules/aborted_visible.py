@@ -13,6 +13,7 @@ from dissectors.records import decode
 from dissectors.records.contents import Batch
 from dissectors.records.formats import CONTROL, TRANSACTIONAL
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _READ_COMMITTED = 1
 
@@ -22,7 +23,7 @@ _READ_COMMITTED = 1
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("Fetch",),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
     blame="broker",
 )

@@ -15,6 +15,7 @@ from dissectors.ledgers.authentication import Authentication
 from dissectors.locate import locate
 from dissectors.recurrence import Recurrence
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _TOPIC, _GROUP, _CLUSTER, _TRANSACTION, _TOKEN = 29, 30, 31, 53, 65
 _OFTEN = 3
@@ -70,7 +71,7 @@ class _Denials(Recurrence):
     """By server, client and resource."""
 
 
-@rule("X014", severity=Severity.ERROR, events=(ResponseReceived,), since="0.1", blame="client")
+@rule("X014", severity=Severity.ERROR, events=(ResponseReceived,), only=Only.REFUSED, since="0.1", blame="client")
 def acl_denied(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that no client is denied again and again what its access rights do not cover.
 

@@ -10,6 +10,7 @@ from dissectors.diagnosis.diagnose import right_layout
 from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 #: The confidence below which the best diagnosis is one of several.
 _SURE = 0.8
@@ -20,7 +21,7 @@ _SURE = 0.8
     severity=Severity.INFO,
     events=(RequestReceived, ResponseReceived),
     broken=True,
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
 )
 def ambiguous_diagnosis(event: RequestReceived | ResponseReceived, _: Conversation) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from dissectors.records.contents import Batch
 from dissectors.records.faults import Kind
 from dissectors.records.formats import LOG_OVERHEAD
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
 @rule(
@@ -22,7 +23,7 @@ from dissectors.rules import rule
     severity=Severity.WARNING,
     events=(ResponseReceived,),
     apis=("Fetch",),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
     blame="broker",
 )

@@ -10,9 +10,18 @@ from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.versions import API_VERSIONS, SASL_HANDSHAKE, Versions, span
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("V002", severity=Severity.ERROR, events=(RequestReceived,), broken=True, since="0.1", blame="client")
+@rule(
+    "V002",
+    severity=Severity.ERROR,
+    events=(RequestReceived,),
+    broken=True,
+    only=Only.FIRST,
+    since="0.1",
+    blame="client",
+)
 def below_advertised_min(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a request's version is not below the lowest that the server said it serves.
 

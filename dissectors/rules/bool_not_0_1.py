@@ -9,9 +9,10 @@ from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.oddities import more, noted, place, side
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("L025", severity=Severity.WARNING, events=(RequestReceived, ResponseReceived), irregular=True, since="0.1")
+@rule("L025", severity=Severity.WARNING, events=(RequestReceived, ResponseReceived), only=Only.IRREGULAR, since="0.1")
 def bool_not_0_1(event: RequestReceived | ResponseReceived, _: Conversation) -> Iterator[Problem]:
     """Checks that a boolean is 0 or 1, and the mark of a struct that may be null 1 or -1.
 

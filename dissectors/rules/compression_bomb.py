@@ -11,6 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.ledgers.record_data import fault_problem, faults
 from dissectors.records.faults import Kind
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
 @rule(
@@ -18,7 +19,7 @@ from dissectors.rules import rule
     severity=Severity.WARNING,
     events=(RequestReceived, ResponseReceived),
     apis=("Produce", "Fetch", "ShareFetch"),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
     blame="client",
 )

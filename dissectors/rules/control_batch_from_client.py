@@ -11,6 +11,7 @@ from dissectors.ledgers.partitions import spoken
 from dissectors.ledgers.record_data import place_of, record_data, unproven
 from dissectors.records.formats import CONTROL
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _ATTRIBUTES = 21
 
@@ -20,7 +21,7 @@ _ATTRIBUTES = 21
     severity=Severity.ERROR,
     events=(RequestReceived,),
     apis=("Produce",),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
     blame="client",
 )

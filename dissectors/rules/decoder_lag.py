@@ -9,6 +9,7 @@ from dissectors.conversation import Conversation
 from dissectors.events import BEHIND, BytesSkipped, ConnectionEnded, RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
 @dataclass(slots=True)
@@ -22,7 +23,7 @@ class _Missed:
     severity=Severity.INFO,
     events=(RequestReceived, ResponseReceived, BytesSkipped, ConnectionEnded),
     broken=True,
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
 )
 def decoder_lag(

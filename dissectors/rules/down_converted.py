@@ -11,6 +11,7 @@ from dissectors.ledgers.partitions import spoken
 from dissectors.ledgers.record_data import place_of, record_data
 from dissectors.ledgers.stored_batches import StoredBatches
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _FETCH_2 = 4
 _MAGIC = 16
@@ -21,7 +22,7 @@ _MAGIC = 16
     severity=Severity.WARNING,
     events=(ResponseReceived,),
     apis=("Fetch",),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
     blame="client",
 )

@@ -10,6 +10,7 @@ from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.versions import Versions, software_of
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 #: By API: the version below which a client goes without something that matters, and what that is.
 GAINS = {
@@ -18,7 +19,15 @@ GAINS = {
 }
 
 
-@rule("V017", severity=Severity.INFO, events=(RequestReceived,), apis=tuple(GAINS), since="0.1", blame="client")
+@rule(
+    "V017",
+    severity=Severity.INFO,
+    events=(RequestReceived,),
+    apis=tuple(GAINS),
+    only=Only.FIRST,
+    since="0.1",
+    blame="client",
+)
 def downgraded_client(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Says that a client produces or fetches like one of before Kafka 2.1 although its server serves later versions.
 

@@ -9,9 +9,18 @@ from dissectors.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.in_flight import InFlight, named
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("C003", severity=Severity.ERROR, events=(ResponseReceived,), broken=True, since="0.1", blame="broker")
+@rule(
+    "C003",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    broken=True,
+    only=Only.UNPAIRED,
+    since="0.1",
+    blame="broker",
+)
 def duplicate_response(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a request is answered once.
 

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from dissectors.conversation import Conversation
+from dissectors.departed import diagnosed
 from dissectors.embedded import consumer
 from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers import Bounded
 from dissectors.locate import locate
-from dissectors.payloads import fault_of
+from dissectors.payloads import departure_of, fault_of
 from dissectors.rules import rule
 
 _MOST = 10_000
+_PAYLOAD = "ConsumerProtocolAssignment"
 
 _Member = tuple[str, int, str]  # group, generation, member id
 
@@ -108,13 +110,14 @@ def _led(event: RequestReceived, known: _Assignments) -> Iterator[Problem]:
         name, data = each.get("member_id", ""), each.get("assignment") or b""
         known.given[member := (group, generation, name)] = len(data)
         if data and (fault := fault_of(data, consumer.assignment)):
-            yield Problem(
+            problem = Problem(
                 f"the assignment that the leader of group {group!r} sends for member {name!r} {fault}",
                 **locate(message, "assignments", index, "assignment"),
                 hint="write all fields of the assignment's version",
                 blame="client",
                 cause=group,
             )
+            yield diagnosed(problem, departure_of(data, _PAYLOAD, "assignments[].assignment"))
         elif data and member in known.empty:
             del known.empty[member]
             yield Problem(
@@ -141,7 +144,7 @@ def _answered(event: ResponseReceived, asked: dict[str, Any], known: _Assignment
         return  # the leader wrote it so, and that was said
     if not data and not given:
         known.empty[key] = None
-    yield Problem(
+    problem = Problem(
         f"the assignment for member {member!r} of group {group!r} {fault}"
         + (f", though the leader gave it {given} bytes" if given else ""),
         **locate(message, "assignment"),
@@ -152,6 +155,7 @@ def _answered(event: ResponseReceived, asked: dict[str, Any], known: _Assignment
         blame=None if given or data else "client",
         cause=group,
     )
+    yield diagnosed(problem, departure_of(data, _PAYLOAD, "assignment"))
 
 
 def _is_consumer(body: dict[str, Any], known: _Assignments) -> bool:

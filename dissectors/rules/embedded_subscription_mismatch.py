@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.conversation import Conversation
+from dissectors.departed import diagnosed
 from dissectors.embedded import consumer
 from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.locate import locate
-from dissectors.payloads import fault_of
+from dissectors.payloads import departure_of, fault_of
 from dissectors.rules import rule
 
 
@@ -62,10 +63,12 @@ def embedded_subscription_mismatch(event: RequestReceived, _: Conversation) -> I
         return
     group = body.get("group_id", "")
     for index, protocol in enumerate(body.get("protocols") or ()):
-        if fault := fault_of(protocol.get("metadata") or b"", consumer.subscription):
-            yield Problem(
+        data = protocol.get("metadata") or b""
+        if fault := fault_of(data, consumer.subscription):
+            problem = Problem(
                 f"the subscription for {protocol.get('name')!r} that a member sends to group {group!r} {fault}",
                 **locate(message, "protocols", index, "metadata"),
                 hint="write all fields of the subscription's version, or version 0: the leader may fail to read it",
                 cause=group,
             )
+            yield diagnosed(problem, departure_of(data, "ConsumerProtocolSubscription", "protocols[].metadata"))

@@ -11,6 +11,7 @@ from dissectors.ledgers.partitions import spoken
 from dissectors.ledgers.record_data import place_of
 from dissectors.ledgers.stored_batches import StoredBatches
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
 @rule(
@@ -18,7 +19,7 @@ from dissectors.rules import rule
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("Fetch",),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
     blame="broker",
 )

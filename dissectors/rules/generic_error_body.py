@@ -9,6 +9,7 @@ from dissectors.departed import departed
 from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
 @rule(
@@ -16,7 +17,7 @@ from dissectors.rules import rule
     severity=Severity.ERROR,
     events=(RequestReceived, ResponseReceived),
     broken=True,
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
 )
 def generic_error_body(event: RequestReceived | ResponseReceived, _: Conversation) -> Iterator[Problem]:

@@ -10,12 +10,20 @@ from dissectors.findings import Problem, Severity
 from dissectors.ledgers.authentication import Authentication
 from dissectors.locate import locate
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
 _ILLEGAL_SASL_STATE = 34
 
 
-@rule("X017", severity=Severity.ERROR, events=(RequestReceived, ResponseReceived), since="0.1", blame="client")
+@rule(
+    "X017",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    only=Only.SASL,
+    since="0.1",
+    blame="client",
+)
 def illegal_sasl_state(event: RequestReceived | ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that SASL requests come in their order, at a listener that speaks SASL.
 

@@ -9,9 +9,10 @@ from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.oddities import more, noted, place, side
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("L026", severity=Severity.INFO, events=(RequestReceived, ResponseReceived), irregular=True, since="0.1")
+@rule("L026", severity=Severity.INFO, events=(RequestReceived, ResponseReceived), only=Only.IRREGULAR, since="0.1")
 def implausible_int(event: RequestReceived | ResponseReceived, _: Conversation) -> Iterator[Problem]:
     """Says that a value can hardly be: an error code that no Kafka has, a port above 65535, a topic with a NUL.
 

@@ -9,9 +9,10 @@ from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.oddities import more, noted, place, side
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("L023", severity=Severity.WARNING, events=(RequestReceived, ResponseReceived), irregular=True, since="0.1")
+@rule("L023", severity=Severity.WARNING, events=(RequestReceived, ResponseReceived), only=Only.IRREGULAR, since="0.1")
 def invalid_utf8_string(event: RequestReceived | ResponseReceived, _: Conversation) -> Iterator[Problem]:
     """Checks that every string is UTF-8.
 

@@ -10,9 +10,10 @@ from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.versions import Versions, software_of
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("V011", severity=Severity.INFO, events=(RequestReceived,), since="0.1", blame="client")
+@rule("V011", severity=Severity.INFO, events=(RequestReceived,), only=Only.FIRST, since="0.1", blame="client")
 def kafka4_removed_version(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Says that a client uses a version of an API that Kafka 4 refuses, once per client software and API.
 

@@ -16,6 +16,7 @@ from dissectors.ledgers.record_data import sent
 from dissectors.locate import locate
 from dissectors.records import decode
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _INVALID_RECORD = 87
 
@@ -32,7 +33,9 @@ class _Looked:
         self.times: Bounded[str, int] = Bounded(_MOST_TOPICS)
 
 
-@rule("R022", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Produce",), irregular=True, since="0.1")
+@rule(
+    "R022", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Produce",), only=Only.IRREGULAR, since="0.1"
+)
 def keyless_on_compacted(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that records of a compacted topic have keys, and that a broker refuses those that have none.
 

@@ -11,6 +11,7 @@ from dissectors.ledgers.partitions import spoken
 from dissectors.ledgers.record_data import fault_problem, faults, place_of, record_data, unproven
 from dissectors.records.faults import Kind
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 #: The first versions of Produce and Fetch that carry batches of format 2, and of Fetch for messages of format 1.
 _PRODUCE_2, _FETCH_2, _FETCH_1 = 3, 4, 2
@@ -23,7 +24,7 @@ _MAGIC = 16
     severity=Severity.ERROR,
     events=(RequestReceived, ResponseReceived),
     apis=("Produce", "Fetch", "ShareFetch"),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
 )
 def magic_wrong_for_api(event: RequestReceived | ResponseReceived, conversation: Conversation) -> Iterator[Problem]:

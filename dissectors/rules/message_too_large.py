@@ -14,6 +14,7 @@ from dissectors.ledgers.record_data import first_batch, sent
 from dissectors.locate import locate
 from dissectors.records.formats import LOG_OVERHEAD
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _MESSAGE_TOO_LARGE = 10
 
@@ -34,7 +35,7 @@ class _Refused:
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("Produce",),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
     blame="client",
 )

@@ -10,6 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.ledgers.partitions import spoken
 from dissectors.ledgers.record_data import place_of, record_data, unproven
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
 @rule(
@@ -17,7 +18,7 @@ from dissectors.rules import rule
     severity=Severity.WARNING,
     events=(RequestReceived,),
     apis=("Produce",),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
     blame="client",
 )

@@ -10,6 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.ledgers.record_data import fault_problem, faults
 from dissectors.records.faults import Kind
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
 @rule(
@@ -17,7 +18,7 @@ from dissectors.rules import rule
     severity=Severity.ERROR,
     events=(RequestReceived, ResponseReceived),
     apis=("Produce", "Fetch", "ShareFetch"),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
 )
 def offsets_not_monotonic(event: RequestReceived | ResponseReceived, conversation: Conversation) -> Iterator[Problem]:

@@ -9,9 +9,10 @@ from dissectors.conversation import Conversation
 from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("L032", severity=Severity.INFO, events=(RequestReceived,), broken=True, irregular=True, since="0.1")
+@rule("L032", severity=Severity.INFO, events=(RequestReceived,), broken=True, only=Only.IRREGULAR, since="0.1")
 def opaque_version(event: RequestReceived, _: Conversation) -> Iterator[Problem]:
     """Says that a request's version is none that kproxy can decode; it is relayed all the same.
 

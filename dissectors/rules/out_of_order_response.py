@@ -9,6 +9,7 @@ from dissectors.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.in_flight import InFlight, named
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
 class _Overtaken:
@@ -18,7 +19,15 @@ class _Overtaken:
         self.before = 0
 
 
-@rule("C002", severity=Severity.ERROR, events=(ResponseReceived,), broken=True, since="0.1", blame="broker")
+@rule(
+    "C002",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    broken=True,
+    only=Only.UNPAIRED,
+    since="0.1",
+    blame="broker",
+)
 def out_of_order_response(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that responses come in the order of their requests.
 

@@ -10,6 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.ledgers.partitions import spoken
 from dissectors.ledgers.record_data import place_of, record_data
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 #: From this version on a broker sends the first batch whole, whatever the limits (KIP-74).
 _FIRST_BATCH_WHOLE = 3
@@ -20,7 +21,7 @@ _FIRST_BATCH_WHOLE = 3
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("Fetch",),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
     blame="broker",
 )

@@ -11,6 +11,7 @@ from dissectors.ledgers.partitions import spoken, topic_of
 from dissectors.ledgers.record_data import place_of, record_data, sent, unproven
 from dissectors.locate import locate
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
 @rule(
@@ -18,7 +19,7 @@ from dissectors.rules import rule
     severity=Severity.WARNING,
     events=(RequestReceived, ResponseReceived),
     apis=("Produce",),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
 )
 def produce_base_offset(event: RequestReceived | ResponseReceived, conversation: Conversation) -> Iterator[Problem]:

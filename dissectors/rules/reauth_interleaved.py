@@ -10,11 +10,12 @@ from dissectors.findings import Problem, Severity
 from dissectors.ledgers.authentication import Authentication
 from dissectors.locate import locate
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
 
-@rule("X011", severity=Severity.ERROR, events=(RequestReceived,), since="0.1", blame="client")
+@rule("X011", severity=Severity.ERROR, events=(RequestReceived,), only=Only.SASL, since="0.1", blame="client")
 def reauth_interleaved(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a client which logs in anew on a connection sends nothing else until that is over.
 

@@ -9,11 +9,12 @@ from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.authentication import Authentication
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
 
-@rule("X010", severity=Severity.WARNING, events=(RequestReceived,), since="0.1", blame="client")
+@rule("X010", severity=Severity.WARNING, events=(RequestReceived,), only=Only.SASL, since="0.1", blame="client")
 def reauth_overdue(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a client logs in anew before it sends requests on a session that has run out.
 

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dissectors.conversation import Conversation
+from dissectors.departed import diagnosed
+from dissectors.edits import Edit
 from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.record_data import fault_problem, faults
 from dissectors.records.faults import Kind
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _HINT = (
     "write a record as length, attributes (one byte), timestamp delta, offset delta, key, value and headers, with "
@@ -23,7 +26,7 @@ _HINT = (
     severity=Severity.ERROR,
     events=(RequestReceived, ResponseReceived),
     apis=("Produce", "Fetch", "ShareFetch"),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
 )
 def record_length_varint_sign(
@@ -66,4 +69,7 @@ def record_length_varint_sign(
     for part, fault in faults(event, conversation, Kind.ENCODING):
         problem = fault_problem(event, conversation, part, fault, _HINT)
         assert fault.departure is not None
-        yield replace(problem, cause=f"{part.place[0]} {fault.departure.written}")
+        written = fault.departure.written
+        topics, _, partitions, _ = part.path
+        edit = Edit.of("record_encoding", f"{topics}[].{partitions}[].records", written=written)
+        yield diagnosed(replace(problem, cause=f"{part.place[0]} {written}"), edit)

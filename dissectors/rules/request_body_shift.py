@@ -45,9 +45,7 @@ def request_body_shift(event: ResponseReceived, _: Conversation) -> Iterator[Pro
     if asked is None or event.message is None:
         return
     answered = _names(event.message.body)
-    if not answered:
-        return
-    named = {name for _, _, name in _names(asked)}
+    named = {name for _, _, name in _names(asked)} if answered else None
     if not named:
         return
     for array, index, name in answered:

@@ -9,9 +9,10 @@ from dissectors.departed import departed
 from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("L009", severity=Severity.ERROR, events=(RequestReceived,), broken=True, irregular=True, since="0.1")
+@rule("L009", severity=Severity.ERROR, events=(RequestReceived,), broken=True, only=Only.IRREGULAR, since="0.1")
 def request_header_version(event: RequestReceived, _: Conversation) -> Iterator[Problem]:
     """Checks that a request has the header of its version: with a tag buffer behind the client id if that is flexible.
 

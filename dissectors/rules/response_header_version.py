@@ -9,9 +9,10 @@ from dissectors.departed import departed
 from dissectors.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("L008", severity=Severity.ERROR, events=(ResponseReceived,), broken=True, irregular=True, since="0.1")
+@rule("L008", severity=Severity.ERROR, events=(ResponseReceived,), broken=True, only=Only.IRREGULAR, since="0.1")
 def response_header_version(event: ResponseReceived, _: Conversation) -> Iterator[Problem]:
     """Checks that a response has the header of its version: with a tag buffer if that is flexible, else without.
 

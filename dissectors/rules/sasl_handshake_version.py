@@ -10,9 +10,18 @@ from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.versions import SASL_HANDSHAKE, Versions, span
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("V014", severity=Severity.ERROR, events=(RequestReceived,), broken=True, since="0.1", blame="client")
+@rule(
+    "V014",
+    severity=Severity.ERROR,
+    events=(RequestReceived,),
+    broken=True,
+    only=Only.FIRST,
+    since="0.1",
+    blame="client",
+)
 def sasl_handshake_version(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that SaslHandshake is sent in a version that the server advertises.
 

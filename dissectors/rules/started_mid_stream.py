@@ -9,6 +9,7 @@ from dissectors.events import BytesSkipped, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.framing import MIDSTREAM
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
 @rule(
@@ -16,7 +17,7 @@ from dissectors.rules import rule
     severity=Severity.INFO,
     events=(ResponseReceived, BytesSkipped),
     broken=True,
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
 )
 def started_mid_stream(event: ResponseReceived | BytesSkipped, conversation: Conversation) -> Iterator[Problem]:

@@ -12,9 +12,10 @@ from dissectors.findings import Problem, Severity
 from dissectors.locate import locate
 from dissectors.rules import rule
 from dissectors.tagged import tagged
+from dissectors.triggers import Only
 
 
-@rule("L015", severity=Severity.ERROR, events=(RequestReceived, ResponseReceived), since="0.1")
+@rule("L015", severity=Severity.ERROR, events=(RequestReceived, ResponseReceived), only=Only.TAGGED, since="0.1")
 def tag_below_its_version(event: RequestReceived | ResponseReceived, _: Conversation) -> Iterator[Problem]:
     """Checks that no tagged field is written in a version that does not have it yet.
 

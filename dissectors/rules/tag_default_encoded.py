@@ -12,6 +12,7 @@ from dissectors.ledgers import Bounded
 from dissectors.locate import locate
 from dissectors.rules import rule
 from dissectors.tagged import is_default, tagged
+from dissectors.triggers import Only
 
 
 @dataclass(slots=True)
@@ -21,7 +22,7 @@ class _Told:
     fields: Bounded[tuple[int, bool, str], None] = field(default_factory=lambda: Bounded(1000))
 
 
-@rule("L018", severity=Severity.INFO, events=(RequestReceived, ResponseReceived), since="0.1")
+@rule("L018", severity=Severity.INFO, events=(RequestReceived, ResponseReceived), only=Only.TAGGED, since="0.1")
 def tag_default_encoded(event: RequestReceived | ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Says that a tagged field was written although it has its default value.
 

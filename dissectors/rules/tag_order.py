@@ -12,9 +12,10 @@ from dissectors.findings import Problem, Severity
 from dissectors.oddities import noted, place, side
 from dissectors.paths import schema_path
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("L016", severity=Severity.WARNING, events=(RequestReceived, ResponseReceived), irregular=True, since="0.1")
+@rule("L016", severity=Severity.WARNING, events=(RequestReceived, ResponseReceived), only=Only.IRREGULAR, since="0.1")
 def tag_order(event: RequestReceived | ResponseReceived, _: Conversation) -> Iterator[Problem]:
     """Checks that the tags of a buffer ascend, and that none is there twice.
 

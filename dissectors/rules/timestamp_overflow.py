@@ -12,6 +12,7 @@ from dissectors.ledgers.record_data import fault_problem, faults, is_recent, pla
 from dissectors.records.contents import Batch
 from dissectors.records.faults import Kind
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _DAY = 24 * 3600 * 1000
 _NO_TIMESTAMP = -1
@@ -25,7 +26,7 @@ _UNITS = (("seconds", 1000, 1), ("microseconds", 1, 1000), ("nanoseconds", 1, 1_
     severity=Severity.WARNING,
     events=(RequestReceived, ResponseReceived),
     apis=("Produce", "Fetch", "ShareFetch"),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
 )
 def timestamp_overflow(event: RequestReceived | ResponseReceived, conversation: Conversation) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from dissectors.departed import departed
 from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
 @rule(
@@ -16,7 +17,7 @@ from dissectors.rules import rule
     severity=Severity.ERROR,
     events=(RequestReceived, ResponseReceived),
     broken=True,
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
 )
 def trailing_bytes(event: RequestReceived | ResponseReceived, _: Conversation) -> Iterator[Problem]:
@@ -47,7 +48,7 @@ def trailing_bytes(event: RequestReceived | ResponseReceived, _: Conversation) -
     message = event.message
     if message is None or not message.trailing or event.damaged:
         return
-    if message.diagnosis is None:
+    if message.diagnosis is None or message.diagnosis.edit.kind == "truncated":
         extra = message.trailing
         yield Problem(
             f"{extra} byte{'s' * (extra != 1)} left after the last field of {message.api} v{message.version}",

@@ -9,6 +9,7 @@ from dissectors.conversation import Conversation
 from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
 @rule(
@@ -16,7 +17,7 @@ from dissectors.rules import rule
     severity=Severity.WARNING,
     events=(RequestReceived,),
     broken=True,
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
     blame="client",
 )

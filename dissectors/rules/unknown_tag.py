@@ -14,6 +14,7 @@ from dissectors.locate import locate
 from dissectors.records.formats import counted
 from dissectors.rules import rule
 from dissectors.tagged import tagged
+from dissectors.triggers import Only
 
 
 @dataclass(slots=True)
@@ -23,7 +24,7 @@ class _Told:
     tags: Bounded[tuple[int, bool, int], None] = field(default_factory=lambda: Bounded(1000))
 
 
-@rule("L014", severity=Severity.INFO, events=(RequestReceived, ResponseReceived), since="0.1")
+@rule("L014", severity=Severity.INFO, events=(RequestReceived, ResponseReceived), only=Only.TAGGED, since="0.1")
 def unknown_tag(event: RequestReceived | ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Says that a message carries a tagged field that no Kafka release known to kproxy has.
 

@@ -11,12 +11,13 @@ from dissectors.ledgers.versions import API_VERSIONS, Versions
 from dissectors.locate import locate
 from dissectors.message import UNSUPPORTED_VERSION
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 #: Refused by brokers that have no plugin for it, which is nobody's fault; S044 counts it.
 TELEMETRY = frozenset({"GetTelemetrySubscriptions", "PushTelemetry"})
 
 
-@rule("V018", severity=Severity.ERROR, events=(ResponseReceived,), since="0.1", blame="client")
+@rule("V018", severity=Severity.ERROR, events=(ResponseReceived,), only=Only.REFUSED, since="0.1", blame="client")
 def unsupported_version_elsewhere(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that no request is answered UNSUPPORTED_VERSION by a server of which it is not known what it serves.
 

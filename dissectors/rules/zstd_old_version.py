@@ -12,6 +12,7 @@ from dissectors.ledgers.record_data import place_of, record_data, unproven
 from dissectors.locate import locate
 from dissectors.records.compression import CODECS
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 #: The first versions with zstd (KIP-110), and the error that answers older ones.
 _PRODUCE, _FETCH = 7, 10
@@ -26,7 +27,7 @@ _ATTRIBUTES = 21
     severity=Severity.ERROR,
     events=(RequestReceived, ResponseReceived),
     apis=("Produce", "Fetch"),
-    irregular=True,
+    only=Only.IRREGULAR,
     since="0.1",
     blame="client",
 )

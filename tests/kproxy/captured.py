@@ -15,13 +15,16 @@ from kproxy.trace.lines import Detail, FindingEntry, FindingLine, Line, RequestL
 DATA = Path(__file__).parents[1] / "data"
 
 
-def lines_of(path: Path, *, detail: Detail = Detail.SUMMARY) -> Iterator[Line]:
-    """The trace lines of a capture, decrypted with the key log beside it if there is one."""
-    keys = KeyLog()
+def lines_of(path: Path, *, detail: Detail = Detail.SUMMARY, ports: frozenset[int] = frozenset()) -> Iterator[Line]:
+    """The trace lines of a capture, decrypted with the key log beside it if there is one; `ports` as `Dissector`'s."""
     key_file = path.with_name(path.name.replace(".pcap.gz", ".keys"))
-    if key_file.exists():
+    has_keys = key_file.exists()
+    keys = KeyLog()
+    if has_keys:
         keys.add(key_file.read_text())
-    dissector = Dissector(Inspector(path.name, detail), decryptor=lambda: TlsDecryptor(keys))
+    dissector = Dissector(
+        Inspector(path.name, detail), ports=ports, decryptor=lambda: TlsDecryptor(keys) if has_keys else None
+    )
     reassembler = Reassembler()
     with open_capture(path) as capture:
         for packet in capture:
@@ -31,9 +34,11 @@ def lines_of(path: Path, *, detail: Detail = Detail.SUMMARY) -> Iterator[Line]:
         yield from dissector.take(event)
 
 
-def findings_of(path: Path) -> Iterator[tuple[Line, FindingEntry | FindingLine]]:
+def findings_of(
+    path: Path, *, detail: Detail = Detail.SUMMARY, ports: frozenset[int] = frozenset()
+) -> Iterator[tuple[Line, FindingEntry | FindingLine]]:
     """Each finding in a capture with the line that carries it."""
-    for line in lines_of(path):
+    for line in lines_of(path, detail=detail, ports=ports):
         if isinstance(line, FindingLine):
             yield line, line
         elif isinstance(line, RequestLine | ResponseLine):

@@ -47,15 +47,20 @@ def _written(api: str, version: int, body: dict[str, Any], edit: Edit) -> Broken
     return broken._replace(frame=write(edit, layout, {"header": {"correlation_id": 1}, "body": body}))
 
 
+def metadata(topics: int, partitions: int, edit: Edit) -> Broken:
+    """Version 5 with that many topics of that many partitions each."""
+    partition = {"leader_id": 1, "replica_nodes": [1, 2, 3], "isr_nodes": [1, 2, 3]}
+    of_topic = [partition | {"partition_index": index} for index in range(partitions)]
+    body = {
+        "brokers": [{"node_id": node, "host": f"broker-{node}", "port": 9092} for node in (1, 2, 3)],
+        "topics": [{"name": f"topic-{index}", "partitions": of_topic} for index in range(topics)],
+    }
+    return _written("Metadata", 5, body, edit)
+
+
 def metadata_with_a_misplaced_throttle() -> Broken:
     """Last instead of first: nearly every topic of it reads well before anything is wrong."""
-    partition = {"partition_index": 0, "leader_id": 1, "replica_nodes": [1, 2, 3], "isr_nodes": [1, 2, 3]}
-    topics = [
-        {"name": f"topic-{index}", "partitions": [partition | {"partition_index": each} for each in range(12)]}
-        for index in range(1_700)
-    ]
-    body = {"brokers": [{"node_id": node, "host": f"broker-{node}", "port": 9092} for node in (1, 2, 3)]}
-    return _written("Metadata", 5, body | {"topics": topics}, Edit.of("field_moved", "throttle_time_ms", from_=0, to=4))
+    return metadata(1_700, 12, Edit.of("field_moved", "throttle_time_ms", from_=0, to=4))
 
 
 def _fetched() -> dict[str, Any]:
@@ -81,9 +86,8 @@ def produce_without_throttle() -> Broken:
     """A response of very many small structs, whose last field is missing."""
     partitions = [{"index": index, "base_offset": index} for index in range(200)]
     topics = [{"name": f"topic-{index}", "partition_responses": partitions} for index in range(230)]
-    return _written(
-        "Produce", 5, {"responses": topics}, Edit.of("field_missing", "responses[].partition_responses[].log_start_offset", where=4)
-    )  # fmt: skip
+    field = "responses[].partition_responses[].log_start_offset"
+    return _written("Produce", 5, {"responses": topics}, Edit.of("field_missing", field, where=4))
 
 
 def zeros() -> Broken:

@@ -41,12 +41,24 @@ class Realistic:
         self._agree(made)
         return made
 
+    def complete(self, of: Layout, made: dict[str, Any]) -> None:
+        """Add what `of` has and `made` lacks, in structs below too: the fields of another version."""
+        for one in of.fields:
+            if one.name not in made:
+                made[one.name] = self._field(one)
+            elif one.struct is not None and made[one.name] is not None:
+                below = made[one.name]
+                if one.array and below and not isinstance(below[0], dict):
+                    made[one.name] = self._field(one)  # an array of names that became one of structs
+                    continue
+                for each in below if one.array else (below,):
+                    self.complete(one.struct, each)
+
     def _agree(self, made: dict[str, Any]) -> None:
         """Make fields of a struct say the same, as they do where they are about one thing."""
         random = self.random
         offsets = [name for name in ("log_start_offset", "last_stable_offset", "high_watermark") if name in made]
-        for name, value in zip(offsets, sorted(random.choice((0, 7, 1200, 88_000)) for _ in offsets), strict=True):
-            made[name] = value
+        made.update(zip(offsets, sorted(random.choice((0, 7, 1200, 88_000)) for _ in offsets), strict=True))
         times = [name for name in ("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms") if name in made]
         for index, name in enumerate(times):
             made[name] = 1_790_000_000_000 + 86_400_000 * index + random.randint(0, 1000)

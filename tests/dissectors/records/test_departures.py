@@ -135,3 +135,16 @@ def test_a_departed_batch_has_the_right_length_and_crc() -> None:
     data = write_departed(PLAIN, "lengths_int32")
     assert int.from_bytes(data[8:12], "big") == len(data) - 12
     assert int.from_bytes(data[17:21], "big") == google_crc32c.value(data[21:])
+
+
+def test_what_does_not_decompress_or_is_too_much_is_not_looked_at() -> None:
+    packed = write_departed(PLAIN | {"compression": "gzip"}, "record_length_int32")
+    assert departures(packed[:61] + b"no gzip") == ()
+    large = {"records": [{"value": b"v" * (5 << 20)}]}
+    assert departures(write_departed(large, "record_length_int32")) == ()
+    assert departures(write_departed(large | {"compression": "zstd"}, "record_length_int32")) == ()
+
+
+def test_an_unsigned_varint_that_never_ends_is_none() -> None:
+    head = encode([{"records": [{}]}])[:61]
+    assert departures(head + b"\xff" * 30) == ()

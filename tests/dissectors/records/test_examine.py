@@ -132,6 +132,12 @@ def test_a_departure_is_all_that_is_said_of_its_batch(compression: str) -> None:
     assert data[fault.start : fault.end].hex() == "00000007" or (compression != "none" and fault.end == len(data))
 
 
+def test_a_departure_that_may_be_another_says_so() -> None:
+    fault = only(write_departed(ONE, "attributes_missing"))
+    assert [each.written for each in fault.rivals] == ["offset_delta_missing", "timestamp_delta_missing"]
+    assert "; or records have no offset delta before their key" in fault.message
+
+
 def test_offsets_in_a_log_may_have_gaps_but_do_not_go_back() -> None:
     gaps = {"base_offset": 4, "last_offset_delta": 9, "records": [{"offset": 5}, {"offset": 11}]}
     after = {"base_offset": 14, "records": [{"offset": 14}]}
@@ -185,3 +191,44 @@ def test_no_bytes_raise(data: bytes, at: int, new: bytes, seal: bool, produced: 
         damaged = sealed(damaged)
     for fault in look(damaged, produced=produced).faults:
         assert 0 <= fault.start <= fault.end <= len(damaged)
+
+
+def message(body: bytes) -> bytes:
+    """A message of format 0 or 1 around what follows its CRC."""
+    return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "path"),
+    [
+        (struct.pack(">bbii", 0, 0, -1, 9), Kind.LENGTH, ("0", "value")),
+        (struct.pack(">bbqii", 1, 1, TIME, -1, 4) + b"gzip", Kind.COMPRESSION, ("0", "value")),
+        (struct.pack(">bbqii", 1, 4, TIME, -1, 4) + b"zstd", Kind.CODEC, ("0", "attributes")),
+        (struct.pack(">bbii", 0, 1, -1, -1), Kind.LENGTH, ("0", "value")),
+    ],
+)
+def test_names_what_is_wrong_in_old_formats(body: bytes, kind: Kind, path: tuple[str, ...]) -> None:
+    assert (only(message(body)).kind, only(message(body)).path) == (kind, path)
+
+
+def test_a_message_that_wraps_too_much_is_left_alone() -> None:
+    inner = encode([{"magic": 1, "records": [{"value": b"v" * (3 << 20)}]}])
+    payload = compress(1, inner, magic=1)
+    assert not look(message(struct.pack(">bbqii", 1, 1, TIME, -1, len(payload)) + payload)).faults
+
+
+def test_a_timestamp_that_no_int64_holds() -> None:
+    data = changed({"base_timestamp": 1, "records": [{"timestamp": TIME}]}, 27, "7fffffffffffffff")
+    fault = only(data)
+    assert fault.kind is Kind.TIMESTAMP
+    assert fault.got == str(2**63 - 1 + TIME - 1)
+
+
+def test_a_batch_of_very_many_records_with_a_fault_far_behind_is_left_alone() -> None:
+    many = encode([{"last_offset_delta": 12_000, "records": [{}] * 12_000}])
+    assert not look(sealed(many[:-1] + b"\x02"), produced=False).faults
+
+
+def test_a_length_that_never_ends() -> None:
+    data = sealed(encode([ONE])[:61] + b"\xff" * 8)
+    assert (only(data).kind, only(data).end - only(data).start) == (Kind.LENGTH, 1)

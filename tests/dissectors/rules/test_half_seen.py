@@ -14,10 +14,14 @@ from dissectors.hexdump import unhex
 from dissectors.message import plan, read_request, read_response
 from dissectors.recurrence import SECOND
 from dissectors.schemas import api_by_name
+from dissectors.triggers import Only
 from tests.kproxy.frames import framed
 from tests.kproxy.stories import findings, prepared
 
 PIECE = "0000000000000005 00000100 12345678 01 00"
+#: As if everything were out of the ordinary: no rule is left out.
+EVERY = sum(Only)
+
 RESPONSES: dict[str, dict[str, Any]] = {
     "Fetch v2": {"responses": [{"topic": "t", "partitions": [{"records": PIECE}]}]},
     "Fetch v11": {"session_id": 7, "responses": [{"topic": "t", "partitions": [{"error_code": 1}]}]},
@@ -44,11 +48,11 @@ def test_a_response_to_a_request_that_cannot_be_read(api: str) -> None:
     )
     assert response.reads_well
     assert not broken.reads_well
-    conversation = Conversation()
+    conversation = Conversation(marks=EVERY)
     for second in range(0, 60, 10):
         request = RequestReceived(second * SECOND, 0, 11, broken)
         for event in (request, ResponseReceived(second * SECOND + 1, 0, len(body), 9, response, request)):
-            for kind, shared in ledgers.listening(event):
+            for kind, shared in ledgers.listening(event, EVERY):
                 (conversation.cluster if shared else conversation).recall(kind).hear(event, conversation)
             assert not [each.code for each in rules.check(event, conversation) if "S019" <= each.code <= "S035"]
 

@@ -163,3 +163,63 @@ def test_a_fetch_may_begin_behind_a_batch_that_was_seen_long_ago() -> None:
     behind = asked + fetched('[{"base_offset": 2, "records": [{"value": "c"}]}]').removeprefix(ASKED)
     assert family(seen + behind) == ["R017"]
     assert not family(seen + "+11s\n" + behind)
+
+
+KEYLESS = produce('[{"records": [{"value": "a"}]}]')
+TAKEN = '< {"responses": [{"name": "t", "partition_responses": [{"base_offset": 0}]}]}\n'
+DESCRIBED = """
+> DescribeConfigs v1 {"resources": [{"resource_type": 2, "resource_name": "t", "configuration_keys": null}]}
+< {"results": [{"resource_type": 2, "resource_name": "t", "configs": [
+  {"name": "cleanup.policy", "value": "compact,delete"}]}]}
+"""
+ALTERED = """
+> IncrementalAlterConfigs v1 {"resources": [{"resource_type": 2, "resource_name": "t", "configs": [
+  {"name": "cleanup.policy", "config_operation": %d, "value": "%s"}]}]}
+< {"responses": [{"error_code": %d, "resource_type": 2, "resource_name": "t"}]}
+"""
+
+
+@pytest.mark.parametrize("known", [DESCRIBED, ALTERED % (0, "compact", 0)])
+def test_a_compacted_topic_is_known_from_what_was_said_of_its_configs(known: str) -> None:
+    assert family(known + 20 * (KEYLESS + TAKEN)) == ["R022"]
+    keyed = produce('[{"records": [{"key": "k", "value": "a"}]}]')
+    assert not family(known + keyed + TAKEN)
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        ALTERED % (0, "compact", 37),
+        ALTERED % (2, "compact", 0),
+        DESCRIBED.replace("compact,", ""),
+        DESCRIBED + ALTERED % (0, "delete", 0),
+    ],
+)
+def test_a_policy_that_was_not_set_or_is_not_known_is_none(unknown: str) -> None:
+    assert not family(unknown + KEYLESS + TAKEN)
+
+
+def test_a_format_that_does_not_exist() -> None:
+    [finding] = findings(fetched('"0000000000000000 00000010 00000000 07 00000000 0000000000000000000000"'), "R008")
+    assert finding.path == "responses[0].partitions[0].records[0].magic"
+
+
+def test_a_committed_transaction_is_visible() -> None:
+    batch = '"is_transactional": true, "producer_id": 5, "records"'
+    marker = '{"base_offset": 1, "is_control": true, %s: [{"offset": 1, "key": "\\u0000\\u0000\\u0000\\u000%d"}]}'
+    asked = '> Fetch v12 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{}]}]}\n'
+    for outcome, codes in ((0, ["R025"]), (1, [])):
+        data = f"[{{{batch}: [{{}}]}}, {marker % (batch, outcome)}]"
+        assert family(asked + fetched(data).removeprefix(ASKED)) == codes
+
+
+def test_a_negative_timestamp_and_one_that_is_far_ahead() -> None:
+    ahead = TIME + 3 * 86_400_000
+    for timestamp, words in ((-5, "is negative"), (ahead, "in the future"), (TIME * 10**6, "nanoseconds")):
+        [finding] = findings(produce(f'[{{"records": [{{"timestamp": {timestamp}}}]}}]'), "R018")
+        assert words in finding.message
+
+
+def test_deltas_of_more_than_32_bits_are_information() -> None:
+    story = fetched(f'[{{"base_timestamp": 0, "max_timestamp": {TIME}, "records": [{{"timestamp": {TIME}}}]}}]')
+    assert [(each.code, each.severity) for each in findings(story) if each.code.startswith("R")] == [("R018", "info")]

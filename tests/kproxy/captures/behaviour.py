@@ -8,6 +8,7 @@ from textwrap import dedent
 from tests.kproxy.captures.departed import ADVERTISED
 
 _HELLO = f"> ApiVersions v0\n< {json.dumps(ADVERTISED)}\n"
+_OLD_HELLO = "> as old-consumer ApiVersions v0\n< %s\n"
 _HELLO_2 = f"2> ApiVersions v0\n2< {json.dumps(ADVERTISED)}\n"
 
 _ASKED = '> Metadata v8 {"topics": [{"name": "orders"}]}'
@@ -87,8 +88,8 @@ BEHAVIOUR = {
         < {"session_lifetime_ms": 0}
         """),
     "old-client-at-kafka-4":
-        f"open 1\n> as old-consumer ApiVersions v0\n< {json.dumps(_KAFKA_4)}\n" + _OLD_FETCH + "close by=server how=fin",
-    "old-client-before-kafka-4": f"open 1\n> as old-consumer ApiVersions v0\n< {json.dumps(ADVERTISED)}\n" + _OLD_FETCH + dedent("""\
+        "open 1\n" + _OLD_HELLO % json.dumps(_KAFKA_4) + _OLD_FETCH + "close by=server how=fin",
+    "old-client-before-kafka-4": "open 1\n" + _OLD_HELLO % json.dumps(ADVERTISED) + _OLD_FETCH + dedent("""\
         < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 5, "records": ""}]}]}
         """),
 }  # fmt: skip

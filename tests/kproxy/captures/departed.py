@@ -1,4 +1,4 @@
-"""Layouts that broken brokers were seen to write: each as a frame, and as the story of a client that asks for it twice."""
+"""Layouts as broken brokers write them: each as a frame, and as the story of a client that asks for it twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from dissectors.edits import Edit, frame_layout, write
 from dissectors.message import plan
-from dissectors.records.departures import write_departed
 from dissectors.schemas import api_by_name
 from tests.kproxy.frames import framed
 from tests.kproxy.stories import prepared
@@ -28,14 +27,10 @@ _JOIN = {"group_id": "billing", "session_timeout_ms": 10000, "rebalance_timeout_
          "protocols": [{"name": "range", "metadata": _SUBSCRIPTION}]}  # fmt: skip
 _JOINED = {"generation_id": 1, "protocol_name": "range", "leader": _MEMBER, "member_id": _MEMBER,
            "members": [{"member_id": _MEMBER, "metadata": _SUBSCRIPTION}]}  # fmt: skip
-_BATCH = {"base_offset": 40, "base_timestamp": 1_767_225_600_000, "records": [
-    {"offset": 40 + index, "timestamp": 1_767_225_600_000, "key": None, "value": value, "headers": []}
-    for index, value in enumerate((b"first", b"second"))
-]}  # fmt: skip
 _FETCH = {"replica_id": -1, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1_048_576, "topics": [
     {"topic": "orders", "partitions": [{"partition": 0, "fetch_offset": 40, "partition_max_bytes": 1_048_576}]}
 ]}  # fmt: skip
-_PLAIN_BATCH = [{"base_offset": 40, "records": [{"value": "first"}, {"offset": 41, "value": "second"}]}]
+_BATCH = [{"base_offset": 40, "records": [{"value": "first"}, {"offset": 41, "value": "second"}]}]
 
 
 def _fetched(records: Any, **more: Any) -> dict[str, Any]:
@@ -143,15 +138,9 @@ DEPARTED = {
         {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1, "offset": 42}]}]},
         Edit.of("field_missing", "throttle_time_ms", where=0),
     ),
-    "fetch-v5-without-log-start-offset": Departed(
-        "Fetch", 5, _FETCH,
-        {"responses": [{"topic": "orders", "partitions": [
-            {"high_watermark": 42, "last_stable_offset": 42, "aborted_transactions": None, "records": _PLAIN_BATCH}]}]},
-        Edit.of("field_missing", "responses[].partitions[].log_start_offset", where=4),
-    ),
     "fetch-v5-in-the-layout-of-v3": Departed(
         "Fetch", 5, _FETCH,
-        {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 42, "records": _PLAIN_BATCH}]}]},
+        {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 42, "records": _BATCH}]}]},
         Edit.of("body_version", body_version=3, header=None),
     ),
     "produce-v2-throttle-first": Departed(
@@ -163,7 +152,8 @@ DEPARTED = {
         Edit.of("field_moved", "throttle_time_ms", from_=1, to=0),
     ),
     "fetch-v11-records-with-int32-lengths": Departed(
-        "Fetch", 11, _FETCH, _fetched(write_departed(_BATCH, "record_length_int32").hex())
+        "Fetch", 11, _FETCH, _fetched(_BATCH),
+        Edit.of("record_encoding", "responses[].partitions[].records", written="record_length_int32"),
     ),
     "metadata-v9-without-tag-buffer-in-header": Departed(
         "Metadata", 9, _METADATA_ASKED, _METADATA_1, Edit.of("header_version", "header", written=0)
@@ -175,10 +165,10 @@ DEPARTED = {
         "FindCoordinator", 1, {"key": "billing"}, _BROKER, Edit.of("duplicated_prefix", prefix="correlation_id")
     ),
     "fetch-v12-body-not-flexible": Departed(
-        "Fetch", 12, _FETCH, _fetched(_PLAIN_BATCH), Edit.of("flexibility", written="fixed")
+        "Fetch", 12, _FETCH, _fetched(_BATCH), Edit.of("flexibility", written="fixed")
     ),
     "fetch-v12-not-flexible": Departed(
-        "Fetch", 12, _FETCH, _fetched(_PLAIN_BATCH),
+        "Fetch", 12, _FETCH, _fetched(_BATCH),
         Edit.of("flexibility", written="fixed").followed_by(Edit.of("header_version", "header", written=0)),
     ),
 }  # fmt: skip

@@ -1,15 +1,16 @@
-"""Writes the captures that are made from stories into captures/: ``python -m tests.kproxy.captures``."""
+"""Writes the captures that are made from stories into captures/: ``python -m tests.kproxy.captures_made``."""
 
+import gzip
 from pathlib import Path
 
 from tests.kproxy.captures.behaviour import BEHAVIOUR
 from tests.kproxy.captures.departed import DEPARTED
 from tests.kproxy.captures.recorder import recorded
 
-CAPTURES = Path(__file__).parents[3] / "captures"
+CAPTURES = Path(__file__).parents[2] / "captures"
 
 STORIES = {name: departed.story for name, departed in DEPARTED.items()} | BEHAVIOUR
 
 if __name__ == "__main__":
     for name, story in STORIES.items():
-        (CAPTURES / f"{name}.pcap.gz").write_bytes(recorded(story))
+        (CAPTURES / f"{name}.pcap.gz").write_bytes(gzip.compress(recorded(story), mtime=0))

@@ -1,0 +1,200 @@
+"""Over the schemas: frames with everyday values, written under every kind of edit, and what diagnosis says of them.
+
+A case counts if it leaves a trace: its frame is not the right one, and cannot be read under the right layout to the
+last byte. It is named if the edit, or one that leaves the same bytes, is named. Where two edits make layouts of the
+same shape (one of two neighbours of the same type is missing: which?), the bytes of most values tell neither from the
+other: the table has both counts. `pytest -m wide -s tests/dissectors/diagnosis/test_schema_wide.py` prints it for every
+API, version and direction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from dissectors import schemas
+from dissectors.diagnosis import Diagnosis, diagnose
+from dissectors.diagnosis.candidates import Candidate, singles
+from dissectors.diagnosis.diagnose import right_layout
+from dissectors.edits import Edit, EditError, frame_layout, write
+from dissectors.errors import EncodeError
+from dissectors.layout import Layout
+from dissectors.message import Message, plan, read_request, read_response
+from tests.dissectors.diagnosis.realistic import Realistic
+
+MESSAGES = [
+    (api.key, version, is_request) for api in schemas.apis() for version in api.versions for is_request in (True, False)
+]
+
+#: Values that are tried for an edit until they leave a trace.
+TRIES = 4
+
+
+class Case(NamedTuple):
+    edit: Edit
+    layout: Layout
+    values: dict[str, Any]
+    frame: bytes
+    message: Message
+
+
+def cases(key: int, version: int, is_request: bool, random: Random) -> Iterator[Case | str]:
+    """A case for each kind of edit that the message can have; the kind alone where no values left a trace."""
+    known = plan(key, version)
+    assert known is not None
+    parts = (known.request_header, known.request) if is_request else (known.response_header, known.response)
+    right = frame_layout(*parts)
+    kinds: dict[str, list[Candidate]] = defaultdict(list)
+    for candidate in singles(right, version):
+        kinds[candidate.edit.kind].append(candidate)
+    for kind, candidates in kinds.items():
+        made = (case(random.choice(candidates), right, key, version, is_request, random) for _ in range(TRIES))
+        yield next((each for each in made if each is not None), kind)
+
+
+def case(candidate: Candidate, right: Layout, key: int, version: int, is_request: bool, random: Random) -> Case | None:
+    """A frame under an edit, None if it leaves no trace."""
+    source = Realistic(random.getrandbits(32))
+    body_layout = right.fields[1].struct
+    written_body = candidate.layout.fields[1].struct
+    assert body_layout is not None
+    assert written_body is not None
+    body = source.values(body_layout)
+    source.complete(written_body, body)
+    header: dict[str, Any] = {"correlation_id": random.randint(0, 200)}
+    if is_request:
+        header |= {"request_api_key": key, "request_api_version": version, "client_id": "app-1"}
+    values = {"header": header, "body": body}
+    try:
+        frame = write(candidate.edit, right, values)
+        if frame == write(None, right, values):
+            return None
+    except EncodeError:
+        return None  # a value that the edited layout cannot hold, e.g. in a narrower integer
+    message = read_request(frame) if is_request else read_response(frame, key, version)
+    if message.reads_well:
+        return None
+    return Case(candidate.edit, right, values, frame, message)
+
+
+def shape(layout: Layout) -> tuple[object, ...]:
+    """What a layout is without the names of its fields."""
+    fields = [
+        (
+            one.type,
+            one.array,
+            one.nullable,
+            one.length,
+            one.element_length,
+            one.writes,
+            one.struct and shape(one.struct),
+        )
+        for one in layout.fields
+    ]
+    return (*fields, layout.flexible, layout.tag_fault)
+
+
+def same_bytes(edit: Edit, case: Case) -> bool:
+    try:
+        return write(edit, case.layout, case.values) == case.frame
+    except (EditError, EncodeError):
+        return False
+
+
+def same_shape(edit: Edit, case: Case) -> bool:
+    return shape(edit.apply(case.layout)) == shape(case.edit.apply(case.layout))
+
+
+def named(diagnosis: Diagnosis | None) -> list[Edit]:
+    return [] if diagnosis is None else [diagnosis.edit, *(rival.edit for rival in diagnosis.rivals)]
+
+
+class Tally:
+    """Counts by kind of edit."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, Counter[str]] = defaultdict(Counter)
+        self.sure = self.sure_and_right = 0
+        self.missed: list[str] = []
+
+    def add(self, case: Case | str) -> None:
+        if isinstance(case, str):
+            self.kinds[case]["no trace"] += 1
+            return
+        count = self.kinds[case.edit.kind]
+        count["cases"] += 1
+        diagnosis = diagnose(case.message)
+        edits = named(diagnosis)
+        places = [place for place, edit in enumerate(edits) if same_bytes(edit, case)]
+        shapes = [place for place, edit in enumerate(edits) if place in places or same_shape(edit, case)]
+        count["first"] += 0 in places
+        count["three"] += any(place < 3 for place in places)
+        count["first shape"] += 0 in shapes
+        count["three shapes"] += any(place < 3 for place in shapes)
+        if diagnosis is not None and diagnosis.confidence >= 0.95:
+            self.sure += 1
+            self.sure_and_right += 0 in shapes
+        if 0 not in shapes:
+            self.missed.append(f"{case.message.api} v{case.message.version} {case.edit.as_json()}: {edits[:3]}")
+
+    def share(self, what: str) -> float:
+        return sum(count[what] for count in self.kinds.values()) / sum(count["cases"] for count in self.kinds.values())
+
+    def __str__(self) -> str:
+        rows = ["| kind of edit | cases | no trace | first | in three | first, by shape | in three, by shape |",
+                "|---|---|---|---|---|---|---|"]  # fmt: skip
+        columns = ("first", "three", "first shape", "three shapes")
+        for kind, count in sorted(self.kinds.items()):
+            shares = " | ".join(f"{count[name] / max(count['cases'], 1):.1%}" for name in columns)
+            rows.append(f"| `{kind}` | {count['cases']} | {count['no trace']} | {shares} |")
+        total = " | ".join(f"{self.share(name):.1%}" for name in columns)
+        cases = sum(count["cases"] for count in self.kinds.values())
+        rows.append(f"| all | {cases} | {sum(count['no trace'] for count in self.kinds.values())} | {total} |")
+        rows.append(f"\nOf {self.sure} diagnoses of a confidence of 95 % or more, {self.sure_and_right} are right.")
+        return "\n".join(rows)
+
+
+def run(messages: list[tuple[int, int, bool]], seed: int) -> Tally:
+    tally, random = Tally(), Random(seed)
+    for key, version, is_request in messages:
+        for each in cases(key, version, is_request, random):
+            tally.add(each)
+    print(f"\n{tally}")  # noqa: T201  # the table is for people
+    return tally
+
+
+def check(tally: Tally) -> None:
+    missed = "\n".join(tally.missed[:40])
+    assert tally.share("first shape") >= 0.98, missed
+    assert tally.share("three shapes") >= 0.995, missed
+    assert tally.share("first") >= 0.95
+    assert tally.sure_and_right / tally.sure >= 0.99, missed
+
+
+def test_a_sample_of_the_schemas_is_diagnosed() -> None:
+    check(run(MESSAGES[::17], seed=5))
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("seed", [1])
+def test_every_api_version_and_direction_is_diagnosed(seed: int) -> None:
+    check(run(MESSAGES, seed))
+
+
+def test_frames_that_read_well_have_no_diagnosis() -> None:
+    for key, version, is_request in MESSAGES[::7]:
+        known = plan(key, version)
+        assert known is not None
+        header, body = (known.request_header, known.request) if is_request else (known.response_header, known.response)
+        values = {
+            "header": {"request_api_key": key, "request_api_version": version},
+            "body": Realistic(key).values(body),
+        }
+        frame = write(None, frame_layout(header, body), values)
+        message = read_request(frame) if is_request else read_response(frame, key, version)
+        assert right_layout(message) is not None
+        assert diagnose(message) is None, frame.hex()

@@ -1,0 +1,162 @@
+"""Edits as JSON and as sentences: docs/edits.md is the table that is held to."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissectors.diagnosis.candidates import singles
+from dissectors.diagnosis.diagnose import right_layout
+from dissectors.edits import KINDS, Edit, EditError, parse
+from dissectors.message import read_response
+
+PAGE = (Path(__file__).parents[3] / "docs" / "edits.md").read_text("utf-8")
+#: The JSON and the sentence of each kind.
+TABLE = [(json.loads(made), said) for made, said in re.findall(r"```json\n(.*?)\n```\n\n> (.*)\n", PAGE)]
+#: Any edit of the table, and two of them on top of each other.
+EDITS = st.sampled_from([parse(made) for made, _ in TABLE])
+COMPOSED = st.lists(EDITS, min_size=1, max_size=3).map(
+    lambda steps: steps[0] if len(steps) == 1 else steps[0].followed_by(chained(steps[1:]))
+)
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(sorted(KINDS)),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["kind", "field", "detail", "then", "where", "x"]), inner)
+    ),
+    max_leaves=20,
+)
+
+
+def chained(steps: list[Edit]) -> Edit:
+    first, *rest = steps
+    return first.followed_by(chained(rest)) if rest else first
+
+
+def test_every_kind_stands_in_the_documentation_once() -> None:
+    assert sorted(made["kind"] for made, _ in TABLE) == sorted(KINDS)
+
+
+@pytest.mark.parametrize(("made", "said"), TABLE, ids=[made["kind"] for made, _ in TABLE])
+def test_the_notation_is_that_of_the_documentation(made: dict[str, Any], said: str) -> None:
+    edit = parse(made)
+    assert edit.as_json() == made
+    assert list(edit.as_json()) == ["kind", "field", "detail"]
+    assert str(edit) == said
+    assert f"`{edit.kind}`" + (f" (`{'`, `'.join(made['detail'])}`)" if made["detail"] else "") + ":" in PAGE
+
+
+@pytest.mark.parametrize(
+    "written", re.findall(r"`(\w+)`", PAGE.partition("`record_encoding` (`written`)")[2].partition(".")[0])
+)
+def test_every_encoding_of_records_in_the_documentation_exists(written: str) -> None:
+    assert "records are written as" not in str(Edit.of("record_encoding", "records", written=written))
+
+
+def test_a_second_edit_is_under_then() -> None:
+    first = Edit.of("body_version", "*", body_version=8, header=None)
+    second = Edit.of("tag_buffer_missing", "header._tags")
+    both = first.followed_by(second)
+    assert both.as_json() == first.as_json() | {"then": second.as_json()}
+    assert str(both) == "the whole body is that of version 8, and the tag buffer header._tags is not written"
+    assert both.steps == (first, second)
+    assert json.dumps(both.as_json()) in " ".join(PAGE.split())
+
+
+@given(COMPOSED)
+def test_json_gives_the_same_edit_back(edit: Edit) -> None:
+    again = parse(json.loads(json.dumps(edit.as_json())))
+    assert again == edit
+    assert hash(again) == hash(edit)
+    assert again.steps == edit.steps
+
+
+@pytest.mark.parametrize(("api_key", "version"), [(3, 5), (3, 12), (1, 11), (18, 3), (11, 6)])
+def test_json_gives_every_candidate_back(api_key: int, version: int) -> None:
+    layout = right_layout(read_response(bytes(8), api_key, version))
+    assert layout is not None
+    for candidate in singles(layout, version):
+        edit = candidate.edit
+        assert parse(json.loads(json.dumps(edit.as_json()))) == edit
+        assert str(edit)
+        assert "{" not in str(edit)
+
+
+def test_from_is_written_with_an_underscore_in_python_alone() -> None:
+    edit = Edit.of("field_moved", "throttle_time_ms", from_=0, to=4)
+    assert edit.as_json()["detail"] == {"from": 0, "to": 4}
+    assert dict(edit.detail) == {"from": 0, "to": 4}
+
+
+@given(JUNK)
+def test_what_is_no_edit_is_an_edit_error(junk: Any) -> None:
+    try:
+        edit = parse(junk)
+    except EditError:
+        return
+    assert parse(edit.as_json()) == edit
+    assert str(edit)
+
+
+@given(EDITS, st.data())
+def test_a_detail_of_another_type_is_an_edit_error(edit: Edit, data: st.DataObject) -> None:
+    made = edit.as_json()
+    made["detail"] = {name: data.draw(JUNK) for name in made["detail"]}
+    try:
+        again = parse(made)
+    except EditError:
+        return
+    assert str(again)
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ({}, 'an edit is {"kind", "field", "detail"}'),
+        ([], 'an edit is {"kind", "field", "detail"}'),
+        ("field_moved", 'an edit is {"kind", "field", "detail"}'),
+        ({"kind": "field_movd", "field": "a"}, "no kind of edit is called 'field_movd'; there are field_moved, "),
+        ({"kind": ["field_moved"], "field": "a"}, "kind and field of an edit are texts"),
+        ({"kind": "field_moved", "field": 3}, "kind and field of an edit are texts"),
+        ({"kind": "field_moved", "field": "a", "detail": {"from": 1}}, "field_moved takes from, to, not from"),
+        (
+            {"kind": "generic_error_body", "field": "*", "detail": {"x": 1}},
+            "generic_error_body takes no details, not x",
+        ),
+        (
+            {"kind": "field_missing", "field": "a", "detail": {"where": "1"}},
+            "where of field_missing is of type int, not '1'",
+        ),
+        (
+            {"kind": "field_missing", "field": "a", "detail": {"where": True}},
+            "where of field_missing is of type int, not True",
+        ),
+        ({"kind": "generic_error_body", "field": "*", "detail": [1]}, 'an edit is {"kind", "field", "detail"}'),
+        ({"kind": "generic_error_body", "field": "*", "detail": {1: 2}}, "the details of an edit have names"),
+        ({"kind": "generic_error_body", "field": "*", "then": "x"}, 'an edit is {"kind", "field", "detail"}'),
+        (
+            {"kind": "embedded_layout", "field": "a", "detail": {"payload": "X", "edit": "x"}},
+            "edit of embedded_layout is of type Edit, not 'x'",
+        ),
+    ],
+)
+def test_errors_are_sentences(made: Any, says: str) -> None:
+    with pytest.raises(EditError) as caught:
+        parse(made)
+    assert str(caught.value).startswith(says)
+
+
+def test_edits_without_end_are_an_edit_error() -> None:
+    inside: dict[str, Any] = {"kind": "generic_error_body", "field": "*"}
+    on_top = dict(inside)
+    for _ in range(10_000):
+        inside = {"kind": "embedded_layout", "field": "a", "detail": {"payload": "X", "edit": inside}}
+        on_top = {"kind": "generic_error_body", "field": "*", "then": on_top}
+    for made in (inside, on_top):
+        with pytest.raises(EditError, match="no edit has more than 8"):
+            parse(made)

@@ -1,0 +1,163 @@
+"""Real clients at brokers with one bug each: the finding names the bug and its bytes, once, and is the only one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from kproxy.trace.lines import Detail, Line, RequestLine, ResponseLine
+from tests.kproxy.captured import DATA, findings_of, lines_of
+from tests.kproxy.captures.expected import Expected, edit, seen
+
+BUGS = DATA / "bugs"
+
+
+class Told(NamedTuple):
+    """What is told of the frames of an API version; None is of a response that cannot be paired."""
+
+    api: str | None
+    version: int | None
+    finding: Expected
+
+
+def _told(api: str | None, version: int | None, code: str, written: dict[str, Any] | None, span: tuple[int, int],
+          path: str, at: str) -> Told:  # fmt: skip
+    return Told(api, version, Expected(code, written, span, path, at))
+
+
+def _advertised(api: str, version: int, start: int, path: str) -> Told:
+    return _told(api, version, "S001", None, (start, start + 4), path, "00002384")
+
+
+def _header(api: str, version: int, written: int, end: int, at: str) -> Told:
+    return _told(api, version, "L008", edit("header_version", "header", written=written), (8, end), "header._tags", at)
+
+
+def _throttle(api: str, version: int, code: str, written: dict[str, Any], start: int, end: int) -> Told:
+    return _told(api, version, code, written, (start, end), "throttle_time_ms", "00000000")
+
+
+def _wrong_id(at: str) -> Told:
+    return _told(None, None, "C001", None, (4, 8), "header.correlation_id", at)
+
+
+_LENGTH = _told(
+    "Fetch", 11, "R007", edit("record_encoding", "responses[].partitions[].records", written="record_length_int32"),
+    (132, 136), "responses[0].partitions[0].records[0].records[0].length", "00000012",
+)  # fmt: skip
+_APPENDED = edit("field_from_version", "throttle_time_ms", from_version=1, place=2)
+_FIRST = edit("field_from_version", "throttle_time_ms", from_version=3, place=0)
+_NOT_FLEXIBLE = _told("ApiVersions", 3, "L010", edit("flexibility", written="fixed"), (10, 92), "api_keys", "0000000d")
+_OF_V1 = edit("body_version", body_version=1, header=None)
+_LAST = edit("field_moved", "throttle_time_ms", from_=0, to=6)
+_TWICE = edit("field_duplicated", "throttle_time_ms", where=7)
+_PRODUCED = edit("field_moved", "throttle_time_ms", from_=1, to=0)
+_RACK = _told("Metadata", 0, "L006", _OF_V1, (31, 33), "brokers[0].rack", "ffff")
+
+FOUND = {
+    "advertised-mismatch--java": [_advertised("Metadata", 8, 31, "brokers[0].port")],
+    "advertised-mismatch--kafka-go": [_advertised("FindCoordinator", 0, 25, "port")],
+    "advertised-mismatch--kafkajs": [_advertised("Metadata", 6, 31, "brokers[0].port")],
+    "advertised-mismatch--librdkafka": [_advertised("Metadata", 8, 31, "brokers[0].port")],
+    "apiversions-header-v1--java": [_header("ApiVersions", 3, 1, 9, "00")],
+    "apiversions-v0-throttle--java": [_throttle("ApiVersions", 0, "L005", _APPENDED, 92, 96)],
+    "apiversions-v0-throttle--kafka-go": [_throttle("ApiVersions", 0, "L005", _APPENDED, 92, 96)],
+    "apiversions-v0-throttle--kafkajs": [_throttle("ApiVersions", 0, "L005", _APPENDED, 92, 96)],
+    "apiversions-v0-throttle--librdkafka": [_throttle("ApiVersions", 0, "L005", _APPENDED, 92, 96)],
+    "apiversions-v3-nonflex--java": [_NOT_FLEXIBLE],
+    "apiversions-v3-nonflex--librdkafka": [_NOT_FLEXIBLE],
+    "batch-int32-length--java": [_LENGTH],
+    "batch-int32-length--kafkajs": [_LENGTH],
+    "batch-int32-length--librdkafka": [_LENGTH],
+    "corrid-wrong--java": [_wrong_id("000003ea")],
+    "corrid-wrong--kafka-go": [_wrong_id("000003eb")],
+    "corrid-wrong--kafkajs": [_wrong_id("000003e9")],
+    "corrid-wrong--librdkafka": [_wrong_id("000003ea")],
+    "findcoordinator-v0-v1fields--kafka-go": [_throttle("FindCoordinator", 0, "L006", _OF_V1, 8, 12)],
+    "findcoordinator-v0-v1fields--kafkajs": [_throttle("FindCoordinator", 0, "L006", _OF_V1, 8, 12)],
+    "findcoordinator-v0-v1fields--librdkafka": [_throttle("FindCoordinator", 0, "L006", _OF_V1, 8, 12)],
+    "flex-header-missing--java": [_header("Metadata", 9, 0, 8, "00000000")],
+    "flex-header-missing--librdkafka": [_header("Metadata", 9, 0, 8, "00000000")],
+    "joingroup-v2-throttle-dup--java": [_throttle("JoinGroup", 2, "L035", _TWICE, 86, 90)],
+    "joingroup-v2-throttle-dup--kafka-go": [_throttle("JoinGroup", 2, "L035", _TWICE, 76, 80)],
+    "joingroup-v2-throttle-dup--kafkajs": [_throttle("JoinGroup", 2, "L035", _TWICE, 89, 93)],
+    "joingroup-v2-throttle-end--java": [_throttle("JoinGroup", 2, "L003", _LAST, 8, 8)],
+    "joingroup-v2-throttle-end--kafka-go": [_throttle("JoinGroup", 2, "L003", _LAST, 8, 8)],
+    "joingroup-v2-throttle-end--librdkafka": [_throttle("JoinGroup", 2, "L003", _LAST, 8, 8)],
+    "metadata-throttle-first--java": [_throttle("Metadata", 2, "L005", _FIRST, 8, 12)],
+    "metadata-throttle-first--kafka-go": [  # two of its parts ask for two versions
+        _throttle("Metadata", 1, "L005", _FIRST, 8, 12), _throttle("Metadata", 2, "L005", _FIRST, 8, 12)
+    ],
+    "metadata-throttle-first--librdkafka": [_throttle("Metadata", 2, "L005", _FIRST, 8, 12)],
+    "metadata-v0-v1fields--kafka-go": [_RACK],
+    "metadata-v0-v1fields--librdkafka": [_RACK],
+    "produce-throttle-first--java": [_throttle("Produce", 8, "L003", _PRODUCED, 8, 12)],
+    "produce-throttle-first--kafka-go": [_throttle("Produce", 7, "L003", _PRODUCED, 8, 12)],
+    "produce-throttle-first--kafkajs": [_throttle("Produce", 7, "L003", _PRODUCED, 8, 12)],
+    "produce-throttle-first--librdkafka": [_throttle("Produce", 8, "L003", _PRODUCED, 8, 12)],
+}  # fmt: skip
+
+#: Conversations in which the broken response was never sent, by why.
+NOT_REACHED = {
+    "apiversions-header-v1--kafka-go": "asks for ApiVersions v0 only",
+    "batch-int32-length--kafka-go": "ends before the first Fetch",
+    "findcoordinator-v0-v1fields--java": "ends before the first FindCoordinator",
+    "metadata-v0-v1fields--java": "refuses to send Metadata v0",
+}
+
+#: Capture files without a packet.
+EMPTY = {
+    "apiversions-header-v1--kafkajs", "apiversions-header-v1--librdkafka", "apiversions-v3-nonflex--kafka-go",
+    "apiversions-v3-nonflex--kafkajs", "flex-header-missing--kafka-go", "flex-header-missing--kafkajs",
+    "joingroup-v2-throttle-dup--librdkafka", "joingroup-v2-throttle-end--kafkajs", "metadata-throttle-first--kafkajs",
+    "metadata-v0-v1fields--kafkajs", "none--kafka-go",
+}  # fmt: skip
+
+CONTROLS = {"none--java", "none--kafkajs", "none--librdkafka"}
+
+#: What clients themselves write wrongly: (client, code) -> the frames, the bytes, and why that is right.
+BESIDE = {
+    # kafka-go says version 1 of the subscription, which has owned_partitions behind user_data, and writes version 0:
+    # the 13 bytes are 0001 00000001 0001 74 ffffffff (segmentio/kafka-go#1156).
+    ("kafka-go", "L028"): ("JoinGroup", 2, (86, 103)),
+    # Null has meant "all topics" since version 1; version 0 has the empty list for that.
+    ("kafka-go", "L020"): ("Metadata", 0, (14, 18)),
+}
+
+
+def told(name: str) -> list[Told]:
+    """All above info, but for what is known of that client."""
+    found = []
+    for line, finding in findings_of(BUGS / f"{name}.pcap.gz", detail=Detail.FULL):
+        api, version = (line.api, line.api_version) if isinstance(line, RequestLine | ResponseLine) else (None, None)
+        one = seen(finding)
+        beside = BESIDE.get((name.partition("--")[2], finding.code)) == (api, version, one.span)
+        if finding.severity != "info" and not (beside and isinstance(line, RequestLine)):
+            found.append(Told(api, version, one))
+    return found
+
+
+def lines(name: str) -> list[Line]:
+    return list(lines_of(BUGS / f"{name}.pcap.gz"))
+
+
+def test_every_conversation_has_its_row() -> None:
+    names = sorted(path.name.removesuffix(".pcap.gz") for path in BUGS.glob("*.pcap.gz"))
+    assert names == sorted([*FOUND, *NOT_REACHED, *EMPTY, *CONTROLS])
+
+
+@pytest.mark.parametrize(("name", "expected"), FOUND.items(), ids=FOUND)
+def test_the_bug_is_named_once(name: str, expected: list[Told]) -> None:
+    assert told(name) == expected
+
+
+@pytest.mark.parametrize("name", sorted([*NOT_REACHED, *CONTROLS]))
+def test_where_no_broken_frame_is_nothing_is_told(name: str) -> None:
+    assert lines(name) != []
+    assert told(name) == []
+
+
+@pytest.mark.parametrize("name", sorted(EMPTY))
+def test_an_empty_capture_says_nothing(name: str) -> None:
+    assert lines(name) == []
