@@ -81,7 +81,7 @@ class Layout:
     flexible: bool = False
     tagged: tuple[Field, ...] = ()
     tag_fault: str = ""
-    cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    cache: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 def snake_case(name: str) -> str:

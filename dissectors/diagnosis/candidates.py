@@ -19,6 +19,9 @@ from dissectors.schemas import VersionRange
 
 THROTTLE = "throttle_time_ms"
 
+#: The prior, in bits, of the departures that servers are known for.
+COMMON = 6.0
+
 #: Bits that a second edit costs beside its own.
 SECOND = 8.0
 
@@ -58,17 +61,20 @@ def header_of(name: str, version: int) -> int:
     return schemas.header_versions(api.key, version)[0 if is_request else 1]
 
 
-def singles(frame: Layout, version: int) -> tuple[Candidate, ...]:
+def singles(frame: Layout, version: int, most: float = float("inf")) -> tuple[Candidate, ...]:
     """The edits of a frame's layout that make another one of it, the most common first.
 
     Args:
         frame: As `dissectors.edits.frame_layout` makes it, of that version or with an edit applied.
         version: The version that its body should have.
+        most: The prior of the rarest that is wanted, in bits.
     """
-    made: tuple[Candidate, ...] | None = frame.cache.get("singles")
+    made: tuple[Candidate, ...] | None = frame.cache.get(("singles", most))
     if made is None:
         found: list[Candidate] = []
         for edit, prior in _edits(frame, version):
+            if prior > most:
+                continue
             try:
                 layout = edit.apply(frame)
             except EditError:
@@ -76,7 +82,7 @@ def singles(frame: Layout, version: int) -> tuple[Candidate, ...]:
             if edit.field != "*" or layout != frame:
                 found.append(Candidate(edit, layout, prior))
         found.sort(key=lambda candidate: candidate.prior)
-        made = frame.cache["singles"] = tuple(found)
+        made = frame.cache[("singles", most)] = tuple(found)
     return made
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dissectors.decode import decode
 from dissectors.diagnosis import wording
+from dissectors.diagnosis.candidates import COMMON
 from dissectors.diagnosis.evidence import ordinary
 from dissectors.diagnosis.place import Place, first_departure
 from dissectors.diagnosis.ranking import SMALL, Ranked, rank
@@ -22,9 +25,6 @@ from dissectors.walk import walk
 
 #: Bits by which an edit must be cheaper than the right layout where that reads to the last byte too.
 MARGIN = 30.0
-
-#: The prior, in bits, of the departures that servers are known for.
-COMMON = 6.0
 
 #: Bits that an ordinary frame costs at most, at all and for each byte; random numbers cost twice as many.
 ORDINARY = 30.0
@@ -110,12 +110,33 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
         None if the right layout is the likeliest, or if no schema has the message. Never raises; the work is bounded
         whatever the size of the frame.
     """
+    with _without_collector():
+        return _diagnose(message, request, usual)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A search makes many small objects that live as long as it: collecting among them took most of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _diagnose(message: Message, request: Message | None, usual: frozenset[str]) -> Diagnosis | None:
     right = right_layout(message)
     if right is None:
         return None
     words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
     reads = message.error is None and message.end == len(message.frame)
-    search = Search(message.frame, right, message.version, reads=reads, left=message.trailing, words=words, usual=usual)
+    doubtful = reads and all(odd.kind == "implausible" for odd in message.oddities)
+    most = COMMON if doubtful else float("inf")
+    search = Search(
+        message.frame, right, message.version, reads=reads, left=message.trailing, most=most, words=words, usual=usual
+    )
     ranked = rank(message.frame, search.run())
     fits = search.right
     best = ranked[0]

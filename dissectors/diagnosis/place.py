@@ -52,6 +52,11 @@ def first_departure(right: Layout, written: Layout, nodes: list[Node], start: in
 
 def _in_tags(right: Layout, written: Layout, tags: Node) -> Place | None:
     """What departs in a tag buffer: all of it, or one field in it."""
+    if right.tag_fault != written.tag_fault and written.tag_fault.startswith("size "):
+        tag = int(written.tag_fault.removeprefix("size "))
+        names = {one.name for one in written.tagged if one.tag == tag}
+        at = next((node for node in tags.children if node.name in names), None)
+        return Place(("_tags", at.name), at.start, at.end, None, None) if at else None
     if right.flexible != written.flexible or right.tag_fault != written.tag_fault:
         return Place(("_tags",), tags.start, tags.end, None, None)
     wanted = {one.name: one for one in right.tagged}

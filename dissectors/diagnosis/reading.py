@@ -304,9 +304,11 @@ def _array(one: Field) -> Read:
             state.cost = before + (state.cost - before) * number / SAMPLE
             state.work -= SAMPLE
             return at + number * size
-        if counted:
-            state.work -= number
-        for _ in range(number):
+        for index in range(number):
+            if counted and not index % SAMPLE:
+                state.work -= SAMPLE
+                if state.work < state.horizon:
+                    raise Spent(at)
             at = element(state, at)
         return at
 

@@ -12,10 +12,13 @@ from dissectors.layout import Layout
 
 #: The bound of the work for a frame, in fields read (a microsecond or less each); of large frames only the beginning
 #: is read, which shows how they depart, and two edits at once are hardly tried.
-WORK = 90_000
+WORK = 60_000
 LARGE = 64 << 10
-WORK_LARGE = 40_000
+WORK_LARGE = 25_000
 HORIZON = 4_000
+
+#: How much cheaper the beginning must be under an edit, where the right layout fits it too.
+BETTER = 0.8
 
 #: What a candidate costs beside the fields that are read: to try it, and to make it.
 TRY = 8
@@ -57,6 +60,7 @@ class Search:
         version: Of the body.
         reads: Whether the right layout reads the frame to its last byte.
         left: Bytes behind its last field, where it reads but for those.
+        most: The prior of the rarest edits to try, in bits.
         words: Strings that the request or the connection has named.
         usual: Kinds of edits that the same peer was seen to make.
     """
@@ -69,17 +73,18 @@ class Search:
         *,
         reads: bool,
         left: int = 0,
+        most: float = float("inf"),
         words: frozenset[bytes] = frozenset(),
         usual: frozenset[str] = frozenset(),
     ) -> None:
-        self._reads, self._left = reads, left
+        self._reads, self._left, self._most = reads, left, most
         self._usual = usual
         self._layout = layout
         self._version = version
         self._size = len(frame)
         self._reading = Reading(frame, words, WORK if self._size < LARGE else WORK_LARGE)
         self._horizon = HORIZON if self._size < LARGE else HORIZON // 4
-        self._prefix = (0, 0.0)  # how far the right layout was read, and its cost, where it was not read to the end
+        self._prefix = 0.0  # what the right layout would cost, where it was read well so far but not to the end
         self._found: list[Found] = []
         self._best = float("inf")
         #: What the right layout costs, if it reads to the last byte.
@@ -89,8 +94,8 @@ class Search:
     def run(self) -> list[Found]:
         """What fits, the likeliest first; never empty: bytes may always trail, or be cut off."""
         self._as_it_should_be()
-        self._try(singles(self._layout, self._version))
-        if self.right is None and not self._convincing():
+        self._try(singles(self._layout, self._version, self._most))
+        if self.right is None and not self._reads and not self._convincing():
             self._doubles()
         self._found.sort(key=lambda found: found.cost)
         return [found for found in self._found if found.cost <= self._best + WINDOW]
@@ -100,9 +105,9 @@ class Search:
         try:
             end, cost = reading.read(self._layout, limit=float("inf"), horizon=self._horizon)
         except Spent as spent:
-            self._prefix = (spent.at, reading.cost)
+            self._prefix = self._extrapolated(spent.at)
             if self._reads:
-                self.right = reading.cost * (size - 4) / max(spent.at - 4, 1)
+                self.right = self._prefix
                 self._keep(None, self._layout, self.right)
             else:
                 self._loose(spent.at)
@@ -118,6 +123,9 @@ class Search:
             else:
                 self._left = size - end
                 self._loose(end)
+
+    def _extrapolated(self, at: int) -> float:
+        return self._reading.cost * (self._size - 4) / max(at - 4, 1)
 
     def _loose(self, at: int) -> None:
         """What may always be: bytes trail, or the frame is cut off."""
@@ -158,10 +166,10 @@ class Search:
             except Spent as spent:
                 if reading.work <= 0:
                     return
-                if (spent.at, reading.cost) == self._prefix:
-                    continue  # it does not differ from the right layout up to here
                 # So far it fits; the rest will cost what the beginning did.
-                end, cost = self._size, reading.cost * (self._size - 4) / max(spent.at - 4, 1)
+                end, cost = self._size, self._extrapolated(spent.at)
+                if self._prefix and cost > BETTER * self._prefix:
+                    continue  # the right layout fits as well so far: what departs is further on
             except Misfit as misfit:
                 if first is None:
                     self._depths.append((misfit.at, candidate))
@@ -172,10 +180,9 @@ class Search:
 
     def _doubles(self) -> None:
         for base in self._bases():
-            if "singles" not in base.layout.cache:
-                self._reading.work -= MAKE * len(singles(self._layout, self._version))
-                if self._reading.work <= 0:
-                    return
+            self._reading.work -= MAKE * len(singles(self._layout, self._version))
+            if self._reading.work <= 0:
+                return
             self._try(singles(base.layout, self._version), base.edit, base.prior + SECOND)
             if self._reading.work <= 0:
                 return
