@@ -41,7 +41,9 @@ def _as_in_schemas(layout: Layout) -> bool:
     if layout.tag_fault:
         return False
     return all(
-        {one.length, one.element_length} <= _ENCODINGS and (one.struct is None or _as_in_schemas(one.struct))
+        {one.length, one.element_length} <= _ENCODINGS
+        and one.exception is None
+        and (one.struct is None or _as_in_schemas(one.struct))
         for one in (*layout.fields, *layout.tagged)
     )
 

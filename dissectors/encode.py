@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dissectors.errors import EncodeError
-from dissectors.layout import CODES, Field, Layout
+from dissectors.layout import CODES, Field, Layout, layout_of_element
 from dissectors.primitives import TEXT_ERRORS, uuid_bytes, write_uvarint
 
 
@@ -68,7 +68,7 @@ def _field(one: Field, value: Any, out: bytearray, path: tuple[str, ...]) -> Non
         for index, element in enumerate(value or ()):
             where = (*path, str(index))
             if one.struct is not None:
-                _struct(one.struct, element, out, where)
+                _struct(layout_of_element(one, index), element, out, where)
             else:
                 _value(one.type, one.element_length, element, out, where)
     elif one.struct is not None:

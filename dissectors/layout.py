@@ -50,8 +50,9 @@ class Field:
     ``int8`` (negative is null) or, in a tagged field, ``uvarint``. `element_length` is the same for the elements of an
     array. `tag` is set for fields in the tag buffer. `entity` is Kafka's entityType (``topicName``).
 
-    Edits make what no schema has: the lengths ``uvarint-1`` (the length itself) and ``uvarint+1`` (two more), and in
-    `writes` what is written whatever the value: ``null``, or ``empty`` for null.
+    Edits make what no schema has: the lengths ``uvarint-1`` (the length itself) and ``uvarint+1`` (two more), in
+    `writes` what is written whatever the value: ``null``, or ``empty`` for null, and in `exception` the index of the
+    one element that is written in another layout, with that.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Field:
     default: Any = None
     entity: str | None = None
     writes: str | None = None
+    exception: tuple[int, Layout] | None = None
     cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
@@ -82,6 +84,12 @@ class Layout:
     tagged: tuple[Field, ...] = ()
     tag_fault: str = ""
     cache: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+
+def layout_of_element(field: Field, index: int) -> Layout:
+    """The layout of the struct at an index of an array of structs."""
+    assert field.struct is not None
+    return field.exception[1] if field.exception is not None and field.exception[0] == index else field.struct
 
 
 def snake_case(name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors.errors import Crowded, DecodeError
-from dissectors.layout import CODES, WIDTHS, Field, Layout
+from dissectors.layout import CODES, WIDTHS, Field, Layout, layout_of_element
 from dissectors.node import Node
 from dissectors.plausible import check_of
 from dissectors.primitives import MOST_ELEMENTS, TEXT_ERRORS, uuid_text
@@ -165,7 +165,7 @@ class _Walker:
                 if one.struct is not None:
                     inner: dict[str, Any] = {}
                     made.append(inner)
-                    self.struct(one.struct, child.children, inner)
+                    self.struct(layout_of_element(one, index), child.children, inner)
                 else:
                     child.value = self.value(one.type, one.element_length, nullable=False)
                     made.append(child.value)

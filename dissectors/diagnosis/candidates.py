@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from dissectors import schemas
@@ -22,8 +23,14 @@ THROTTLE = "throttle_time_ms"
 #: The prior, in bits, of the departures that servers are known for.
 COMMON = 6.0
 
+#: Bits that it costs that one element of several is written otherwise than the others.
+ONE_ELEMENT = 6.0
+
 #: Bits that a second edit costs beside its own.
 SECOND = 8.0
+
+#: The prior of the rarest edit that is tried as a second one.
+SECOND_MOST = 7.5
 
 
 class Candidate(NamedTuple):
@@ -84,6 +91,23 @@ def singles(frame: Layout, version: int, most: float = float("inf")) -> tuple[Ca
         found.sort(key=lambda candidate: candidate.prior)
         made = frame.cache[("singles", most)] = tuple(found)
     return made
+
+
+def in_one_element(frame: Layout, version: int, elements: dict[str, list[int]]) -> tuple[Candidate, ...]:
+    """The edits of the structs in arrays of the body, each of one element alone.
+
+    Args:
+        frame: The right layout.
+        version: Of its body.
+        elements: The indexes to try, by the name of the array.
+    """
+    found: list[Candidate] = []
+    for candidate in singles(frame, version):
+        name, array, _ = candidate.edit.field.partition("[].")
+        for index in elements.get(name, ()) if array else ():
+            edit = replace(candidate.edit, field=candidate.edit.field.replace("[]", f"[{index}]", 1))
+            found.append(Candidate(edit, edit.apply(frame), candidate.prior + ONE_ELEMENT))
+    return tuple(found)
 
 
 def _edits(frame: Layout, version: int) -> Iterator[tuple[Edit, float]]:

@@ -49,6 +49,9 @@ LIKELY = 0.5
 #: The confidence of "bytes trail" and "it is cut off" at most: they explain nearly everything.
 MOST_LOOSE = 0.6
 
+#: Elements of an array that are tried alone.
+MOST_SUSPECTS = 3
+
 LOOSE = ("truncated", "trailing_bytes")
 
 
@@ -135,8 +138,9 @@ def _diagnose(message: Message, request: Message | None, usual: frozenset[str]) 
     doubtful = reads and all(odd.kind == "implausible" for odd in message.oddities)
     most = COMMON if doubtful else float("inf")
     search = Search(
-        message.frame, right, message.version, reads=reads, left=message.trailing, most=most, words=words, usual=usual
-    )
+        message.frame, right, message.version, reads=reads, left=message.trailing, most=most, words=words, usual=usual,
+        elements=_elements(message),
+    )  # fmt: skip
     ranked = rank(message.frame, search.run())
     fits = search.right
     best = ranked[0]
@@ -153,6 +157,17 @@ def _diagnose(message: Message, request: Message | None, usual: frozenset[str]) 
         if walked.oddities or not ordinary(best.layout, walked.values):
             return None
     return _diagnosis(message, right, ranked)
+
+
+def _elements(message: Message) -> dict[str, list[int]]:
+    """Elements one of which alone may be written wrongly: those before the byte where reading stopped."""
+    found: dict[str, list[int]] = {}
+    for one in message.layout.fields if message.layout else ():
+        value = message.body.get(one.name)
+        stopped = message.error is not None and message.error.path[:1] == (one.name,)
+        if one.array and one.struct is not None and isinstance(value, list) and (stopped or len(value) > 1):
+            found[one.name] = list(range(max(len(value) - MOST_SUSPECTS, 0), len(value)))
+    return found
 
 
 def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnosis:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dissectors.layout import Field, Layout
+from dissectors.layout import Field, Layout, layout_of_element
 from dissectors.node import Node
 
 
@@ -115,6 +115,7 @@ def _inside(wanted: Field, there: Field, node: Node) -> Place | None:
             return Place((element.name,), element.start, element.end, wanted, there)
         if wanted.struct is None or there.struct is None:
             return None
-        if found := first_departure(wanted.struct, there.struct, element.children, element.start):
+        layout = layout_of_element(there, int(element.name))
+        if found := first_departure(wanted.struct, layout, element.children, element.start):
             return replace(found, path=(element.name, *found.path))
     return None

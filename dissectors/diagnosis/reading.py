@@ -281,8 +281,12 @@ def _maybe(one: Field) -> Read:
 def _array(one: Field) -> Read:
     assert one.length is not None
     get = _length(one.length)
+    odd, exception = -1, None
     if one.struct is not None:
         element, size = reader(one.struct), max(least(one.struct), 1)
+        if one.exception is not None:
+            odd, exception = one.exception[0], reader(one.exception[1])
+            size = 1
     else:
         element = _value(one, one.element_length, False)
         size = {"int16": 2, "int32": 4}.get(one.element_length, 1) if one.element_length else WIDTHS[one.type]
@@ -309,7 +313,7 @@ def _array(one: Field) -> Read:
                 state.work -= SAMPLE
                 if state.work < state.horizon:
                     raise Spent(at)
-            at = element(state, at)
+            at = element(state, at) if index != odd or exception is None else exception(state, at)
         return at
 
     def read(state: Reading, pos: int) -> int:

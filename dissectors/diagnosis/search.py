@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from dissectors.diagnosis.candidates import SECOND, Candidate, singles
+from dissectors.diagnosis.candidates import SECOND, SECOND_MOST, Candidate, in_one_element, singles
 from dissectors.diagnosis.reading import Misfit, Reading, Spent, TooDear
 from dissectors.edits import Edit
 from dissectors.layout import Layout
 
 #: The bound of the work for a frame, in fields read (a microsecond or less each); of large frames only the beginning
 #: is read, which shows how they depart, and two edits at once are hardly tried.
-WORK = 60_000
+WORK = 150_000
 LARGE = 64 << 10
 WORK_LARGE = 25_000
 HORIZON = 4_000
@@ -61,6 +61,7 @@ class Search:
         reads: Whether the right layout reads the frame to its last byte.
         left: Bytes behind its last field, where it reads but for those.
         most: The prior of the rarest edits to try, in bits.
+        elements: Elements of the body's arrays, by name, one of which alone may be written wrongly.
         words: Strings that the request or the connection has named.
         usual: Kinds of edits that the same peer was seen to make.
     """
@@ -74,10 +75,12 @@ class Search:
         reads: bool,
         left: int = 0,
         most: float = float("inf"),
+        elements: dict[str, list[int]] | None = None,
         words: frozenset[bytes] = frozenset(),
         usual: frozenset[str] = frozenset(),
     ) -> None:
         self._reads, self._left, self._most = reads, left, most
+        self._elements = elements or {}
         self._usual = usual
         self._layout = layout
         self._version = version
@@ -96,6 +99,8 @@ class Search:
         self._as_it_should_be()
         self._try(singles(self._layout, self._version, self._most))
         if self.right is None and not self._reads and not self._convincing():
+            if self._size < LARGE:
+                self._in_one_element()
             self._doubles()
         self._found.sort(key=lambda found: found.cost)
         return [found for found in self._found if found.cost <= self._best + WINDOW]
@@ -178,12 +183,15 @@ class Search:
                 edit = candidate.edit if first is None else first.followed_by(candidate.edit)
                 self._keep(edit, candidate.layout, cost + prior, prior)
 
+    def _in_one_element(self) -> None:
+        self._reading.work -= MAKE * len(singles(self._layout, self._version))
+        self._try(in_one_element(self._layout, self._version, self._elements))
+
     def _doubles(self) -> None:
         for base in self._bases():
-            self._reading.work -= MAKE * len(singles(self._layout, self._version))
-            if self._reading.work <= 0:
-                return
-            self._try(singles(base.layout, self._version), base.edit, base.prior + SECOND)
+            second = singles(base.layout, self._version, SECOND_MOST)
+            self._reading.work -= MAKE * len(second)
+            self._try(second, base.edit, base.prior + SECOND)
             if self._reading.work <= 0:
                 return
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.edits import Edit
-from dissectors.edits.places import parts
+from dissectors.edits.places import parts, struct_of
 from dissectors.layout import WIDTHS, Layout
 
 
@@ -156,7 +156,7 @@ def _struct(right: Layout, path: str) -> Layout | None:
     struct = right if above[:1] == ["header"] else next(one.struct for one in right.fields if one.name == "body")
     for part in above:
         if struct is not None:
-            struct = next((one.struct for one in (*struct.fields, *struct.tagged) if one.name == part), None)
+            struct = struct_of(struct, part)
     return struct
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.edits.edit import EditError, kind
-from dissectors.edits.places import change_field, change_struct, index_of, not_empty, parent, parts
+from dissectors.edits.places import change_field, change_struct, index_of, not_empty, parent, parts, struct_of
 from dissectors.layout import Field, Layout
 from dissectors.layout import layout as layout_of
 
@@ -57,7 +57,7 @@ def from_version(layout: Layout, field: str, from_version: int, place: int) -> L
         raise EditError("headers have no fields of other versions: that is header_version")
     source = _other(layout.name, from_version)
     for part in above:
-        source = next((one.struct for one in (*source.fields, *source.tagged) if one.name == part), None) or source
+        source = struct_of(source, part) or source
     index = index_of(source, name)
     extra = source.fields[index]
     return change_struct(layout, above, lambda struct: _with(struct, extra, place))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from dissectors.edits.edit import EditError
-from dissectors.layout import Field, Layout
+from dissectors.layout import Field, Layout, layout_of_element
+
+#: A single element of an array: ``topics[2]``.
+_SINGLE = re.compile(r"(\w+)\[(\d{1,6})\]").fullmatch
 
 ChangeStruct = Callable[[Layout], Layout]
 ChangeField = Callable[[Field], Field]
@@ -25,8 +29,22 @@ def is_frame(layout: Layout) -> bool:
 
 
 def parts(path: str) -> tuple[str, ...]:
-    """``topics[].partitions[].leader_epoch`` -> ``("topics", "partitions", "leader_epoch")``."""
+    """``topics[].partitions[].leader_epoch`` -> ``("topics", "partitions", "leader_epoch")``.
+
+    The index of a single element stays: ``topics[2].name`` -> ``("topics[2]", "name")``.
+    """
     return tuple(part.removesuffix("[]") for part in path.split(".")) if path not in ("", "*") else ()
+
+
+def plain(part: str) -> str:
+    """The field's name in a part of a path: ``topics`` of ``topics[2]``."""
+    return part.partition("[")[0]
+
+
+def struct_of(struct: Layout, part: str) -> Layout | None:
+    """The struct in the field that a part of a path names, None if there is none."""
+    name = plain(part)
+    return next((one.struct for one in (*struct.fields, *struct.tagged) if one.name == name), None)
 
 
 def parent(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
@@ -110,12 +128,19 @@ def _change(struct: Layout, path: tuple[str, ...], change: ChangeStruct) -> Layo
 
 
 def _below(struct: Layout, name: str, change: ChangeStruct) -> Layout:
+    single = _SINGLE(name)
+
     def one(field: Field) -> Field:
         if field.struct is None:
             raise EditError(f"{field.name} holds no fields")
-        return replace(field, struct=change(field.struct))
+        if single is None:
+            return replace(field, struct=change(field.struct))
+        if not field.array:
+            raise EditError(f"{field.name} is no array")
+        index = int(single[2])
+        return replace(field, exception=(index, change(layout_of_element(field, index))))
 
-    return _replaced(struct, name, one)
+    return _replaced(struct, single[1] if single else name, one)
 
 
 def _replaced(struct: Layout, name: str, change: ChangeField) -> Layout:

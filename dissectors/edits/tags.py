@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dissectors import schemas
 from dissectors.edits.edit import EditError, kind
-from dissectors.edits.places import change_struct, not_empty, parent, parts
+from dissectors.edits.places import change_struct, not_empty, parent, parts, struct_of
 from dissectors.layout import Layout
 from dissectors.layout import layout as layout_of
 from dissectors.schemas import VersionRange
@@ -41,7 +41,7 @@ def below_version(layout: Layout, field: str, tag: int) -> Layout:
     for version in _versions(layout.name):
         source = layout_of(layout.name, version)
         for part in above:
-            source = next((one.struct for one in (*source.fields, *source.tagged) if one.name == part), None) or source
+            source = struct_of(source, part) or source
         if found := [one for one in source.tagged if one.name == name and one.tag == tag]:
             return change_struct(
                 layout,
