@@ -84,8 +84,6 @@ class Conversation:
     client_id: str | None = None
     client_software: str | None = None
     sasl_mechanism: str | None = None
-    #: API key -> (lowest, highest) version that the server said it serves.
-    advertised: dict[int, tuple[int, int]] | None = None
     repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: What is out of the ordinary in the frame that was heard last (`dissectors.triggers.Only`).
     marks: int = 0
@@ -153,9 +151,3 @@ class Conversation:
         key = message.api_key
         if key in (METADATA, CREATE_TOPICS, DESCRIBE_TOPIC_PARTITIONS):
             self.cluster.learn(message)
-        elif key == API_VERSIONS and message.error is None and message.body.get("api_keys"):
-            self.advertised = {
-                entry["api_key"]: (entry.get("min_version", 0), entry["max_version"])
-                for entry in message.body["api_keys"]
-                if "api_key" in entry and "max_version" in entry  # a layout that departs may lack them
-            }

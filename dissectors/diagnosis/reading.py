@@ -11,26 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from dissectors.diagnosis import evidence
+from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
+from dissectors.diagnosis.prefixes import length_reader, uvarint
 from dissectors.layout import CODES, WIDTHS, Field, Layout
 
 #: Elements of an array of integers that are looked at; they stand for the others.
 SAMPLE = 16
-
-
-class Misfit(Exception):
-    """The bytes cannot be read under the layout; `at` is where."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__(at)
-        self.at = at
-
-
-class TooDear(Misfit):
-    """The reading costs more than is of use."""
-
-
-class Spent(Misfit):
-    """The work that was granted is done."""
 
 
 class Reading:
@@ -163,7 +149,7 @@ def _field(one: Field) -> Read:
 def _value(one: Field, length: str | None, nullable: bool) -> Read:
     if length is None:
         return _fixed(one)
-    get = _length(length)
+    get = length_reader(length)
     if one.type != "string":
 
         def read_blob(state: Reading, pos: int) -> int:
@@ -217,47 +203,6 @@ def _fixed(one: Field) -> Read:
     return read
 
 
-def _length(encoding: str) -> Callable[[Reading, int], tuple[int, int]]:
-    """What reads a length and gives it with where it ends; -1 is null."""
-    if encoding in ("int16", "int32"):
-        width = 2 if encoding == "int16" else 4
-
-        def fixed(state: Reading, pos: int) -> tuple[int, int]:
-            end = pos + width
-            if end > state.end:
-                raise Misfit(pos)
-            size = int.from_bytes(state.data[pos:end], "big", signed=True)
-            if size < -1:
-                raise Misfit(pos)
-            return size, end
-
-        return fixed
-    less = {"uvarint": 1, "uvarint-1": 0, "uvarint+1": 2}[encoding]
-
-    def compact(state: Reading, pos: int) -> tuple[int, int]:
-        size, end = _uvarint(state, pos)
-        if size == 0:
-            return (-1 if less else 0), end
-        if size < less:
-            raise Misfit(pos)
-        return size - less, end
-
-    return compact
-
-
-def _uvarint(state: Reading, pos: int) -> tuple[int, int]:
-    data, end = state.data, state.end
-    value = shift = 0
-    while pos < end and shift < 35:
-        byte = data[pos]
-        pos += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, pos
-        shift += 7
-    raise Misfit(pos)
-
-
 def _maybe(one: Field) -> Read:
     assert one.struct is not None
     inner = reader(one.struct)
@@ -280,7 +225,7 @@ def _maybe(one: Field) -> Read:
 
 def _array(one: Field) -> Read:
     assert one.length is not None
-    get = _length(one.length)
+    get = length_reader(one.length)
     odd, exception = -1, None
     if one.struct is not None:
         element, size = reader(one.struct), max(least(one.struct), 1)
@@ -345,14 +290,14 @@ def _tags(layout: Layout) -> Read:
         unsized = int(layout.tag_fault.removeprefix("size "))
 
     def read(state: Reading, pos: int) -> int:
-        number, pos = _uvarint(state, pos)
+        number, pos = uvarint(state, pos)
         state.cost += evidence.EMPTY_TAGS
         if number:
             if number * 2 > state.end - pos:
                 raise Misfit(pos)
             for _ in range(number):
-                tag, at = _uvarint(state, pos)
-                size, at = _uvarint(state, at)
+                tag, at = uvarint(state, pos)
+                size, at = uvarint(state, at)
                 one = known.get(tag)
                 sized = one is None or tag != unsized
                 if at + size > state.end and sized:
@@ -366,7 +311,7 @@ def _tags(layout: Layout) -> Read:
                 if sized and pos != at + size:
                     raise Misfit(at)
         if twice:
-            number, pos = _uvarint(state, pos)
+            number, pos = uvarint(state, pos)
             if number:
                 raise Misfit(pos)
         return pos

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dissectors.diagnosis.candidates import SECOND, SECOND_MOST, Candidate, in_one_element, singles
-from dissectors.diagnosis.reading import Misfit, Reading, Spent, TooDear
+from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
+from dissectors.diagnosis.reading import Reading
 from dissectors.edits import Edit
 from dissectors.layout import Layout
 
@@ -38,7 +39,7 @@ TRUNCATED = 24.0
 
 #: What it costs that the right layout reads on only by passing over something odd, and each byte from there on.
 ODD = 40.0
-ODD_BYTE = 5.0
+ODD_BYTE = 8.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,56 @@
+"""Prefixes: lengths and counts as they stand on the wire, and as departing writers write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from dissectors.diagnosis.misfit import Misfit
+
+
+class Source(Protocol):
+    """The frame that is read."""
+
+    data: bytes
+    end: int
+
+
+def length_reader(encoding: str) -> Callable[[Source, int], tuple[int, int]]:
+    """What reads a length and gives it with where it ends; -1 is null."""
+    if encoding in ("int16", "int32"):
+        width = 2 if encoding == "int16" else 4
+
+        def fixed(state: Source, pos: int) -> tuple[int, int]:
+            end = pos + width
+            if end > state.end:
+                raise Misfit(pos)
+            size = int.from_bytes(state.data[pos:end], "big", signed=True)
+            if size < -1:
+                raise Misfit(pos)
+            return size, end
+
+        return fixed
+    less = {"uvarint": 1, "uvarint-1": 0, "uvarint+1": 2}[encoding]
+
+    def compact(state: Source, pos: int) -> tuple[int, int]:
+        size, end = uvarint(state, pos)
+        if size == 0:
+            return (-1 if less else 0), end
+        if size < less:
+            raise Misfit(pos)
+        return size - less, end
+
+    return compact
+
+
+def uvarint(state: Source, pos: int) -> tuple[int, int]:
+    data, end = state.data, state.end
+    value = shift = 0
+    while pos < end and shift < 35:
+        byte = data[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, pos
+        shift += 7
+    raise Misfit(pos)
