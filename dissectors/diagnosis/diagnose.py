@@ -208,7 +208,8 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         surplus=surplus,
         also=tuple(best.also),
         rivals=tuple(rival for rival in rivals if rival.confidence >= LEAST_RIVAL)[:MOST_RIVALS],
-        layout=best.layout,
+        # Made anew: those of the search hold all that was tried on top of them.
+        layout=None if edit.kind in LOOSE else edit.apply(right),
     )
 
 

@@ -191,10 +191,8 @@ def text(field: Field) -> Cost:
     words = _VOCABULARY.get(field.name, set())
     typical = _TYPICAL.get(field.name)
 
-    def cost(raw: bytes) -> float:
+    def short(raw: bytes) -> float:
         size = len(raw)
-        if size > LONG:
-            return cost(raw[:LONG]) * size / LONG
         if size == 0:
             return 7.0 if names else 1.0
         if raw in words:
@@ -207,6 +205,10 @@ def text(field: Field) -> Cost:
             return 5.2 * size if sentence else 6.0 * size + (WRONG if topic else 6 * (b" " in raw))
         return 8 * size + WRONG * (1 + min(len(_CONTROLS(raw)), 4)) + (0 if _is_text(raw) else WRONG)
 
+    def cost(raw: bytes) -> float:
+        size = len(raw)
+        return short(raw) if size <= LONG else short(raw[:LONG]) * size / LONG
+
     return cost
 
 
@@ -218,9 +220,9 @@ def _is_text(raw: bytes) -> bool:
     return True
 
 
-def blob(field: Field, data: bytes, pos: int, size: int) -> float:
+def blob(records: bool, data: bytes, pos: int, size: int) -> float:
     """What the bytes of a bytes or records field cost, their length left out."""
-    if field.type == "records" and size >= 17:
+    if records and size >= 17:
         # The first batch says how long it is; only the last may be cut off.
         batch = 12 + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
         right = data[pos + 16] < 3 and data[pos] < 0x40 and batch > 12

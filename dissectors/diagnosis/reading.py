@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
 
 from dissectors.diagnosis import evidence
 from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
@@ -37,7 +36,6 @@ class Reading:
         self.limit = 0.0
         self.horizon = 0
         self.memo: dict[tuple[int, int], tuple[int, float] | int] = {}
-        self.kept: list[Any] = []  # what the memo's ids are of must live as long
 
     def read(self, layout: Layout, *, limit: float, horizon: int) -> tuple[int, float]:
         """Where a layout ends that begins behind the length prefix, and what it costs.
@@ -134,6 +132,7 @@ def _with_copies(layout: Layout, names: list[str], reads: list[Read]) -> Read:
 
 
 def _field(one: Field) -> Read:
+    """The function that reads a field; it must not hold the field, which holds it, or only the collector frees both."""
     made: Read | None = one.cache.get("reading")
     if made is None:
         if one.array:
@@ -150,6 +149,7 @@ def _value(one: Field, length: str | None, nullable: bool) -> Read:
     if length is None:
         return _fixed(one)
     get = length_reader(length)
+    records = one.type == "records"
     if one.type != "string":
 
         def read_blob(state: Reading, pos: int) -> int:
@@ -159,7 +159,7 @@ def _value(one: Field, length: str | None, nullable: bool) -> Read:
             end = pos + size
             if end > state.end:
                 raise Misfit(pos)
-            state.cost += evidence.count(size) + evidence.blob(one, state.data, pos, size)
+            state.cost += evidence.count(size) + evidence.blob(records, state.data, pos, size)
             return end
 
         return read_blob
@@ -235,7 +235,7 @@ def _array(one: Field) -> Read:
     else:
         element = _value(one, one.element_length, False)
         size = {"int16": 2, "int32": 4}.get(one.element_length, 1) if one.element_length else WIDTHS[one.type]
-    nullable = one.nullable
+    nullable, identity = one.nullable, id(one)
     counted = one.struct is None  # structs count their fields
     fixed = counted and one.element_length is None
 
@@ -262,7 +262,7 @@ def _array(one: Field) -> Read:
         return at
 
     def read(state: Reading, pos: int) -> int:
-        key = (id(one), pos)
+        key = (identity, pos)
         known = state.memo.get(key)
         if known is not None:
             if isinstance(known, int):

@@ -82,6 +82,7 @@ class Search:
     ) -> None:
         self._reads, self._left, self._most = reads, left, most
         self._elements = elements or {}
+        self._kept: tuple[Candidate, ...] = ()  # the reading remembers fields by their id: they must live as long
         self._usual = usual
         self._layout = layout
         self._version = version
@@ -186,7 +187,8 @@ class Search:
 
     def _in_one_element(self) -> None:
         self._reading.work -= MAKE * len(singles(self._layout, self._version))
-        self._try(in_one_element(self._layout, self._version, self._elements))
+        self._kept = in_one_element(self._layout, self._version, self._elements)
+        self._try(self._kept)
 
     def _doubles(self) -> None:
         for base in self._bases():
