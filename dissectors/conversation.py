@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ API_VERSIONS = 18
 SASL_HANDSHAKE = 17
 DESCRIBE_TOPIC_PARTITIONS = 75
 
-#: Topics whose ids are remembered; the oldest are forgotten first.
+#: Topics whose ids are remembered; those named longest ago are forgotten first.
 MAX_TOPICS = 100_000
 
 #: Causes that are remembered as told, and how long one must be silent to be told anew (ns).
@@ -37,7 +37,7 @@ class Cluster:
     `departures` is how layouts were seen to depart, so that the next frame is read in that way.
     """
 
-    topic_names: OrderedDict[str, str] = field(default_factory=OrderedDict)
+    topic_names: Bounded[str, str] = field(default_factory=lambda: Bounded(MAX_TOPICS))
     deadlines: Deadlines = field(default_factory=Deadlines)
     departures: diagnosis.Learned = field(default_factory=diagnosis.Learned)
     _told: Bounded[Hashable, int] = field(default_factory=lambda: Bounded(MAX_CAUSES))
@@ -48,8 +48,6 @@ class Cluster:
         for topic in message.body.get("topics") or ():
             if isinstance(topic, dict) and (topic_id := topic.get("topic_id")) and (name := topic.get("name")):
                 self.topic_names[topic_id] = name
-                if len(self.topic_names) > MAX_TOPICS:
-                    self.topic_names.popitem(last=False)
 
     def recall(self, kind: type[T]) -> T:
         """The run's one instance of a class of state, made at first use."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +13,7 @@ from dissectors.diagnosis.evidence import ordinary
 from dissectors.diagnosis.place import Place, first_departure
 from dissectors.diagnosis.ranking import SMALL, Ranked, rank
 from dissectors.diagnosis.search import Search
-from dissectors.edits import Edit, frame_layout, write
+from dissectors.edits import LOOSE, Edit, frame_layout, write
 from dissectors.errors import EncodeError
 from dissectors.layout import Layout
 from dissectors.message import Message, plan
@@ -51,8 +49,6 @@ MOST_LOOSE = 0.6
 
 #: Elements of an array that are tried alone.
 MOST_SUSPECTS = 3
-
-LOOSE = ("truncated", "trailing_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,23 +109,6 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
         None if the right layout is the likeliest, or if no schema has the message. Never raises; the work is bounded
         whatever the size of the frame.
     """
-    with _without_collector():
-        return _diagnose(message, request, usual)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """A search makes many small objects that live as long as it: collecting among them took most of the time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def _diagnose(message: Message, request: Message | None, usual: frozenset[str]) -> Diagnosis | None:
     right = right_layout(message)
     if right is None:
         return None

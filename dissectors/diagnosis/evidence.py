@@ -6,13 +6,12 @@ Values follow what Kafka's fields hold: codes, ports, counts, names; what a shif
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dissectors import schemas
 from dissectors.layout import Field, Layout
+from dissectors.plausible import error_codes
 
 Cost = Callable[[Any], float]
 
@@ -71,16 +70,11 @@ _CAPACITIES = ((1 << 31) - 1, 52_428_800, 104_857_600)
 _TIMES = range(978_307_200_000, 4_102_444_800_000)
 
 
-@functools.cache
-def _known_errors() -> frozenset[int]:
-    return frozenset(code for code in range(-1, 1000) if schemas.error_name(code))
-
-
 def error_code(value: int) -> float:
     """0 mostly, else one that Kafka knows."""
     if value == 0:
         return 0.5
-    return 9.0 if value in _known_errors() else 16 + WRONG
+    return 9.0 if value in error_codes() else 16 + WRONG
 
 
 def boolean(value: int) -> float:

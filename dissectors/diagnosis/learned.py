@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from dissectors.diagnosis.diagnose import LOOSE, Diagnosis, again, diagnose, repaired
+from dissectors.diagnosis.diagnose import Diagnosis, again, diagnose, repaired
+from dissectors.edits import LOOSE
 from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.ledgers import Bounded
 from dissectors.message import Message

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dissectors.diagnosis.evidence import TEMPER
 from dissectors.diagnosis.relations import contradictions
 from dissectors.diagnosis.search import Found
-from dissectors.edits import Edit
+from dissectors.edits import LOOSE, Edit
 from dissectors.layout import Layout
 from dissectors.node import Node
 from dissectors.walk import walk
@@ -58,7 +58,7 @@ def _second_look(frame: bytes, close: list[Found]) -> list[Ranked]:
     for each in close:
         walked = walk(each.layout, frame, 4)
         body = walked.values.get("body") or {}
-        loose = each.edit is not None and each.edit.kind in ("truncated", "trailing_bytes")
+        loose = each.edit is not None and each.edit.kind in LOOSE
         reads = (loose, *_leaves(walked.nodes))
         known = same.get(reads)
         if known is None:

@@ -84,8 +84,9 @@ def _struct(layout: Layout) -> Read:
     number = len(reads) + 1
     names = [one.name for one in layout.fields]
     if len(set(names)) < len(names) or names[:2] == ["size", "correlation_id"]:
-        return _with_copies(layout, names, reads)
-    tags = _tags(layout) if layout.flexible else None
+        reads = [_with_copies(names, reads)]
+    if layout.flexible:
+        reads.append(_tags(layout))
 
     def read(state: Reading, pos: int) -> int:
         state.work -= number
@@ -93,8 +94,6 @@ def _struct(layout: Layout) -> Read:
             raise Spent(pos)
         for one in reads:
             pos = one(state, pos)
-        if tags is not None:
-            pos = tags(state, pos)
         if state.cost > state.limit:
             raise TooDear(pos)
         return pos
@@ -102,14 +101,10 @@ def _struct(layout: Layout) -> Read:
     return read
 
 
-def _with_copies(layout: Layout, names: list[str], reads: list[Read]) -> Read:
-    """A struct that has a field twice: copies are equal, or it is not so."""
-    tags = _tags(layout) if layout.flexible else None
+def _with_copies(names: list[str], reads: list[Read]) -> Read:
+    """The fields of a struct that has one twice: copies are equal, or it is not so."""
 
     def read(state: Reading, pos: int) -> int:
-        state.work -= len(reads) + 1
-        if state.work < state.horizon:
-            raise Spent(pos)
         spans: dict[str, bytes] = {}
         for name, one in zip(names, reads, strict=True):
             before, start = state.cost, pos
@@ -122,10 +117,6 @@ def _with_copies(layout: Layout, names: list[str], reads: list[Read]) -> Read:
                     raise Misfit(start)
                 state.cost = before + 1
             spans[name] = raw
-        if tags is not None:
-            pos = tags(state, pos)
-        if state.cost > state.limit:
-            raise TooDear(pos)
         return pos
 
     return read

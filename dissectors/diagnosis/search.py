@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dissectors.diagnosis.candidates import SECOND, SECOND_MOST, Candidate, in_one_element, singles
 from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
 from dissectors.diagnosis.reading import Reading
-from dissectors.edits import Edit
+from dissectors.edits import LOOSE, Edit
 from dissectors.layout import Layout
 
 #: The bound of the work for a frame, in fields read (a microsecond or less each); of large frames only the beginning
@@ -36,6 +36,10 @@ LOOSE_BYTE = 8.0
 CUT_BYTE = 6.0
 TRAILING = 16.0
 TRUNCATED = 24.0
+
+#: What a frame that reads well costs at most, at all and for each byte: a byte of Kafka holds few bits.
+GOOD = 60.0
+GOOD_BYTE = 6.0
 
 #: What it costs that the right layout reads on only by passing over something odd, and each byte from there on.
 ODD = 40.0
@@ -150,16 +154,8 @@ class Search:
 
     def _convincing(self) -> bool:
         """Whether one edit explains the frame so well that two need not be tried."""
-        fits = [
-            found
-            for found in self._found
-            if found.edit is None or found.edit.kind not in ("truncated", "trailing_bytes")
-        ]
-        return bool(fits) and min(found.cost for found in fits) < self._budget()
-
-    def _budget(self) -> float:
-        """Bits that a frame of this size should cost at most if it reads well: a byte of Kafka holds few."""
-        return 60.0 + 6.0 * self._size
+        costs = [found.cost for found in self._found if found.edit is None or found.edit.kind not in LOOSE]
+        return bool(costs) and min(costs) < GOOD + GOOD_BYTE * self._size
 
     def _try(self, candidates: Iterable[Candidate], first: Edit | None = None, more: float = 0.0) -> None:
         reading = self._reading

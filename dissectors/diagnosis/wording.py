@@ -51,29 +51,8 @@ def _step(edit: Edit, right: Layout) -> str:
                 f"{edit.field} of version {detail['from_version']} stands {_where(struct, detail['place'])}, "
                 "which this version does not have"
             )
-        case "body_version":
-            whole = "the whole body is that" if detail["header"] is None else "header and body are those"
-            return f"{whole} of version {detail['body_version']}"
         case "header_version":
             return f"the header is {_header(right, detail['written'])}"
-        case "length_off_by_one":
-            what = "every compact length" if edit.field == "*" else f"the compact length of {edit.field}"
-            return f"{what} is one too {'small' if detail['delta'] < 0 else 'great'}"
-        case "length_encoding" | "flexibility":
-            return _encoding(edit, detail["written"])
-        case "tag_buffer_missing":
-            return f"{_behind(edit.field)} has no tag buffer"
-        case "tag_buffer_extra":
-            return f"{_behind(edit.field)} has a tag buffer too many"
-        case "null_in_non_nullable":
-            since = detail["nullable_from"]
-            return f"{edit.field} is null, which it may " + (
-                "not be" if since is None else f"be from version {since} on"
-            )
-        case "generic_error_body":
-            return "the body is an error code and nothing else"
-        case "duplicated_prefix":
-            return f"the {detail['prefix'].replace('_', ' ')} is written twice"
     return str(edit)
 
 
@@ -83,21 +62,6 @@ def _header(right: Layout, written: int) -> str:
     if right.name.endswith("Response"):
         return f"that of version {written}, {'without' if flexible else 'with'} a tag buffer"
     return f"that of version {written}, not {2 if flexible else 1}"
-
-
-def _encoding(edit: Edit, written: str) -> str:
-    lengths = "int16 and int32 lengths" if written == "fixed" else "compact lengths"
-    if edit.kind == "flexibility":
-        tags = "and no tag buffers" if written == "fixed" else "and tag buffers"
-        return f"the whole body is written with {lengths} {tags}"
-    if edit.field == "*":
-        return f"the body is written with {lengths}"
-    return f"the length of {edit.field} is written {'as a fixed-width integer' if written == 'fixed' else 'compact'}"
-
-
-def _behind(field: str) -> str:
-    above = field.rpartition(".")[0]
-    return f"each of {above}" if above.endswith("[]") else "the header" if above == "header" else above or "the body"
 
 
 def _change(edit: Edit, right: Layout, version: int) -> str:

@@ -10,7 +10,12 @@ from dissectors.layout import Field, Layout
 from dissectors.layout import layout as layout_of
 
 
-@kind("body_version", "body_version", "header", sentence="the whole body is that of version {body_version}")
+def _whole(field: str, body_version: int, header: int | None) -> str:
+    del field
+    return f"{'the whole body is that' if header is None else 'header and body are those'} of version {body_version}"
+
+
+@kind("body_version", "body_version", "header", sentence=_whole)
 def body_version(layout: Layout, field: str, body_version: int, header: int | None) -> Layout:
     """The body of another version; `header` is the header version on the wire, None if that is as it should be."""
     del field
@@ -42,12 +47,21 @@ def header_version(layout: Layout, field: str, written: int) -> Layout:
     return change_struct(layout, ("header",), change)
 
 
+#: The kinds that explain nearly any bytes.
+LOOSE = ("truncated", "trailing_bytes")
+
+
 def _with_size(data: bytes, prefix: str) -> bytes:
     """The second size is that of what follows it."""
     return (len(data) - 4).to_bytes(4, "big") + data[4:] if prefix == "size" else data
 
 
-@kind("duplicated_prefix", "prefix", sentence="the {prefix} is written twice", data=_with_size)
+def _twice(field: str, prefix: str) -> str:
+    del field
+    return f"the {prefix.replace('_', ' ')} is written twice"
+
+
+@kind("duplicated_prefix", "prefix", sentence=_twice, data=_with_size)
 def duplicated_prefix(layout: Layout, field: str, prefix: str) -> Layout:
     """The ``size`` or the ``correlation_id`` of a response once more, behind itself."""
     del field

@@ -13,7 +13,21 @@ WRITTEN = ("fixed", "compact")
 OFF = {-1: "uvarint-1", 1: "uvarint+1"}
 
 
-@kind("flexibility", "written", sentence="the whole body is written in the {written} encoding")
+#: The lengths of either encoding, and whether it has tag buffers.
+SAID = {"fixed": ("int16 and int32 lengths", "no tag buffers"), "compact": ("compact lengths", "tag buffers")}
+
+
+def _said(written: str) -> tuple[str, str]:
+    return SAID.get(written, (f"{written} lengths", f"{written} tag buffers"))  # there is no other, but this tells it
+
+
+def _whole(field: str, written: str) -> str:
+    del field
+    lengths, tags = _said(written)
+    return f"the whole body is written with {lengths} and {tags}"
+
+
+@kind("flexibility", "written", sentence=_whole)
 def flexibility(layout: Layout, field: str, written: str) -> Layout:
     """Fixed: int16 and int32 lengths and no tag buffers; compact: the reverse."""
     del field
@@ -32,7 +46,13 @@ def flexibility(layout: Layout, field: str, written: str) -> Layout:
     return change_body(layout, through)
 
 
-@kind("length_encoding", "written", sentence="the length of {field} is written {written}")
+def _length_of(field: str, written: str) -> str:
+    if field == "*":
+        return f"the body is written with {_said(written)[0]}"
+    return f"the length of {field} is written {'as a fixed-width integer' if written == 'fixed' else 'compact'}"
+
+
+@kind("length_encoding", "written", sentence=_length_of)
 def length_encoding(layout: Layout, field: str, written: str) -> Layout:
     """Of one field, of the elements of one (``names[]``), or of all (``*``)."""
     _known(written)
@@ -42,7 +62,12 @@ def length_encoding(layout: Layout, field: str, written: str) -> Layout:
     return change_field(layout, parts(field), lambda one: _encoded(one, written, elements=elements, strict=True))
 
 
-@kind("length_off_by_one", "delta", sentence="the compact length of {field} is off by {delta:+d}")
+def _off(field: str, delta: int) -> str:
+    what = "every compact length" if field == "*" else f"the compact length of {field}"
+    return f"{what} is one too {'small' if delta < 0 else 'great'}"
+
+
+@kind("length_off_by_one", "delta", sentence=_off)
 def off_by_one(layout: Layout, field: str, delta: int) -> Layout:
     """Compact lengths are the length plus one: here plus `delta` more."""
     if delta not in OFF:
@@ -65,7 +90,13 @@ def off_by_one(layout: Layout, field: str, delta: int) -> Layout:
     return change_field(layout, parts(field), strictly)
 
 
-@kind("null_in_non_nullable", "nullable_from", sentence="{field} is null, which it may not be")
+def _null(field: str, nullable_from: int | None) -> str:
+    return (
+        f"{field} is null, which it may {'not be' if nullable_from is None else f'be from version {nullable_from} on'}"
+    )
+
+
+@kind("null_in_non_nullable", "nullable_from", sentence=_null)
 def null_in_non_nullable(layout: Layout, field: str, nullable_from: int | None) -> Layout:
     """Null is written whatever the value; `nullable_from` is the first version that allows it, if one does."""
     del nullable_from

@@ -12,7 +12,12 @@ from dissectors.layout import layout as layout_of
 from dissectors.schemas import VersionRange
 
 
-@kind("tag_buffer_missing", sentence="the tag buffer {field} is not written")
+def _behind(field: str) -> str:
+    above = field.rpartition(".")[0]
+    return f"each of {above}" if above.endswith("[]") else "the header" if above == "header" else above or "the body"
+
+
+@kind("tag_buffer_missing", sentence=lambda field: f"{_behind(field)} has no tag buffer")
 def buffer_missing(layout: Layout, field: str) -> Layout:
     """A struct ends with its last field."""
 
@@ -24,7 +29,7 @@ def buffer_missing(layout: Layout, field: str) -> Layout:
     return change_struct(layout, above, change)
 
 
-@kind("tag_buffer_extra", sentence="a tag buffer {field} is written, which this version does not have")
+@kind("tag_buffer_extra", sentence=lambda field: f"{_behind(field)} has a tag buffer too many")
 def buffer_extra(layout: Layout, field: str) -> Layout:
     """A struct ends with a tag buffer; with a second one if it has one."""
 

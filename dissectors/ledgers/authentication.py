@@ -34,12 +34,18 @@ class Phase(Enum):
     FAILED = "refused"
 
 
+@ledger(events=(ResponseReceived,), apis=("Metadata",))
 class Listeners:
     """What a run has learned of servers: where SASL has let somebody in, and where data was served without it."""
 
     def __init__(self) -> None:
         self.sasl: Bounded[str, None] = Bounded(_MOST_LISTENERS)
         self.open: Bounded[str, None] = Bounded(_MOST_LISTENERS)
+
+    def hear(self, _: ResponseReceived, conversation: Conversation) -> None:
+        """Data was served."""
+        if conversation.recall(Authentication).phase is Phase.NONE:
+            self.open[conversation.server] = None
 
 
 @ledger(

@@ -23,6 +23,7 @@ AT_ONCE = 2 * SECOND
 OFTEN = 2
 
 CLOSED_IN_FLIGHT, CLOSED_UPON_REQUEST, CLOSED_WHILE_IDLE, LEFT_OPEN = "C013", "C015", "C016", "C004"
+TURNED_AWAY = "X006"
 
 
 class _Refused(Recurrence):
@@ -59,8 +60,10 @@ class Endings:
         waited, asked = event.at - oldest.at, oldest.message
         if oldest.offset == flight.woken and waited <= AWAKE:
             return CLOSED_WHILE_IDLE
-        if _is_not_served(asked, conversation) or (waited <= AT_ONCE and _may_want_sasl(flight, conversation)):
-            return None  # V001, V002 and X006
+        if _is_not_served(asked, conversation):
+            return None  # V001 and V002
+        if waited <= AT_ONCE and _may_want_sasl(flight, conversation):
+            return TURNED_AWAY
         kind = conversation.server, conversation.client_id, asked.api_key, asked.version
         if waited > UPON or conversation.cluster.recall(Served).has(kind) or _is_counted(asked, conversation):
             return CLOSED_IN_FLIGHT

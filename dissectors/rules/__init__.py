@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dissectors.conversation import Conversation
+from dissectors.edits import LOOSE
 from dissectors.findings import Finding, Problem, Severity
 from dissectors.triggers import ANY, Dispatch, Only, Trigger
 
@@ -111,8 +112,9 @@ def _is_news(rule: Rule, problem: Problem, event: Any, conversation: Conversatio
     what = (message.api_key, message.version, message.is_request) if message is not None else type(event)
     path = _INDEX.sub("[]", problem.path) if problem.path else None
     edit = problem.diagnosis.edit if problem.diagnosis else None
+    how = _INDEX.sub("[]", str(edit)) if edit and edit.kind not in LOOSE else None  # how many bytes, or which element
     client = None
     if (problem.blame or rule.blame) == "client":
         client = conversation.client_id or conversation.client_software
-    cause = (rule.code, conversation.server, client, what, path, edit, problem.cause)
+    cause = (rule.code, conversation.server, client, what, path, how, problem.cause)
     return conversation.cluster.is_news(cause, event.at)

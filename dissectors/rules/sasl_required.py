@@ -5,37 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.conversation import Conversation
-from dissectors.events import ConnectionEnded, RequestReceived, ResponseReceived
+from dissectors.events import ConnectionEnded
 from dissectors.findings import Problem, Severity
-from dissectors.ledgers.authentication import BEFORE_LOGIN, Authentication, Listeners, Phase
-from dissectors.recurrence import SECOND, Recurrence
+from dissectors.ledgers.authentication import Listeners
+from dissectors.ledgers.endings import TURNED_AWAY, Endings
+from dissectors.recurrence import Recurrence
 from dissectors.rules import rule
 
-_CLOSED_WITHIN = 2 * SECOND
 _OFTEN = 3
-
-
-class _Begun:
-    """How many bytes of requests had passed when the client was done with ApiVersions."""
-
-    offset = 0
 
 
 class _TurnedAway(Recurrence):
     """By server."""
 
 
-@rule(
-    "X006",
-    severity=Severity.ERROR,
-    events=(RequestReceived, ResponseReceived, ConnectionEnded),
-    apis=("ApiVersions", "Metadata"),
-    since="0.1",
-    blame="client",
-)
-def sasl_required(
-    event: RequestReceived | ResponseReceived | ConnectionEnded, conversation: Conversation
-) -> Iterator[Problem]:
+@rule("X006", severity=Severity.ERROR, events=(ConnectionEnded,), since="0.1", blame="client")
+def sasl_required(event: ConnectionEnded, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a listener which wants SASL is not asked for anything else first.
 
     ## Why it matters
@@ -77,32 +62,12 @@ def sasl_required(
     https://kafka.apache.org/protocol#sasl_handshake
     https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka_broker.c
     """
-    if isinstance(event, RequestReceived):
-        if event.message.api == "ApiVersions":
-            conversation.recall(_Begun).offset = event.offset + event.size + 4
+    endings = conversation.cluster.recall(Endings)
+    if endings.told_by != TURNED_AWAY:
         return
-    listeners = conversation.cluster.recall(Listeners)
-    authentication = conversation.recall(Authentication)
-    if isinstance(event, ResponseReceived):
-        if event.message and event.message.api == "Metadata" and authentication.phase is Phase.NONE:
-            listeners.open[conversation.server] = None
-        return
-    first = event.unanswered[0] if event.unanswered else None
-    if (
-        first is None
-        or event.by != "server"
-        or authentication.phase is not Phase.NONE
-        or conversation.midstream
-        or conversation.server in listeners.open
-        or first.message.api in BEFORE_LOGIN
-        or not first.message.reads_well
-        or first.offset != conversation.recall(_Begun).offset
-        or event.at - first.at > _CLOSED_WITHIN
-    ):
-        return
-    what = f"server {conversation.server} closed at the first {first.message.api}"
+    what = f"server {conversation.server} closed at the first {endings.open[0].message.api}"
     hint = "set security.protocol=SASL_SSL or SASL_PLAINTEXT with sasl.mechanism on the client, or use another listener"
-    if conversation.server in listeners.sasl:
+    if conversation.server in conversation.cluster.recall(Listeners).sasl:
         yield Problem(f"{what} of a client without SASL: this listener asks for it", hint=hint)
         return
     times = conversation.cluster.recall(_TurnedAway).count(conversation.server, event.at)

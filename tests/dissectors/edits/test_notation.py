@@ -63,7 +63,7 @@ def test_a_second_edit_is_under_then() -> None:
     second = Edit.of("tag_buffer_missing", "header._tags")
     both = first.followed_by(second)
     assert both.as_json() == first.as_json() | {"then": second.as_json()}
-    assert str(both) == "the whole body is that of version 8, and the tag buffer header._tags is not written"
+    assert str(both) == "the whole body is that of version 8, and the header has no tag buffer"
     assert both.steps == (first, second)
     assert json.dumps(both.as_json()) in " ".join(PAGE.split())
 
