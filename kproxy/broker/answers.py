@@ -1,0 +1,107 @@
+"""Frames to requests, bodies to frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dissectors import schemas
+from dissectors.decode import decode
+from dissectors.encode import encode
+from dissectors.layout import Field, Layout, layout, layout_of_element
+
+
+class Head(NamedTuple):
+    """The header of a request."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class Unreadable(Exception):
+    """A frame that is no request, or one of an API or version that nobody knows; a sentence."""
+
+
+def read_head(frame: bytes) -> tuple[Head, int]:
+    """The header of a frame without its length, and where the body begins.
+
+    Raises:
+        Unreadable: See there.
+    """
+    if len(frame) < 8:
+        raise Unreadable(f"{len(frame)} bytes are too few for a request's header")
+    key, version = (int.from_bytes(frame[at : at + 2], "big", signed=True) for at in (0, 2))
+    api = schemas.api(key)
+    if api is None:
+        raise Unreadable(f"no API has the key {key}")
+    # A version that is not known has the header of the newest: what is needed of it stands at the same place.
+    header = layout("RequestHeader", max(1, schemas.header_versions(key, min(version, api.max_version))[0]))
+    decoded = decode(header, frame)
+    if decoded.error is not None:
+        raise Unreadable(f"{api.name} v{version}: {decoded.error}")
+    values = decoded.values
+    return Head(key, version, values["correlation_id"], values.get("client_id")), decoded.end
+
+
+def read_body(head: Head, frame: bytes, start: int) -> Mapping[str, Any]:
+    """The body of a request.
+
+    Raises:
+        Unreadable: Its bytes do not fit its layout.
+    """
+    name = schemas.request(head.api_key)
+    assert name is not None
+    decoded = decode(layout(name, head.version), frame, start)
+    if decoded.error is not None:
+        raise Unreadable(f"{name} v{head.version}: {decoded.error}")
+    if decoded.end != len(frame):
+        raise Unreadable(f"{name} v{head.version}: {len(frame) - decoded.end} bytes follow the last field")
+    return decoded.values
+
+
+def response_frame(head: Head, body: Mapping[str, Any], version: int | None = None) -> bytes:
+    """A response with its length prefix; `version` is that of its body if it is not the request's (KIP-511).
+
+    Raises:
+        EncodeError: A value that its type cannot hold.
+    """
+    version = head.version if version is None else version
+    name = schemas.response(head.api_key)
+    assert name is not None
+    header = layout("ResponseHeader", schemas.header_versions(head.api_key, version)[1])
+    made = layout(name, version)
+    data = encode(header, {"correlation_id": head.correlation_id}) + encode(made, without_defaults(made, body))
+    return len(data).to_bytes(4, "big") + data
+
+
+def without_defaults(made: Layout, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values without those of tagged fields that have their default: Kafka does not write them."""
+    if not _has_tagged(made):
+        return values
+    kept = dict(values)
+    for one in (*made.fields, *made.tagged):
+        if one.name not in kept:
+            continue
+        value = kept[one.name]
+        if one.tag is not None and value == one.default:
+            del kept[one.name]
+        elif one.struct is not None and value is not None and _has_tagged(one.struct):
+            kept[one.name] = _inside(one, value)
+    return kept
+
+
+def _inside(one: Field, value: Any) -> Any:
+    assert one.struct is not None
+    if one.array:
+        return [without_defaults(layout_of_element(one, index), each) for index, each in enumerate(value)]
+    return without_defaults(one.struct, value)
+
+
+def _has_tagged(made: Layout) -> bool:
+    found = made.cache.get("has_tagged")
+    if found is None:
+        inner = (one.struct for one in (*made.fields, *made.tagged) if one.struct is not None)
+        found = made.cache["has_tagged"] = bool(made.tagged) or any(_has_tagged(each) for each in inner)
+    return bool(found)

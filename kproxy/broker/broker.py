@@ -1,0 +1,141 @@
+"""Broker: a Kafka cluster in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Self
+
+from kproxy.broker.cluster import Cluster, Node
+from kproxy.broker.connection import Connection
+from kproxy.broker.options import Options
+from kproxy.broker.registry import served
+from kproxy.broker.request import Session
+from kproxy.broker.topics import Topics
+from kproxy.broker.versions import of_release
+
+Report = Callable[[str], None]
+
+
+class Server:
+    """The listener of one node."""
+
+    def __init__(self, cluster: Cluster, node: Node, tasks: asyncio.TaskGroup, report: Report) -> None:
+        self.cluster = cluster
+        self.node = node
+        self.tasks = tasks
+        self.report = report
+        self.connections: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+
+    def session(self, client_host: str) -> Session:
+        """What a new connection begins with."""
+        return Session(client_host)
+
+    async def start(self, sock: socket.socket) -> None:
+        """Accept clients on a bound socket."""
+        self._server = await asyncio.get_running_loop().create_server(lambda: Connection(self), sock=sock)
+
+    def stop(self) -> None:
+        """Accept nobody and close every connection."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for connection in list(self.connections):
+            connection.transport.abort()
+
+
+class Broker:
+    """A Kafka cluster on loopback, for as long as an `async with` block lasts.
+
+    ::
+
+        async with Broker(brokers=3) as broker:
+            producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap)
+
+    Args:
+        options: All of them at once; else each by its name, see `Options`.
+        ports: To listen on, one a broker; free ones by default.
+        advertised: ``(host, port)`` that clients are told for each broker, if not where it listens.
+        report: Told in one sentence why a connection was closed.
+    """
+
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        ports: tuple[int, ...] = (),
+        advertised: tuple[tuple[str, int], ...] = (),
+        report: Report = lambda sentence: None,
+        **settings: object,
+    ) -> None:
+        self.options = dataclasses.replace(options or Options(), **settings)  # type: ignore[arg-type]
+        self._ports = ports or (0,) * self.options.brokers
+        self._advertised = advertised
+        self._report = report
+        self._servers: dict[int, Server] = {}
+        self._bound: dict[int, int] = {}  # node -> port that it listens on
+        self._stack = AsyncExitStack()
+
+    cluster: Cluster
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of every broker, as clients take it."""
+        return ",".join(f"127.0.0.1:{port}" for port in self._bound.values())
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Where the brokers listen."""
+        return tuple(self._bound.values())
+
+    async def __aenter__(self) -> Self:
+        self.cluster = Cluster(self.options, of_release(served(), self.options.release))
+        tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
+        self._stack.callback(self._stop)
+        for number, port in enumerate(self._ports, 1):
+            sock = socket.create_server(("127.0.0.1", port), backlog=1024)
+            self._bound[number] = sock.getsockname()[1]
+            host, shown = self._advertised[number - 1] if self._advertised else ("127.0.0.1", self._bound[number])
+            node = self.cluster.nodes[number] = Node(number, host, shown)
+            server = self._servers[number] = Server(self.cluster, node, tasks, self._report)
+            await server.start(sock)
+        self.cluster.part(Topics)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._stack.aclose()
+
+    async def stop_node(self, number: int) -> None:
+        """A broker goes down: its connections break, its partitions get other leaders where there are replicas."""
+        self.cluster.nodes[number].up = False
+        self._servers[number].stop()
+        self.cluster.part(Topics).nodes_changed()
+
+    async def start_node(self, number: int) -> None:
+        """A broker that was stopped is there again, at its address."""
+        sock = socket.create_server(("127.0.0.1", self._bound[number]), backlog=1024)
+        await self._servers[number].start(sock)
+        self.cluster.nodes[number].up = True
+        self.cluster.part(Topics).nodes_changed()
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Another replica leads a partition from now on; one that had none there becomes one.
+
+        Raises:
+            KeyError: No such partition, or node.
+        """
+        topics = self.cluster.part(Topics)
+        found = topics.partition(topic, partition)
+        if found is None or node not in self.cluster.nodes:
+            raise KeyError(f"no partition {topic}-{partition}" if found is None else f"no broker {node}")
+        if node not in found.replicas:
+            topics.replace(found, [*found.replicas, node])
+        topics.lead(found, node)
+
+    def _stop(self) -> None:
+        for server in self._servers.values():
+            server.stop()

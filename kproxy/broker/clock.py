@@ -1,0 +1,19 @@
+"""The broker's time: what the clock says, and what is to happen later."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+
+class Clock:
+    """Wall-clock time in milliseconds since the epoch, as Kafka counts it; timers of the running event loop."""
+
+    def now(self) -> int:
+        """Milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def later(self, delay_ms: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call `call` in `delay_ms` milliseconds unless the handle is cancelled."""
+        return asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, call)

@@ -1,0 +1,76 @@
+"""The cluster: what its brokers know together. Every broker of it is in this process and sees the same state."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kproxy.broker.clock import Clock
+from kproxy.broker.journal import Forgetful, Journal
+from kproxy.broker.options import Options
+from kproxy.broker.registry import Served
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Node:
+    """A broker: its id, and where clients are told that it is. One that is not `up` takes no connections."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+    up: bool = True
+
+
+class Cluster:
+    """Nodes, and the parts that hold everything else.
+
+    A part (topics, groups, ACLs, ...) is a class that is made of the cluster alone, when somebody first asks for it:
+    ``cluster.part(Topics)``. What it keeps over a restart it reads from `journal` when it is made, and puts there.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        served: Mapping[int, Served],
+        clock: Clock | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        self.options = options
+        self.served = served
+        self.clock = clock or Clock()
+        self.journal: Journal = journal or Forgetful()
+        self.nodes: dict[int, Node] = {}
+        self._parts: dict[type[Any], Any] = {}
+        self.id = self._made_once("cluster", new_uuid)
+
+    @property
+    def controller(self) -> Node:
+        """The node that clients are told is the controller: the first that is up."""
+        return min((node for node in self.nodes.values() if node.up), key=lambda node: node.id)
+
+    def part(self, kind: Callable[[Cluster], T]) -> T:
+        """The cluster's one instance of a part."""
+        found = self._parts.get(kind)  # type: ignore[call-overload]
+        if found is None:
+            found = self._parts[kind] = kind(self)  # type: ignore[index]
+        return found  # type: ignore[no-any-return]
+
+    def _made_once(self, name: str, make: Callable[[], str]) -> str:
+        kept = dict(self.journal.entries("cluster")).get(name)
+        if kept is None:
+            kept = {"value": make()}
+            self.journal.put("cluster", name, kept)
+        return str(kept["value"])
+
+
+def new_uuid() -> str:
+    """A random uuid as Kafka prints it; like Kafka's own never one that begins with a hyphen."""
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
+        pass
+    return made

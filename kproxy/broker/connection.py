@@ -1,0 +1,157 @@
+"""A client's connection: frames in, answers out, one after the other in the order of the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from dissectors import schemas
+from dissectors.errors import EncodeError
+from kproxy.broker.answers import Head, Unreadable, read_body, read_head, response_frame
+from kproxy.broker.errors import Error
+from kproxy.broker.request import Request, Session
+
+if TYPE_CHECKING:
+    from kproxy.broker.broker import Server
+
+#: Kafka's socket.request.max.bytes.
+MAX_FRAME_BYTES: Final = 100 * 1024 * 1024
+_READ_AHEAD: Final = 1 << 20  # bytes of frames that wait for the one before them; more are left in the socket
+
+
+class Connection(asyncio.Protocol):
+    """One connection. Like Kafka it takes the next request when the one before has been answered.
+
+    Args:
+        server: The listener that accepted it.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._buffer = bytearray()
+        self._frames: deque[bytes] = deque()
+        self._waiting = 0  # bytes of them
+        self._task: asyncio.Task[None] | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+        self.session = Session("")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        peer = transport.get_extra_info("peername")
+        self.session = self._server.session(f"/{peer[0]}" if isinstance(peer, tuple) else "/127.0.0.1")
+        self._server.connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while len(self._buffer) >= 4:
+            size = int.from_bytes(self._buffer[:4], "big", signed=True)
+            if not 0 <= size <= MAX_FRAME_BYTES:
+                self.close(f"length prefix says {size} bytes")
+                return
+            if len(self._buffer) < 4 + size:
+                break
+            self._frames.append(bytes(self._buffer[4 : 4 + size]))
+            self._waiting += size
+            del self._buffer[: 4 + size]
+        if self._waiting > _READ_AHEAD:
+            self.transport.pause_reading()
+        if self._frames and self._task is None:
+            self._task = self._server.tasks.create_task(self._answer_all())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(self)
+        self._frames.clear()
+        self._room.set()
+        if self._task is not None:
+            self._task.cancel()
+
+    def pause_writing(self) -> None:
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        self._room.set()
+
+    def close(self, why: str = "") -> None:
+        """Close it when what was written has left."""
+        if why:
+            self._server.report(f"{self.session.client_host}: {why}; connection closed")
+        self._frames.clear()
+        self.transport.close()
+
+    async def _answer_all(self) -> None:
+        try:
+            while self._frames:
+                frame = self._frames.popleft()
+                self._waiting -= len(frame)
+                if self._waiting <= _READ_AHEAD and not self.transport.is_closing():
+                    self.transport.resume_reading()
+                await self._answer(frame)
+                await self._room.wait()
+        finally:
+            self._task = None
+
+    async def _answer(self, frame: bytes) -> None:
+        try:
+            head, start = read_head(frame)
+            handler = self._handler(head)
+            if handler is None:
+                return
+            body = read_body(head, frame, start)
+        except Unreadable as problem:
+            self.close(str(problem))
+            return
+        answer = await self._ask(handler, head, body)
+        if answer is not None and not self.transport.is_closing():
+            try:
+                self.transport.write(response_frame(head, answer))
+            except EncodeError as error:
+                self.close(f"{_name(head)}: the answer cannot be written: {error}")
+        if self.session.closing:
+            self.close()
+
+    async def _ask(self, handler: Callable[[Request], Any], head: Head, body: Mapping[str, Any]) -> Any:
+        server = self._server
+        request = Request(head.api_key, head.version, head.client_id, body, self.session, server.node, server.cluster)
+        try:
+            answer = handler(request)
+            return await answer if inspect.isawaitable(answer) else answer
+        except Exception as error:  # noqa: BLE001 - a bug of ours ends one connection, not the broker
+            self.close(f"{_name(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
+            return None
+
+    def _handler(self, head: Head) -> Callable[[Request], Any] | None:
+        """What answers the request; where nothing does, that is dealt with.
+
+        Raises:
+            Unreadable: The connection is to be closed.
+        """
+        served = self._server.cluster.served.get(head.api_key)
+        if served is not None and served.lowest <= head.version <= served.highest:
+            if not self.session.authenticated and not served.unauthenticated:
+                raise Unreadable(f"{_name(head)} before the login that this listener wants")
+            return served.handler
+        if head.api_key == _API_VERSIONS:  # KIP-511: version 0, so that any client can read it
+            versions = (
+                [{"api_key": _API_VERSIONS, "min_version": served.lowest, "max_version": served.highest}]
+                if served
+                else []
+            )
+            body = {"error_code": Error.UNSUPPORTED_VERSION, "api_keys": versions}
+            self.transport.write(response_frame(head, body, version=0))
+            return None
+        raise Unreadable(f"{_name(head)} is not served")
+
+
+_API_VERSIONS: Final = 18
+
+
+def _name(head: Head) -> str:
+    api = schemas.api(head.api_key)
+    return f"{api.name if api else head.api_key} v{head.version}"

@@ -1,0 +1,207 @@
+"""Topics and their partitions: names, ids, who leads what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from dissectors.layout import NULL_UUID
+from kproxy.broker.changes import Changed
+from kproxy.broker.cluster import new_uuid
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.log import Log
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster, Node
+
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(slots=True)
+class Partition:
+    """A partition; every replica has what the leader has, at once. `leader` is -1 while no replica is up."""
+
+    topic: str
+    topic_id: str
+    index: int
+    replicas: list[int]
+    log: Log
+    leader: int
+    leader_epoch: int = 0
+    isr: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic. `partitions` are in the order of their index, from 0."""
+
+    name: str
+    id: str
+    partitions: list[Partition]
+    internal: bool = False
+
+
+class Topics:
+    """All topics of a cluster. `changed` is told when one comes, goes, or changes its leaders."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.changed = Changed()
+        self._cluster = cluster
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[str, Topic] = {}
+        for name, kept in cluster.journal.entries("topics"):
+            self._add(name, kept["id"], kept["replicas"])
+        for name, partitions in cluster.options.topics.items():
+            if name not in self._by_name:
+                self.create(name, self.spread(partitions))
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._by_name.values())
+
+    def named(self, name: str) -> Topic | None:
+        """The topic of that name."""
+        return self._by_name.get(name)
+
+    def with_id(self, topic_id: str) -> Topic | None:
+        """The topic with that id, a uuid as Kafka prints it."""
+        return self._by_id.get(topic_id)
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        """One partition."""
+        topic = self._by_name.get(name)
+        return topic.partitions[index] if topic and 0 <= index < len(topic.partitions) else None
+
+    def find(self, name: str | None, topic_id: str | None) -> Topic:
+        """The topic that a request means by its id, or where it has none by its name.
+
+        Raises:
+            Refused: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        if topic_id is not None and topic_id != NULL_UUID:
+            if (found := self._by_id.get(topic_id)) is None:
+                raise Refused(Error.UNKNOWN_TOPIC_ID)
+            return found
+        if (found := self._by_name.get(name or "")) is None:
+            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        return found
+
+    def led_by(self, node: Node, topic: Topic, index: int, leader_epoch: int = -1) -> Partition:
+        """A partition for a request that only its leader answers.
+
+        Args:
+            node: That was asked.
+            topic: The topic.
+            index: Of the partition.
+            leader_epoch: That the client knows of; -1 is none.
+
+        Raises:
+            Refused: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
+        """
+        if not 0 <= index < len(topic.partitions):
+            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        partition = topic.partitions[index]
+        if leader_epoch >= 0 and leader_epoch != partition.leader_epoch:
+            older = leader_epoch < partition.leader_epoch
+            raise Refused(Error.FENCED_LEADER_EPOCH if older else Error.UNKNOWN_LEADER_EPOCH)
+        if partition.leader != node.id:
+            raise Refused(Error.NOT_LEADER_OR_FOLLOWER)
+        return partition
+
+    def spread(self, partitions: int, replication: int = 1, first: int | None = None) -> list[list[int]]:
+        """Replicas for so many partitions, their leaders in turns over the brokers that are up.
+
+        Args:
+            partitions: How many.
+            replication: Replicas of each.
+            first: Index of the first partition among those of its topic, where it has some already.
+
+        Raises:
+            Refused: INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS.
+        """
+        up = sorted(node.id for node in self._cluster.nodes.values() if node.up)
+        if partitions < 1:
+            raise Refused(Error.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+        if not 1 <= replication <= len(up):
+            raise Refused(
+                Error.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {replication} time(s): "
+                f"The target replication factor of {replication} cannot be reached "
+                f"because only {len(up)} broker(s) are registered.",
+            )
+        start = len(self._by_name) if first is None else first
+        return [[up[(start + index + n) % len(up)] for n in range(replication)] for index in range(partitions)]
+
+    def create(self, name: str, replicas: Sequence[Sequence[int]], *, internal: bool = False) -> Topic:
+        """Make a topic whose partitions have these replicas, the first of each its leader.
+
+        Raises:
+            Refused: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION.
+        """
+        check_name(name)
+        if name in self._by_name:
+            raise Refused(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        topic = self._add(name, new_uuid(), replicas, internal=internal)
+        self._keep(topic)
+        self.changed.tell()
+        return topic
+
+    def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
+        """Give a topic more partitions."""
+        for each in replicas:
+            topic.partitions.append(self._partition(topic, len(topic.partitions), each))
+        self._keep(topic)
+        self.changed.tell()
+
+    def delete(self, topic: Topic) -> None:
+        """Forget a topic and its data."""
+        del self._by_name[topic.name], self._by_id[topic.id]
+        for partition in topic.partitions:
+            partition.log.close()
+        self._cluster.journal.put("topics", topic.name, None)
+        self.changed.tell()
+
+    def lead(self, partition: Partition, leader: int) -> None:
+        """Have another replica lead; -1 is nobody."""
+        if partition.leader != leader:
+            partition.leader = leader
+            partition.leader_epoch += 1
+            self.changed.tell()
+
+    def replace(self, partition: Partition, replicas: Sequence[int]) -> None:
+        """Give a partition other replicas; it keeps its leader if that is one of them and up."""
+        up = [each for each in replicas if self._cluster.nodes[each].up]
+        partition.replicas, partition.isr = list(replicas), up
+        if partition.leader not in up:
+            self.lead(partition, up[0] if up else -1)
+        self._keep(self._by_name[partition.topic])
+
+    def nodes_changed(self) -> None:
+        """A node has come or gone: partitions without a leader get one, what is in sync is worked out anew."""
+        for topic in self:
+            for partition in topic.partitions:
+                partition.isr = [each for each in partition.replicas if self._cluster.nodes[each].up]
+                if partition.leader not in partition.isr:
+                    self.lead(partition, partition.isr[0] if partition.isr else -1)
+        self.changed.tell()
+
+    def _add(self, name: str, topic_id: str, replicas: Sequence[Sequence[int]], *, internal: bool = False) -> Topic:
+        topic = Topic(name, topic_id, [], internal)
+        topic.partitions = [self._partition(topic, index, each) for index, each in enumerate(replicas)]
+        self._by_name[name] = self._by_id[topic_id] = topic
+        return topic
+
+    def _partition(self, topic: Topic, index: int, replicas: Sequence[int]) -> Partition:
+        log = Log(self._cluster, topic.name, topic.id, index)
+        return Partition(topic.name, topic.id, index, list(replicas), log, replicas[0], isr=list(replicas))
+
+    def _keep(self, topic: Topic) -> None:
+        kept: Mapping[str, object] = {"id": topic.id, "replicas": [each.replicas for each in topic.partitions]}
+        self._cluster.journal.put("topics", topic.name, kept)
+
+
+def check_name(name: str) -> None:
+    """Raise `Refused` unless a topic may have that name (org.apache.kafka.common.internals.Topic)."""
+    if name in ("", ".", "..") or not _LEGAL_NAME.fullmatch(name):
+        raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: '{name}' is illegal")
