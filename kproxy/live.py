@@ -5,21 +5,30 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from kproxy.proxy.address import TcpAddress
 from kproxy.proxy.events import Event, InspectorLost
 from kproxy.proxy.loop import run as run_loop
 from kproxy.proxy.loop import wait_for_stop
-from kproxy.proxy.relay import Listener, serve
+from kproxy.proxy.relay import Listener, Relay, serve
 from kproxy.proxy.sockets import check_upstream
 from kproxy.proxy.tap import Tap
 from kproxy.watch import Watch, Watching, start_watching, warn
+
+if TYPE_CHECKING:
+    from kproxy.broker import Broker, Options
 
 
 class UpstreamDown(Exception):
     """An upstream does not answer at the start; one sentence that says what to do."""
 
 
-def run(listeners: Sequence[Listener], watch: Watch, *, strict: bool, check: bool) -> bool:
+def run(
+    listeners: Sequence[Listener], watch: Watch, *, strict: bool, check: bool, broker: Options | None = None
+) -> bool:
     """Relay until SIGINT or SIGTERM, then let the inspector finish; whether that saw everything to the end.
 
     Args:
@@ -27,20 +36,23 @@ def run(listeners: Sequence[Listener], watch: Watch, *, strict: bool, check: boo
         watch: What the inspector does.
         strict: The relay waits for the inspector, so that nothing is dropped.
         check: Do not start unless every upstream answers.
+        broker: The built-in broker that the listeners lead to, one for each, instead of their upstreams.
 
     Raises:
         ListenError: An address cannot be listened on.
         UpstreamDown: See `check`.
     """
     with start_watching(watch) as watching:
-        run_loop(_relay(listeners, watching, strict=strict, check=check))
+        run_loop(_relay(listeners, watching, strict=strict, check=check, options=broker))
     if not watching.went_well():
         watching.tell_lost("it was killed")
         return False
     return True
 
 
-async def _relay(listeners: Sequence[Listener], watching: Watching, *, strict: bool, check: bool) -> None:
+async def _relay(
+    listeners: Sequence[Listener], watching: Watching, *, strict: bool, check: bool, options: Options | None
+) -> None:
     def report(event: Event) -> None:
         if isinstance(event, InspectorLost):
             watching.tell_lost(event.reason)
@@ -48,12 +60,50 @@ async def _relay(listeners: Sequence[Listener], watching: Watching, *, strict: b
             warn(str(event))
 
     tap = Tap(watching.tap, node=socket.gethostname(), strict=strict)
-    async with serve(listeners, tap=tap, report=report) as relay:
-        if check:
-            await _check(listeners)
-        for listened, upstream in relay.pairs:
-            print(f"listening on {listened} -> {upstream}", file=sys.stderr, flush=True)  # noqa: T201
+    async with AsyncExitStack() as stack:
+        if options is not None:
+            listeners, broker = await _built_in(stack, listeners, options)
+        relay = await stack.enter_async_context(serve(listeners, tap=tap, report=report))
+        if options is not None:
+            _invite(broker, listeners, relay)
+        else:
+            if check:
+                await _check(listeners)
+            for listened, upstream in relay.pairs:
+                _say(f"listening on {listened} -> {upstream}")
         await wait_for_stop()
+
+
+async def _built_in(
+    stack: AsyncExitStack, listeners: Sequence[Listener], options: Options
+) -> tuple[Sequence[Listener], Broker]:
+    """Start the built-in broker behind the listeners."""
+    from kproxy.broker import Broker
+
+    broker = await stack.enter_async_context(Broker(options, report=warn))
+    ports = zip(listeners, broker.ports, strict=True)
+    return [replace(listener, upstream=TcpAddress("127.0.0.1", port)) for listener, port in ports], broker
+
+
+def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay) -> None:
+    """Have clients told where the relay listens, tell the user, and take commands from standard input."""
+    from kproxy.broker.console import HELP, listen_to_stdin
+
+    told = []
+    for number, listener in enumerate(listeners, 1):
+        assert isinstance(listener.listen, TcpAddress)
+        host = listener.listen.host or "localhost"
+        told.append((socket.gethostname() if host in ("0.0.0.0", "::") else host, relay.port(listener)))  # noqa: S104
+        broker.cluster.nodes[number].host, broker.cluster.nodes[number].port = told[-1]
+    servers = ",".join(str(TcpAddress(host, port)) for host, port in told)
+    _say(f"built-in Kafka {broker.release}: point a client at it with bootstrap.servers={servers}")
+    if len(told) > 1:
+        _say(f"commands: {HELP}")
+    listen_to_stdin(broker, _say)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)  # noqa: T201
 
 
 async def _check(listeners: Sequence[Listener]) -> None:

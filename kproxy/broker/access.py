@@ -2,7 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from dissectors import schemas
+from kproxy.broker.errors import Error, Refused
 from kproxy.broker.request import Request
+
+#: The name of the one resource of kind ``CLUSTER``.
+CLUSTER: Final = "kafka-cluster"
+
+#: What stands for the operations where nobody asked for them.
+NO_OPERATIONS: Final = -(2**31)
+
+#: What can be done with a resource (org.apache.kafka.server.authorizer, AclEntry.supportedOperations).
+_OPERATIONS: Final = {
+    "TOPIC": ("READ", "WRITE", "CREATE", "DESCRIBE", "DELETE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
+    "GROUP": ("READ", "DESCRIBE", "DELETE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
+    "CLUSTER": (
+        "CREATE",
+        "CLUSTER_ACTION",
+        "DESCRIBE_CONFIGS",
+        "ALTER_CONFIGS",
+        "IDEMPOTENT_WRITE",
+        "ALTER",
+        "DESCRIBE",
+    ),
+}
 
 
 def allowed(request: Request, operation: str, kind: str, name: str) -> bool:
@@ -15,3 +40,15 @@ def allowed(request: Request, operation: str, kind: str, name: str) -> bool:
         name: Of the resource; ``kafka-cluster`` for the cluster.
     """
     return True
+
+
+def require(request: Request, operation: str, kind: str, name: str = CLUSTER) -> None:
+    """Raise `Refused` with the error of the kind (TOPIC_AUTHORIZATION_FAILED, ...) unless it is `allowed`."""
+    if not allowed(request, operation, kind, name):
+        raise Refused(Error[f"{kind}_AUTHORIZATION_FAILED"])
+
+
+def operations(request: Request, kind: str, name: str) -> int:
+    """What the principal may do with a resource, a bit for each operation's code (KIP-430)."""
+    codes = {label: code for code, label in schemas.enum("acl_operation").items()}
+    return sum(1 << codes[each] for each in _OPERATIONS[kind] if allowed(request, each, kind, name))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Self
 
+from dissectors import schemas
 from kproxy.broker.cluster import Cluster, Node
 from kproxy.broker.connection import Connection
 from kproxy.broker.options import Options
@@ -88,6 +89,11 @@ class Broker:
         return ",".join(f"127.0.0.1:{port}" for port in self._bound.values())
 
     @property
+    def release(self) -> str:
+        """The Kafka release that it stands in for."""
+        return self.options.release or schemas.releases()[-1]
+
+    @property
     def ports(self) -> tuple[int, ...]:
         """Where the brokers listen."""
         return tuple(self._bound.values())
@@ -121,6 +127,10 @@ class Broker:
         await self._servers[number].start(sock)
         self.cluster.nodes[number].up = True
         self.cluster.part(Topics).nodes_changed()
+
+    def has_partition(self, topic: str, partition: int) -> bool:
+        """Whether there is such a partition."""
+        return self.cluster.part(Topics).partition(topic, partition) is not None
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
         """Another replica leads a partition from now on; one that had none there becomes one.

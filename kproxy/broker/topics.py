@@ -73,6 +73,13 @@ class Topics:
         topic = self._by_name.get(name)
         return topic.partitions[index] if topic and 0 <= index < len(topic.partitions) else None
 
+    def colliding(self, name: str) -> str | None:
+        """A topic whose metrics could not be told from those of `name`: Kafka takes ``.`` and ``_`` for the same."""
+        if "." not in name and "_" not in name:
+            return None
+        flat = name.replace(".", "_")
+        return next((each for each in self._by_name if each != name and each.replace(".", "_") == flat), None)
+
     def find(self, name: str | None, topic_id: str | None) -> Topic:
         """The topic that a request means by its id, or where it has none by its name.
 

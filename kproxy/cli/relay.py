@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import options
+from kproxy.cli import broker_options, options
 from kproxy.cli.errors import CLEAN, UNREACHABLE, UNWATCHED, USAGE, CommandError
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """
 examples:
+  kproxy --listen 9092 --upstream
+  kproxy --listen 9092 --upstream --brokers 3 --kafka 2.8 --topic orders:6
   kproxy --listen 9092 --upstream broker:9092
   kproxy --listen 9092 --upstream b1:9092 --listen 9093 --upstream b2:9092 --detail full
   kproxy --listen 0.0.0.0:9092 --upstream '[::1]:19092' --trace /var/tmp/kafka-trace -q
@@ -36,8 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="accept clients here, on loopback unless HOST says otherwise; unix:PATH too",
     )  # fmt: skip
     group.add_argument(
-        "--upstream", action="append", default=[], metavar="HOST:PORT",
-        help="the broker; with several --listen one for each, in the same order",
+        "--upstream", action="append", default=[], metavar="HOST:PORT", nargs="?", const=broker_options.BUILT_IN,
+        help="the broker; with several --listen one for each, in the same order; without a value a built-in broker",
     )  # fmt: skip
     group.add_argument("--no-check", action="store_true", help="start although an upstream does not answer yet")
     group.add_argument(
@@ -55,6 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-v", "--verbose", action="store_true", help="show the fields of each frame")
     group.add_argument("-q", "--quiet", action="store_true", help="show only findings and gaps")
     options.add_selection(group)
+    broker_options.configure(parser)
     parser.set_defaults(fields=None, findings=False, format=None, fail_on="never")
     parser.epilog = _EXAMPLES
 
@@ -64,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.listen and not args.upstream:
         print("kproxy: nothing to do: give --listen and --upstream, or a command; see kproxy --help", file=sys.stderr)  # noqa: T201
         return USAGE
-    if len(args.listen) != len(args.upstream):
+    broker = broker_options.options_of(args)
+    if broker is None and len(args.listen) != len(args.upstream):
         raise CommandError(
             f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream"
         )
@@ -76,10 +80,12 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.watch import Watch
 
     output_for(args, sys.stdout, Selection.of_options(args))  # says what is wrong with them before anything starts
-    listeners = _listeners(args)
+    listeners = _listeners(args) if broker is None else _own_listeners(args, broker.brokers)
     directory = None if args.no_trace else _trace_directory(Path(args.trace))
     try:
-        watched = run_live(listeners, Watch(args, directory), strict=args.strict_trace, check=not args.no_check)
+        watched = run_live(
+            listeners, Watch(args, directory), strict=args.strict_trace, check=not args.no_check, broker=broker
+        )
     except ListenError as error:
         raise CommandError(str(error)) from None
     except UpstreamDown as error:
@@ -98,6 +104,27 @@ def _listeners(args: argparse.Namespace) -> list[Listener]:
         ]
     except ValueError as error:
         raise CommandError(str(error)) from None
+
+
+def _own_listeners(args: argparse.Namespace, brokers: int) -> list[Listener]:
+    """Where clients of the built-in brokers come: what was given, or one address and the ports that follow it."""
+    from kproxy.proxy.address import TcpAddress, parse_listen
+    from kproxy.proxy.relay import Listener
+
+    try:
+        given = [parse_listen(each) for each in args.listen]
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    for each in given:
+        if not isinstance(each, TcpAddress):
+            raise CommandError(f"--listen {each}: the built-in broker needs a port, which Kafka clients can be told")
+        if each.port and each.port + brokers - len(given) > 65535:
+            raise CommandError(f"--listen {each}: there are no {brokers} ports from there on")
+    first = given[0]
+    assert isinstance(first, TcpAddress)
+    more = range(1, brokers - len(given) + 1)
+    given += [TcpAddress(first.host, first.port and first.port + each) for each in more]
+    return [Listener(each, each) for each in given]
 
 
 def _trace_directory(path: Path) -> Path:

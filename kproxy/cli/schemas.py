@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kproxy.cli.errors import CLEAN, FINDINGS, CommandError
 
 if TYPE_CHECKING:
-    from dissectors.schemas.importer.data import Release
+    from dissectors.schemas.importer.lines import Row
+
+#: Files by name, sentences that somebody should look at, and what is otherwise than it was.
+_Made: TypeAlias = tuple[dict[str, bytes], list[str], list[str]]
 
 HELP = "make the protocol's facts anew from Kafka releases"
 
+_OF_LINES = "make anew what brokers of Kafka releases say that they serve"
+
 _EXAMPLES = """
 Name every release whose versions kproxy shall know: the data hold their union, and nothing else. Read the report before
-you commit the data; a "note" is about versions that do not mean the same in every release.
+you commit the data; a "note" is about versions that do not mean the same in every release. What brokers of these
+releases serve is read too, as by "kproxy schemas lines".
 
 examples:
   kproxy schemas import 3.9.1 4.4.0
@@ -29,44 +34,54 @@ examples:
 
 exit status: 0 done (with --check: nothing to change), 1 with --check: the data would change, 2 cannot import
 """
+_EXAMPLES_OF_LINES = """
+A release takes the place of others of its line (4.4.1 of 4.4.0); lines that are not named stay as they are.
+
+examples:
+  kproxy schemas lines 2.8.2
+  kproxy schemas lines --check                  # the releases in the data, without writing
+
+exit status: as of kproxy schemas import
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    child = actions.add_parser(
-        "import", help=HELP, description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    child.add_argument("releases", nargs="*", metavar="RELEASE", help="e.g. 3.9.1 4.4.0; default: those in the data")
-    child.add_argument("--jars", type=Path, metavar="DIR", help="directory with the jars; default: Maven fetches them")
-    child.add_argument("--output", type=Path, metavar="DIR", help="where to write; default: dissectors/schemas")
-    child.add_argument("--check", action="store_true", help="write nothing, only report what would change")
-    child.add_argument("--json", action="store_true", help='one object: {"notes": [...], "changes": [...]}')
-    child.epilog = _EXAMPLES
+    for name, described, examples, make in (
+        ("import", HELP, _EXAMPLES, _import),
+        ("lines", _OF_LINES, _EXAMPLES_OF_LINES, _lines),
+    ):
+        child = actions.add_parser(
+            name, help=described, description=described, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        child.add_argument(
+            "releases", nargs="*", metavar="RELEASE", help="e.g. 3.9.1 4.4.0; default: those in the data"
+        )
+        child.add_argument(
+            "--jars", type=Path, metavar="DIR", help="directory with the jars; default: Maven fetches them"
+        )
+        child.add_argument("--output", type=Path, metavar="DIR", help="where to write; default: dissectors/schemas")
+        child.add_argument("--check", action="store_true", help="write nothing, only report what would change")
+        child.add_argument("--json", action="store_true", help='one object: {"notes": [...], "changes": [...]}')
+        child.epilog = examples
+        child.set_defaults(make=make)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; the exit status."""
     from dissectors import schemas
-    from dissectors.schemas.importer.data import FILES, Data, make
-    from dissectors.schemas.importer.report import changes
+    from dissectors.schemas.importer.data import FILES
+    from dissectors.schemas.importer.lines import LINES
 
     directory = args.output or Path(schemas.__file__).parent
-    try:
-        made, notes = make(_read(_oldest_first(args.releases or schemas.releases()), args.jars))
-    except ValueError as error:
-        raise CommandError(f"the definitions cannot be united: {error}") from None
-    files = made.files()
-    try:
-        present = {name: (directory / name).read_bytes() for name in FILES}
-    except FileNotFoundError:
-        present = Data({}, {}, {}, {}).files()
-    lines = changes(Data.parse(present), made)
-    if present != files and not lines:
-        lines = ["~ the files are written otherwise"]
-    _report(notes, lines, args.json)
+    present = {name: _content(directory / name) for name in (*FILES, LINES)}
+    files, notes, changed = args.make(args.releases, args.jars, present)
+    if not changed and any(present[name] != content for name, content in files.items()):
+        changed = ["~ the files are written otherwise"]
+    _report(notes, changed, args.json)
     if args.check:
-        return FINDINGS if lines else CLEAN
+        return FINDINGS if changed else CLEAN
     try:
         for name, content in files.items():
             (directory / name).write_bytes(content)
@@ -75,21 +90,67 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _oldest_first(names: Sequence[str]) -> list[str]:
-    return sorted(set(names), key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
 
 
-def _read(names: Sequence[str], directory: Path | None) -> list[Release]:
+def _import(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Made:
+    """The messages of the releases, and what their brokers serve."""
+    from dissectors import schemas
+    from dissectors.schemas.importer.data import FILES, Data, make
+    from dissectors.schemas.importer.report import changes
+    from kproxy.schema_import.jars import COMPONENTS
+    from kproxy.schema_import.release import read_line, read_release
+
+    with _jars(named or schemas.releases(), jars, COMPONENTS) as found:
+        releases = [read_release(name, of_release) for name, of_release in found.items()]
+        rows = [read_line(name, of_release) for name, of_release in found.items()]
+    try:
+        made, notes = make(releases)
+    except ValueError as error:
+        raise CommandError(f"the definitions cannot be united: {error}") from None
+    before = Data.parse(present) if all(present[name] for name in FILES) else Data({}, {}, {}, {})
+    files, changed = _united(rows, present)
+    return {**made.files(), **files}, notes, changes(before, made) + changed
+
+
+def _lines(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Made:
+    """What brokers of the releases serve."""
+    from dissectors.schemas.importer import lines
+    from kproxy.schema_import.jars import OF_BROKERS
+    from kproxy.schema_import.release import read_line
+
+    there = [row["release"] for row in lines.parse(present[lines.LINES])]
+    with _jars(named or there, jars, OF_BROKERS) as found:
+        rows = [read_line(name, of_release) for name, of_release in found.items()]
+    files, changed = _united(rows, present)
+    return files, [], changed
+
+
+def _united(rows: Sequence[Row], present: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
+    from dissectors.schemas.importer import lines
+
+    before = lines.parse(present[lines.LINES])
+    after = lines.united(before, rows)
+    return {lines.LINES: lines.content(after)}, [*lines.changes(before, after)]
+
+
+@contextmanager
+def _jars(
+    names: Sequence[str], directory: Path | None, components: Sequence[str]
+) -> Iterator[dict[str, dict[str, Path]]]:
+    """The jars of the releases, oldest first, by component."""
+    from dissectors.schemas.importer.lines import numbers
     from kproxy.schema_import.jars import ImportFailedError, fetch_jars, find_jars
-    from kproxy.schema_import.release import read_release
 
+    oldest_first = sorted(set(names), key=numbers)
     with ExitStack() as stack:
         try:
             if directory is None:
-                jars = fetch_jars(names, Path(stack.enter_context(tempfile.TemporaryDirectory())))
+                temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                yield fetch_jars(oldest_first, temporary, components)
             else:
-                jars = find_jars(names, directory)
-            return [read_release(name, jars[name]) for name in names]
+                yield find_jars(oldest_first, directory)
         except ImportFailedError as error:
             raise CommandError(str(error)) from None
 

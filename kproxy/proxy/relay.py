@@ -117,6 +117,11 @@ class Relay:
         """Each address as in `addresses`, and the upstream that it leads to."""
         return [(acceptor.name, str(listener.upstream)) for listener, acceptor in self._acceptors]
 
+    def port(self, listener: Listener) -> int:
+        """The port that a listener on TCP has, be it one that the system chose."""
+        name = next(acceptor.name for each, acceptor in self._acceptors if each == listener)
+        return int(name.rpartition(":")[2])
+
     @property
     def totals(self) -> Totals:
         """A copy that is up to date."""

@@ -1,5 +1,8 @@
 """Metadata: the brokers, and who leads the partitions of the topics asked for; makes topics that are missing.
 
+Topics are asked for by name, from version 10 on by id too. A missing one is made if the brokers'
+``auto.create.topics.enable`` and, from version 4 on, the request allow it.
+
 Leaves out: nothing.
 """
 
@@ -9,23 +12,25 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dissectors.layout import NULL_UUID
+from kproxy.broker.access import CLUSTER, NO_OPERATIONS, allowed, operations, require
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.topics import Topic, Topics
+from kproxy.broker.topics import Topic, Topics, check_name
 
 
 @api("Metadata")
 def metadata(request: Request) -> Body:
     """Answer with the topics asked for: all with null, in version 0 with none."""
-    cluster = request.cluster
-    asked = request.body["topics"]
-    topics = cluster.part(Topics)
+    cluster, body = request.cluster, request.body
+    asked, topics = body["topics"], cluster.part(Topics)
     if asked is None or (request.version == 0 and not asked):
-        found: Iterable[Mapping[str, Any]] = [_described(each) for each in topics]
+        visible = [each for each in topics if allowed(request, "DESCRIBE", "TOPIC", each.name)]
+        found: Iterable[Mapping[str, Any]] = [_with_operations(request, each) for each in visible]
     else:
         found = [_asked(request, topics, each) for each in asked]
+    of_cluster = body.get("include_cluster_authorized_operations", False)
     return {
         "brokers": [
             {"node_id": node.id, "host": node.host, "port": node.port, "rack": node.rack}
@@ -35,34 +40,12 @@ def metadata(request: Request) -> Body:
         "cluster_id": cluster.id,
         "controller_id": cluster.controller.id,
         "topics": found,
+        "cluster_authorized_operations": operations(request, "CLUSTER", CLUSTER) if of_cluster else NO_OPERATIONS,
     }
 
 
-def _asked(request: Request, topics: Topics, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    name, topic_id = asked["name"], asked.get("topic_id", NULL_UUID)
-    if topic_id != NULL_UUID:
-        by_id = topics.with_id(topic_id)
-        if by_id is None:
-            return {"error_code": Error.UNKNOWN_TOPIC_ID, "name": name, "topic_id": topic_id}
-        return _described(by_id)
-    topic = topics.named(name)
-    if topic is None:
-        try:
-            topic = _created(request, topics, name)
-        except Refused as refused:
-            return {"error_code": refused.error, "name": name}
-    return _described(topic)
-
-
-def _created(request: Request, topics: Topics, name: str) -> Topic:
-    configs = request.cluster.part(Configs)
-    allowed = request.body.get("allow_auto_topic_creation", True)
-    if not allowed or configs.broker("auto.create.topics.enable") != "true":
-        raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
-    return topics.create(name, topics.spread(int(configs.broker("num.partitions"))))
-
-
-def _described(topic: Topic) -> Mapping[str, Any]:
+def described(topic: Topic) -> dict[str, Any]:
+    """A topic as Metadata and DescribeTopicPartitions show it."""
     return {
         "name": topic.name,
         "topic_id": topic.id,
@@ -80,3 +63,45 @@ def _described(topic: Topic) -> Mapping[str, Any]:
             for each in topic.partitions
         ],
     }
+
+
+def _with_operations(request: Request, topic: Topic) -> Mapping[str, Any]:
+    asked = request.body.get("include_topic_authorized_operations", False)
+    return {
+        **described(topic),
+        "topic_authorized_operations": operations(request, "TOPIC", topic.name) if asked else NO_OPERATIONS,
+    }
+
+
+def _asked(request: Request, topics: Topics, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    name, topic_id = asked["name"], asked.get("topic_id", NULL_UUID)
+    try:
+        if name is not None:
+            require(request, "DESCRIBE", "TOPIC", name)
+        if name is not None and topic_id == NULL_UUID:
+            return _with_operations(request, topics.named(name) or _created(request, topics, name))
+        topic = topics.find(None, topic_id)
+        require(request, "DESCRIBE", "TOPIC", topic.name)
+        return _with_operations(request, topic)
+    except Refused as refused:
+        # A null name could not be written before version 12; ids were not answered before it either (KAFKA-14480).
+        return {
+            "error_code": refused.error,
+            "name": name if request.version >= 12 else name or "",
+            "topic_id": topic_id,
+        }
+
+
+def _created(request: Request, topics: Topics, name: str) -> Topic:
+    configs = request.cluster.part(Configs)
+    wanted = request.body.get("allow_auto_topic_creation", True)
+    if not wanted or configs.broker("auto.create.topics.enable") != "true":
+        check_name(name)
+        raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+    if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
+        require(request, "CREATE", "TOPIC", name)
+    check_name(name)
+    if topics.colliding(name) is not None:
+        raise Refused(Error.INVALID_TOPIC_EXCEPTION)
+    factor = int(configs.broker("default.replication.factor"))
+    return topics.create(name, topics.spread(int(configs.broker("num.partitions")), factor))

@@ -1,0 +1,74 @@
+"""AlterClientQuotas: sets and takes away quotas of users, client ids and addresses.
+
+Leaves out: nothing; but quotas are only kept, nothing is throttled.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.quotas import ENTITY_TYPES, KEYS, Entity, Quotas
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("AlterClientQuotas")
+def alter_client_quotas(request: Request) -> Body:
+    """Answer for each entity."""
+    return {"entries": [_altered(request, each) for each in request.body["entries"]]}
+
+
+def _altered(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    answer = {"entity": entry["entity"], "error_code": Error.NONE, "error_message": None}
+    try:
+        require(request, "ALTER_CONFIGS", "CLUSTER")
+        entity = _entity(entry)
+        values = {each["key"]: None if each["remove"] else each["value"] for each in entry["ops"]}
+        if len(values) != len(entry["ops"]):
+            raise Refused(Error.INVALID_REQUEST, "Duplicate key")
+        for key, value in values.items():
+            _check(entity, key, value)
+    except Refused as refused:
+        return answer | {"error_code": refused.error, "error_message": refused.message}
+    if not request.body["validate_only"]:
+        request.cluster.part(Quotas).alter(entity, values)
+    return answer
+
+
+def _entity(entry: Mapping[str, Any]) -> Entity:
+    parts = {each["entity_type"]: each["entity_name"] for each in entry["entity"]}
+    if not parts or len(parts) != len(entry["entity"]):
+        raise Refused(Error.INVALID_REQUEST, "Invalid empty client quota entity" if not parts else "Duplicate entity")
+    for kind, name in parts.items():
+        if kind not in ENTITY_TYPES:
+            raise Refused(Error.INVALID_REQUEST, f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise Refused(Error.INVALID_REQUEST, f"Empty {kind} not supported")
+    if "ip" in parts:
+        _check_ip(parts)
+    return tuple(sorted(parts.items(), key=lambda each: ENTITY_TYPES.index(each[0])))
+
+
+def _check_ip(parts: Mapping[str, str | None]) -> None:
+    if len(parts) > 1:
+        raise Refused(
+            Error.INVALID_REQUEST, "Invalid quota entity combination, IP entity should not be used with others."
+        )
+    if parts["ip"] is not None:
+        try:
+            ipaddress.ip_address(parts["ip"])
+        except ValueError:
+            raise Refused(Error.INVALID_REQUEST, f"{parts['ip']} is not a valid IP or resolvable host.") from None
+
+
+def _check(entity: Entity, key: str, value: float | None) -> None:
+    if key not in KEYS or entity[0][0] not in KEYS[key]:
+        raise Refused(Error.INVALID_REQUEST, f"Invalid configuration key {key}")
+    if value is not None and not value > 0:
+        raise Refused(Error.INVALID_REQUEST, f"Quota {key} must be greater than 0")
+    if value is not None and key.endswith("byte_rate") and value != int(value):
+        raise Refused(Error.INVALID_REQUEST, f"{key} cannot be a fractional value")

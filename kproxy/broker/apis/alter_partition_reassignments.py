@@ -1,0 +1,56 @@
+"""AlterPartitionReassignments: gives partitions other replicas, which have everything at once.
+
+Leaves out: reassignments in progress, since there are none; so nothing can be cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.apis.create_topics import check_replicas
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topics
+
+
+@api("AlterPartitionReassignments")
+def alter_partition_reassignments(request: Request) -> Body:
+    """Answer for each partition."""
+    if not allowed(request, "ALTER", "CLUSTER", CLUSTER):
+        return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
+    return {
+        "error_message": None,
+        "responses": [
+            {
+                "name": topic["name"],
+                "partitions": [_moved(request, topic["name"], each) for each in topic["partitions"]],
+            }
+            for topic in request.body["topics"]
+        ],
+    }
+
+
+def _moved(request: Request, name: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    index, replicas = asked["partition_index"], asked["replicas"]
+    topics = request.cluster.part(Topics)
+    try:
+        partition = topics.partition(name, index)
+        if partition is None:
+            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION, "The topic or partition was not found.")
+        if replicas is None:
+            raise Refused(Error.NO_REASSIGNMENT_IN_PROGRESS)
+        check_replicas(request, [replicas])
+        if not request.body.get("allow_replication_factor_change", True) and len(replicas) != len(partition.replicas):
+            raise Refused(
+                Error.INVALID_REPLICATION_FACTOR,
+                f"The replication factor is changed from {len(partition.replicas)} to {len(replicas)}",
+            )
+        if not any(request.cluster.nodes[each].up for each in replicas):
+            raise Refused(Error.INVALID_REPLICA_ASSIGNMENT, "None of the replicas is up.")
+    except Refused as refused:
+        return {"partition_index": index, "error_code": refused.error, "error_message": refused.message}
+    topics.replace(partition, replicas)
+    return {"partition_index": index, "error_message": None}

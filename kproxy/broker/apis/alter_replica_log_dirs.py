@@ -1,0 +1,35 @@
+"""AlterReplicaLogDirs: moves replicas to another log directory of their broker; each broker has just one.
+
+Leaves out: nothing that one directory could do.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.apis.describe_log_dirs import log_dir
+from kproxy.broker.errors import Error
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topics
+
+
+@api("AlterReplicaLogDirs")
+def alter_replica_log_dirs(request: Request) -> Body:
+    """Answer for each partition: done if it is to stay where it is, LOG_DIR_NOT_FOUND elsewhere."""
+    may = allowed(request, "ALTER", "CLUSTER", CLUSTER)
+    topics, results = request.cluster.part(Topics), []
+    for move in request.body["dirs"]:
+        for topic in move["topics"]:
+            partitions = []
+            for index in topic["partitions"]:
+                if not may:
+                    error = Error.CLUSTER_AUTHORIZATION_FAILED
+                elif move["path"] != log_dir(request):
+                    error = Error.LOG_DIR_NOT_FOUND
+                else:
+                    partition = topics.partition(topic["name"], index)
+                    here = partition is not None and request.node.id in partition.replicas
+                    error = Error.NONE if here else Error.REPLICA_NOT_AVAILABLE
+                partitions.append({"partition_index": index, "error_code": error})
+            results.append({"topic_name": topic["name"], "partitions": partitions})
+    return {"results": results}

@@ -1,0 +1,66 @@
+"""CreatePartitions: gives topics more partitions.
+
+Leaves out: timeouts (they are there at once).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import require
+from kproxy.broker.apis.create_topics import check_replicas
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topics
+
+_MOST_PARTITIONS = 10_000
+
+
+@api("CreatePartitions")
+def create_partitions(request: Request) -> Body:
+    """Answer for each topic."""
+    counts = Counter(each["name"] for each in request.body["topics"])
+    results = []
+    for asked in request.body["topics"]:
+        try:
+            if counts[asked["name"]] > 1:
+                raise Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
+            _grow(request, asked)
+            results.append({"name": asked["name"]})
+        except Refused as refused:
+            results.append({"name": asked["name"], "error_code": refused.error, "error_message": refused.message})
+    return {"results": results}
+
+
+def _grow(request: Request, asked: Mapping[str, Any]) -> None:
+    topics = request.cluster.part(Topics)
+    require(request, "ALTER", "TOPIC", asked["name"])
+    topic = topics.named(asked["name"])
+    if topic is None:
+        raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+    now, count, assignments = len(topic.partitions), asked["count"], asked["assignments"]
+    if count == now:
+        raise Refused(Error.INVALID_PARTITIONS, f"Topic already has {now} partition(s).")
+    if count < now:
+        raise Refused(
+            Error.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {now} partition(s); {count} would not be an increase.",
+        )
+    if count - now > _MOST_PARTITIONS:
+        raise Refused(Error.INVALID_PARTITIONS, f"{count - now} partitions are too many for one request.")
+    if assignments is None:
+        replicas = topics.spread(count - now, len(topic.partitions[0].replicas), first=now)
+    else:
+        if len(assignments) != count - now:
+            raise Refused(
+                Error.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {count - now} additional partition(s), "
+                f"but only {len(assignments)} assignment(s) were specified.",
+            )
+        replicas = [list(each["broker_ids"]) for each in assignments]
+        check_replicas(request, replicas)
+    if not request.body["validate_only"]:
+        topics.add_partitions(topic, replicas)

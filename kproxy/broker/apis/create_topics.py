@@ -1,0 +1,149 @@
+"""CreateTopics: makes topics with their partitions, replicas and configs.
+
+The configs of each new topic stand in the answer from version 5 on, its id from 7.
+
+Leaves out: timeouts (a topic is there at once) and create policies.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kproxy.broker.access import CLUSTER, allowed, require
+from kproxy.broker.configs import Configs
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topics, check_name
+
+_MOST_PARTITIONS = 10_000  # of one request, as Kafka has it (ReplicationControlManager)
+
+
+@api("CreateTopics")
+def create_topics(request: Request) -> Body:
+    """Answer for each topic; one that is named twice is refused as a whole."""
+    counts = Counter(each["name"] for each in request.body["topics"])
+    answers = [_answer(request, each) for each in request.body["topics"] if counts[each["name"]] == 1]
+    twice = Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
+    return {"topics": [*answers, *(_refusal(name, twice) for name, count in counts.items() if count > 1)]}
+
+
+def _answer(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = asked["name"]
+    try:
+        if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
+            require(request, "CREATE", "TOPIC", name)
+        return _created(request, asked)
+    except Refused as refused:
+        return _refusal(name, refused)
+
+
+def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = asked["name"]
+    cluster = request.cluster
+    topics, configs = cluster.part(Topics), cluster.part(Configs)
+    check_name(name)
+    if topics.named(name) is not None:
+        raise Refused(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    if (rival := topics.colliding(name)) is not None:
+        raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {rival}")
+    replicas = _replicas(request, topics, asked)
+    settings = {each["name"]: each["value"] for each in asked["configs"] if each["value"] is not None}
+    configs.check("topic", name, settings)
+    answer: dict[str, Any] = {
+        "name": name,
+        "error_message": None,
+        "num_partitions": len(replicas),
+        "replication_factor": len(replicas[0]),
+    }
+    if not request.body.get("validate_only", False):
+        answer["topic_id"] = topics.create(name, replicas).id
+        configs.set("topic", name, settings)
+    if allowed(request, "DESCRIBE_CONFIGS", "TOPIC", name):
+        answer["configs"] = [
+            {
+                "name": each.name,
+                "value": each.value,
+                "read_only": each.read_only,
+                "config_source": each.source,
+                "is_sensitive": each.sensitive,
+            }
+            for each in configs.described("topic", name, settings)
+        ]
+    else:
+        answer |= {"topic_config_error_code": Error.TOPIC_AUTHORIZATION_FAILED, "configs": None}
+        answer |= {"num_partitions": -1, "replication_factor": -1}
+    return answer
+
+
+def _replicas(request: Request, topics: Topics, asked: Mapping[str, Any]) -> list[list[int]]:
+    partitions, factor, assignments = asked["num_partitions"], asked["replication_factor"], asked["assignments"]
+    if assignments:
+        if partitions != -1 or factor != -1:
+            what = "replication factor" if factor != -1 else "number of partitions"
+            raise Refused(
+                Error.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+        return _assigned(request, assignments)
+    if request.version < 4 and -1 in (partitions, factor):
+        error = Error.INVALID_PARTITIONS if partitions == -1 else Error.INVALID_REPLICATION_FACTOR
+        raise Refused(error, "Partition count and replication factor have defaults from version 4 on.")
+    configs = request.cluster.part(Configs)
+    partitions = int(configs.broker("num.partitions")) if partitions == -1 else partitions
+    if partitions > _MOST_PARTITIONS:
+        raise Refused(
+            Error.INVALID_PARTITIONS,
+            f"Number of partitions {partitions} is over the limit of {_MOST_PARTITIONS} for one request.",
+        )
+    return topics.spread(partitions, int(configs.broker("default.replication.factor")) if factor == -1 else factor)
+
+
+def _assigned(request: Request, assignments: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    by_index = {each["partition_index"]: list(each["broker_ids"]) for each in assignments}
+    if len(by_index) != len(assignments):
+        raise Refused(Error.INVALID_REPLICA_ASSIGNMENT, "Found multiple manual partition assignments for a partition.")
+    if sorted(by_index) != list(range(len(by_index))):
+        raise Refused(
+            Error.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    check_replicas(request, by_index.values())
+    return [by_index[index] for index in range(len(by_index))]
+
+
+def check_replicas(request: Request, assignments: Any) -> None:
+    """Raise `Refused` with INVALID_REPLICA_ASSIGNMENT unless replicas are brokers that there are, each once.
+
+    Source: ReplicationControlManager.validateManualPartitionAssignment.
+    """
+    factor = None
+    for replicas in assignments:
+        if not replicas:
+            raise Refused(
+                Error.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
+            )
+        if len(set(replicas)) != len(replicas):
+            raise Refused(
+                Error.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes the broker {replicas[0]} more than once.",
+            )
+        for broker in replicas:
+            if broker not in request.cluster.nodes:
+                raise Refused(
+                    Error.INVALID_REPLICA_ASSIGNMENT,
+                    f"The manual partition assignment includes broker {broker}, but no such broker is registered.",
+                )
+        if factor not in (None, len(replicas)):
+            raise Refused(
+                Error.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes a partition with {len(replicas)} replica(s), "
+                f"but this is not consistent with previous partitions, which have {factor} replica(s).",
+            )
+        factor = len(replicas)
+
+
+def _refusal(name: str, refused: Refused) -> Mapping[str, Any]:
+    return {"name": name, "error_code": refused.error, "error_message": refused.message, "configs": None}

@@ -1,0 +1,44 @@
+"""DeleteTopics: forgets topics, by name, from version 6 on by id too, with their records, configs and offsets.
+
+Leaves out: timeouts (a topic is gone at once).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dissectors.layout import NULL_UUID
+from kproxy.broker.access import require
+from kproxy.broker.configs import Configs
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topics
+
+
+@api("DeleteTopics")
+def delete_topics(request: Request) -> Body:
+    """Answer for each topic."""
+    body = request.body
+    asked = body["topics"] if request.version >= 6 else [{"name": name} for name in body["topic_names"]]
+    return {"responses": [_answer(request, each.get("name"), each.get("topic_id", NULL_UUID)) for each in asked]}
+
+
+def _answer(request: Request, name: str | None, topic_id: str) -> Mapping[str, Any]:
+    cluster = request.cluster
+    topics = cluster.part(Topics)
+    try:
+        if (name is None) == (topic_id == NULL_UUID):
+            raise Refused(Error.INVALID_REQUEST, "A topic is deleted by its name or by its id.")
+        if cluster.part(Configs).broker("delete.topic.enable") != "true":
+            raise Refused(Error.TOPIC_DELETION_DISABLED if request.version >= 3 else Error.INVALID_REQUEST)
+        if name is not None:
+            require(request, "DELETE", "TOPIC", name)
+        topic = topics.find(name, topic_id)
+        require(request, "DELETE", "TOPIC", topic.name)
+    except Refused as refused:
+        return {"name": name, "topic_id": topic_id, "error_code": refused.error, "error_message": refused.message}
+    topics.delete(topic)
+    cluster.part(Configs).forget("topic", topic.name)
+    return {"name": topic.name, "topic_id": topic.id}

@@ -1,0 +1,73 @@
+"""DescribeClientQuotas: the quotas of users, client ids and addresses that match a filter.
+
+Leaves out: nothing; but quotas are only kept, nothing is throttled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from kproxy.broker.access import require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.quotas import ENTITY_TYPES, Entity, Quotas
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+_EXACT: Final = 0
+_DEFAULT: Final = 1
+_ANY: Final = 2
+
+
+@api("DescribeClientQuotas")
+def describe_client_quotas(request: Request) -> Body:
+    """Answer with what matches every component; if `strict`, with what has no other."""
+    components, strict = request.body["components"], request.body["strict"]
+    try:
+        require(request, "DESCRIBE_CONFIGS", "CLUSTER")
+        _check(components)
+    except Refused as refused:
+        return {"error_code": refused.error, "error_message": refused.message, "entries": None}
+    return {
+        "error_message": None,
+        "entries": [
+            {
+                "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
+                "values": [{"key": key, "value": value} for key, value in values.items()],
+            }
+            for entity, values in request.cluster.part(Quotas)
+            if _matches(entity, components, strict=strict)
+        ],
+    }
+
+
+def _check(components: Sequence[Mapping[str, Any]]) -> None:
+    types = [each["entity_type"] for each in components]
+    for kind in types:
+        if kind not in ENTITY_TYPES:
+            known = Error.UNSUPPORTED_VERSION if kind else Error.INVALID_REQUEST
+            raise Refused(known, f"Custom entity type '{kind}' not supported" if kind else "Empty entity type")
+    if len(set(types)) != len(types):
+        raise Refused(Error.INVALID_REQUEST, "Duplicate filter component entity type")
+    if "ip" in types and len(types) > 1:
+        raise Refused(Error.INVALID_REQUEST, "Invalid entity filter component combination")
+    for each in components:
+        if each["match_type"] not in (_EXACT, _DEFAULT, _ANY):
+            raise Refused(Error.INVALID_REQUEST, f"Unknown match type {each['match_type']}")
+        if each["match_type"] == _EXACT and each["match"] is None:
+            raise Refused(Error.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null.")
+
+
+def _matches(entity: Entity, components: Sequence[Mapping[str, Any]], *, strict: bool) -> bool:
+    parts = dict(entity)
+    if strict and len(parts) != len(components):
+        return False
+    for each in components:
+        kind, wanted = each["entity_type"], each["match_type"]
+        if kind not in parts:
+            return False
+        if wanted == _EXACT and parts[kind] != each["match"]:
+            return False
+        if wanted == _DEFAULT and parts[kind] is not None:
+            return False
+    return True

@@ -1,0 +1,38 @@
+"""DescribeCluster: the brokers of the cluster, and who is its controller.
+
+Leaves out: the controllers' own endpoints (version 1's endpoint type 2), which no client of a broker can use.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import CLUSTER, NO_OPERATIONS, allowed, operations
+from kproxy.broker.errors import Error
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+_BROKERS = 1
+
+
+@api("DescribeCluster")
+def describe_cluster(request: Request) -> Body:
+    """Answer with every broker that is up; those that are not are fenced, and told from version 2 on if asked for."""
+    cluster, body = request.cluster, request.body
+    if body.get("endpoint_type", _BROKERS) != _BROKERS:
+        known = body["endpoint_type"] == 2
+        return {
+            "error_code": Error.MISMATCHED_ENDPOINT_TYPE if known else Error.UNSUPPORTED_ENDPOINT_TYPE,
+            "error_message": "The request was sent to an endpoint of the wrong type.",
+            "endpoint_type": body["endpoint_type"],
+        }
+    fenced = body.get("include_fenced_brokers", False)
+    asked = body["include_cluster_authorized_operations"]
+    return {
+        "cluster_id": cluster.id,
+        "controller_id": cluster.controller.id,
+        "brokers": [
+            {"broker_id": node.id, "host": node.host, "port": node.port, "rack": node.rack, "is_fenced": not node.up}
+            for node in cluster.nodes.values()
+            if (node.up or fenced) and allowed(request, "DESCRIBE", "CLUSTER", CLUSTER)
+        ],
+        "cluster_authorized_operations": operations(request, "CLUSTER", CLUSTER) if asked else NO_OPERATIONS,
+    }

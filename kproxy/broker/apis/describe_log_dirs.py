@@ -1,0 +1,58 @@
+"""DescribeLogDirs: how many bytes each partition takes on this broker.
+
+Leaves out: the size of the disk, which memory has none of; it is that of ``--data`` where there is one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.errors import Error
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topic, Topics
+
+
+@api("DescribeLogDirs")
+def describe_log_dirs(request: Request) -> Body:
+    """Answer for the partitions asked for, or with null for all, of which this broker has a replica."""
+    if not allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
+        return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
+    topics, asked, data = request.cluster.part(Topics), request.body["topics"], request.cluster.options.data
+    if asked is None:
+        found = [(topic, range(len(topic.partitions))) for topic in topics]
+    else:
+        named = ((topics.named(each["topic"]), each["partitions"]) for each in asked)
+        found = [(topic, indexes) for topic, indexes in named if topic is not None]
+    described = [_sizes(request, topic, indexes) for topic, indexes in found]
+    disk = shutil.disk_usage(data) if data is not None and data.is_dir() else None
+    return {
+        "results": [
+            {
+                "log_dir": log_dir(request),
+                "topics": [each for each in described if each["partitions"]],
+                "total_bytes": disk.total if disk else -1,
+                "usable_bytes": disk.free if disk else -1,
+            }
+        ]
+    }
+
+
+def log_dir(request: Request) -> str:
+    """What the one log directory of a broker is called."""
+    return str(request.cluster.options.data or "memory")
+
+
+def _sizes(request: Request, topic: Topic, indexes: Any) -> Mapping[str, Any]:
+    partitions = [topic.partitions[index] for index in indexes if 0 <= index < len(topic.partitions)]
+    return {
+        "name": topic.name,
+        "partitions": [
+            {"partition_index": each.index, "partition_size": each.log.size}
+            for each in partitions
+            if request.node.id in each.replicas
+        ],
+    }

@@ -1,0 +1,52 @@
+"""DescribeQuorum: who votes on the cluster's metadata: in this process the controller alone.
+
+Leaves out: observers and lag, which one process has none of.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.errors import Error
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+_TOPIC: Final = "__cluster_metadata"
+
+
+@api("DescribeQuorum")
+def describe_quorum(request: Request) -> Body:
+    """Answer for the metadata's one partition; any other is unknown."""
+    cluster = request.cluster
+    if not allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
+        return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
+    asked = [
+        (topic["topic_name"], [each["partition_index"] for each in topic["partitions"]])
+        for topic in request.body["topics"]
+    ]
+    if asked != [(_TOPIC, [0])]:
+        unknown = {"error_code": Error.UNKNOWN_TOPIC_OR_PARTITION, "error_message": None, "leader_id": -1}
+        return {
+            "error_message": None,
+            "topics": [
+                {"topic_name": name, "partitions": [{"partition_index": each, **unknown} for each in indexes]}
+                for name, indexes in asked
+            ],
+        }
+    controller, now = cluster.controller, cluster.clock.now()
+    end = len(cluster.nodes)
+    voter = {"replica_id": controller.id, "log_end_offset": end}
+    partition = {
+        "error_message": None,
+        "leader_id": controller.id,
+        "leader_epoch": 1,
+        "high_watermark": end,
+        "current_voters": [{**voter, "last_fetch_timestamp": now, "last_caught_up_timestamp": now}],
+    }
+    listener = {"name": "CONTROLLER", "host": controller.host, "port": controller.port}
+    return {
+        "error_message": None,
+        "topics": [{"topic_name": _TOPIC, "partitions": [partition]}],
+        "nodes": [{"node_id": controller.id, "listeners": [listener]}],
+    }

@@ -1,0 +1,61 @@
+"""DescribeTopicPartitions (KIP-966): the partitions of topics, in pages.
+
+Topics come in the order of their names; all of them if none is named. At most ``response_partition_limit`` partitions,
+and never more than 2000, stand in one answer; ``next_cursor`` says where the next page begins.
+
+Leaves out: eligible leader replicas, which stay empty (every replica has everything).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kproxy.broker.access import allowed, operations
+from kproxy.broker.apis.metadata import described
+from kproxy.broker.errors import Error
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topics
+
+_MOST_PARTITIONS: Final = 2000  # max.request.partition.size.limit
+
+
+@api("DescribeTopicPartitions")
+def describe_topic_partitions(request: Request) -> Body:
+    """Answer with one page."""
+    body, topics = request.body, request.cluster.part(Topics)
+    cursor = body["cursor"]
+    if cursor is not None and cursor["partition_index"] < 0:
+        return {"topics": [{"error_code": Error.INVALID_REQUEST, "name": each["name"]} for each in body["topics"]]}
+    names = sorted({each["name"] for each in body["topics"]} or {topic.name for topic in topics})
+    left = min(max(body["response_partition_limit"], 1), _MOST_PARTITIONS)
+    found: list[dict[str, Any]] = []
+    for name in names:
+        if cursor is not None and name < cursor["topic_name"]:
+            continue
+        first = cursor["partition_index"] if cursor is not None and name == cursor["topic_name"] else 0
+        if left == 0:
+            return {"topics": found, "next_cursor": {"topic_name": name, "partition_index": 0}}
+        topic = topics.named(name)
+        if not allowed(request, "DESCRIBE", "TOPIC", name):
+            if body["topics"]:
+                found.append({"error_code": Error.TOPIC_AUTHORIZATION_FAILED, "name": name})
+            continue
+        if topic is None:
+            found.append({"error_code": Error.UNKNOWN_TOPIC_OR_PARTITION, "name": name})
+            continue
+        partitions = described(topic)["partitions"][first:]
+        page = partitions[:left]
+        left -= len(page)
+        found.append(
+            {
+                "name": name,
+                "topic_id": topic.id,
+                "is_internal": topic.internal,
+                "partitions": [{**each, "eligible_leader_replicas": [], "last_known_elr": []} for each in page],
+                "topic_authorized_operations": operations(request, "TOPIC", name),
+            }
+        )
+        if len(page) < len(partitions):
+            return {"topics": found, "next_cursor": {"topic_name": name, "partition_index": first + len(page)}}
+    return {"topics": found, "next_cursor": None}

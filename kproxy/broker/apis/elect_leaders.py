@@ -1,0 +1,83 @@
+"""ElectLeaders: has the preferred replica of partitions lead, or in an unclean election any that is up.
+
+Leaves out: timeouts (a leader is elected at once).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Partition, Topics
+
+_PREFERRED: Final = 0
+_UNCLEAN: Final = 1
+
+
+@api("ElectLeaders")
+def elect_leaders(request: Request) -> Body:
+    """Answer for each partition asked for; with null for all in which an election was needed."""
+    body, topics = request.body, request.cluster.part(Topics)
+    kind, asked = body.get("election_type", _PREFERRED), body["topic_partitions"]
+    if not allowed(request, "ALTER", "CLUSTER", CLUSTER):
+        return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
+    if kind not in (_PREFERRED, _UNCLEAN):
+        return {"error_code": Error.INVALID_REQUEST}
+    results = []
+    if asked is None:
+        for topic in topics:
+            partitions = [_elected(request, topics, each, kind) for each in topic.partitions]
+            results.append((topic.name, [each for each in partitions if each["error_code"] != _NOT_NEEDED]))
+    else:
+        for each in asked:
+            found = ((index, topics.partition(each["topic"], index)) for index in each["partitions"])
+            elected = [
+                _elected(request, topics, partition, kind) if partition else _unknown(index)
+                for index, partition in found
+            ]
+            results.append((each["topic"], elected))
+    return {
+        "replica_election_results": [
+            {"topic": name, "partition_result": partitions} for name, partitions in results if partitions
+        ]
+    }
+
+
+_NOT_NEEDED: Final = Error.ELECTION_NOT_NEEDED
+
+
+def _unknown(index: int) -> Mapping[str, Any]:
+    error = Error.UNKNOWN_TOPIC_OR_PARTITION
+    return {"partition_id": index, "error_code": error, "error_message": "No such topic or partition."}
+
+
+def _elected(request: Request, topics: Topics, partition: Partition, kind: int) -> Mapping[str, Any]:
+    try:
+        _elect(request, topics, partition, kind)
+    except Refused as refused:
+        return {"partition_id": partition.index, "error_code": refused.error, "error_message": refused.message}
+    return {"partition_id": partition.index, "error_code": Error.NONE, "error_message": None}
+
+
+def _elect(request: Request, topics: Topics, partition: Partition, kind: int) -> None:
+    up = [each for each in partition.replicas if request.cluster.nodes[each].up]
+    if kind == _UNCLEAN:
+        if partition.leader >= 0:
+            raise Refused(Error.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+        if not up:
+            raise Refused(Error.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is up.")
+        topics.lead(partition, up[0])
+        return
+    preferred = partition.replicas[0]
+    if partition.leader == preferred:
+        raise Refused(Error.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+    if preferred not in up:
+        raise Refused(
+            Error.PREFERRED_LEADER_NOT_AVAILABLE,
+            f"The preferred leader was not available: broker {preferred} is not up.",
+        )
+    topics.lead(partition, preferred)

@@ -1,0 +1,32 @@
+"""GetTelemetrySubscriptions (KIP-714): tells a client which of its metrics to push: none, so that it stays quiet.
+
+A client that has no instance id gets one. Whatever it pushes all the same is accepted.
+
+Leaves out: subscriptions of ``client-metrics`` configs, which are kept but not followed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dissectors.layout import NULL_UUID
+from kproxy.broker.cluster import new_uuid
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+_INTERVAL_MS: Final = 300_000  # ClientMetricsConfigs.INTERVAL_MS_DEFAULT
+_MAX_BYTES: Final = 1 << 20  # telemetry.max.bytes
+_CODECS: Final = (4, 3, 1, 2)  # zstd, lz4, gzip, snappy
+
+
+@api("GetTelemetrySubscriptions")
+def get_telemetry_subscriptions(request: Request) -> Body:
+    """Answer with an empty subscription."""
+    asked = request.body["client_instance_id"]
+    return {
+        "client_instance_id": new_uuid() if asked == NULL_UUID else asked,
+        "accepted_compression_types": _CODECS,
+        "push_interval_ms": _INTERVAL_MS,
+        "telemetry_max_bytes": _MAX_BYTES,
+        "delta_temporality": True,
+    }

@@ -1,0 +1,19 @@
+"""ListPartitionReassignments: says which partitions are getting other replicas: none ever is, they have them at once.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.errors import Error
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("ListPartitionReassignments")
+def list_partition_reassignments(request: Request) -> Body:
+    """Answer with none."""
+    if not allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
+        return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
+    return {"error_message": None}

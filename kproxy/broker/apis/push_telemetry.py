@@ -1,0 +1,27 @@
+"""PushTelemetry (KIP-714): accepts the metrics of a client, and forgets them.
+
+Leaves out: reading them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dissectors.layout import NULL_UUID
+from kproxy.broker.errors import Error
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+_CODECS: Final = range(5)
+_MAX_BYTES: Final = 1 << 20
+
+
+@api("PushTelemetry")
+def push_telemetry(request: Request) -> Body:
+    """Answer as Kafka does: an id is needed, a codec that exists, and no more than a megabyte."""
+    body = request.body
+    if body["client_instance_id"] == NULL_UUID:
+        return {"error_code": Error.INVALID_REQUEST}
+    if body["compression_type"] not in _CODECS:
+        return {"error_code": Error.UNSUPPORTED_COMPRESSION_TYPE}
+    return {"error_code": Error.TELEMETRY_TOO_LARGE if len(body["metrics"]) > _MAX_BYTES else Error.NONE}

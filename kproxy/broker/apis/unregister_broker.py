@@ -1,0 +1,27 @@
+"""UnregisterBroker: has a cluster forget a broker that is down.
+
+Leaves out: forgetting for good: a broker that was unregistered is started again like any other.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.errors import Error
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("UnregisterBroker")
+def unregister_broker(request: Request) -> Body:
+    """Answer; one that is up is not forgotten, unlike in Kafka, where it would come back as fenced."""
+    node = request.cluster.nodes.get(request.body["broker_id"])
+    if not allowed(request, "ALTER", "CLUSTER", CLUSTER):
+        return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
+    if node is None:
+        return {
+            "error_code": Error.BROKER_ID_NOT_REGISTERED,
+            "error_message": f"Broker ID {request.body['broker_id']} is not currently registered",
+        }
+    if node.up:
+        return {"error_code": Error.INVALID_REQUEST, "error_message": f"Broker {node.id} is up; stop it first"}
+    return {"error_message": None}

@@ -1,0 +1,84 @@
+"""Commands to a running broker, a line each: stop a broker, start it again, move a leader."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from kproxy.broker.broker import Broker
+
+HELP = "stop BROKER | start BROKER | lead TOPIC PARTITION BROKER | brokers | help"
+
+
+class WrongCommand(ValueError):
+    """A line that is no command, or names what does not exist; a sentence."""
+
+
+async def obey(broker: Broker, line: str) -> str:
+    """Do what a line says; what has been done, as a sentence.
+
+    Raises:
+        WrongCommand: See there.
+    """
+    match line.split():
+        case ["stop", number]:
+            node = _node(broker, number)
+            await broker.stop_node(node)
+            return f"broker {node} is down"
+        case ["start", number]:
+            node = _node(broker, number)
+            await broker.start_node(node)
+            return f"broker {node} is up"
+        case ["lead", topic, partition, number]:
+            node = _node(broker, number)
+            if not partition.isdecimal() or not broker.has_partition(topic, int(partition)):
+                raise WrongCommand(f"there is no partition {topic}-{partition}")
+            broker.move_leader(topic, int(partition), node)
+            return f"broker {node} leads {topic}-{partition}"
+        case ["brokers"]:
+            nodes = broker.cluster.nodes.values()
+            return ", ".join(f"{each.id} {each.host}:{each.port} {'up' if each.up else 'down'}" for each in nodes)
+        case ["help" | "?"]:
+            return HELP
+    raise WrongCommand(f"{line.strip()!r} is no command; there are: {HELP}")
+
+
+def listen_to_stdin(broker: Broker, say: Callable[[str], None]) -> None:
+    """Obey the lines of standard input from now on, in a thread that ends with the process."""
+    with suppress(ValueError, AttributeError):
+        signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # else typing elsewhere would stop a kproxy in the background
+    loop = asyncio.get_running_loop()
+
+    async def answer(line: str) -> None:
+        try:
+            say(await obey(broker, line))
+        except (WrongCommand, OSError) as error:
+            say(str(error))
+
+    def read() -> None:
+        while True:
+            try:
+                line = sys.stdin.readline()
+            except OSError:  # in the background of a terminal
+                time.sleep(1)
+                continue
+            except ValueError:  # closed
+                return
+            if not line:
+                return
+            if line.strip():
+                with suppress(RuntimeError):  # the loop has ended
+                    asyncio.run_coroutine_threadsafe(answer(line), loop)
+
+    threading.Thread(target=read, daemon=True, name="commands").start()
+
+
+def _node(broker: Broker, text: str) -> int:
+    if not text.isdecimal() or int(text) not in broker.cluster.nodes:
+        raise WrongCommand(f"there is no broker {text}; there are {', '.join(map(str, broker.cluster.nodes))}")
+    return int(text)

@@ -1,0 +1,84 @@
+"""The options of the built-in broker, which the root command has when ``--upstream`` has no value."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kproxy.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from kproxy.broker import Options
+
+#: What ``--upstream`` without a value stands for.
+BUILT_IN = ""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    group = parser.add_argument_group("built-in broker (--upstream without a value)")
+    group.add_argument("--brokers", type=int, metavar="N", help="a cluster of N brokers, on the ports that follow")
+    group.add_argument("--kafka", metavar="RELEASE", help="serve just what that release did, e.g. 2.8 (0.10 to 4.4)")
+    group.add_argument("--topic", action="append", metavar="NAME[:PARTITIONS]", help="make a topic at the start")
+    group.add_argument("--config", action="append", metavar="KEY=VALUE", help="a config of the brokers, as in Kafka")
+    group.add_argument("--data", type=Path, metavar="DIR", help="keep topics, offsets and groups in this directory")
+    group.add_argument("--fsync", action="store_true", help="acknowledge nothing before the disk has it (with --data)")
+
+
+def options_of(args: argparse.Namespace) -> Options | None:
+    """The broker that is asked for; None if none is.
+
+    Raises:
+        CommandError: Options that do not fit, or that no broker has asked for.
+    """
+    from kproxy.broker import Options
+
+    given = {name: value for name in _NAMES if (value := getattr(args, name))}
+    if not any(upstream == BUILT_IN for upstream in args.upstream):
+        if given:
+            flag = next(iter(given)).replace("_", "-")
+            raise CommandError(f"--{flag} is of the built-in broker: give --upstream without a value")
+        return None
+    if len(args.upstream) > 1:
+        raise CommandError("the built-in broker is the only upstream: give --upstream once, without a value")
+    brokers = args.brokers or max(1, len(args.listen))
+    if brokers < 1 or brokers > _MOST_BROKERS or len(args.listen) not in (1, brokers):
+        raise CommandError(f"--brokers takes 1 to {_MOST_BROKERS}, and one --listen or one for each broker")
+    if args.fsync and not args.data:
+        raise CommandError("--fsync needs --data DIR: in memory there is nothing to sync")
+    return Options(
+        brokers=brokers,
+        release=args.kafka,
+        data=args.data,
+        fsync=args.fsync,
+        topics=dict(_topic(each) for each in args.topic or ()),
+        configs=dict(_config(each) for each in args.config or ()),
+    )
+
+
+_NAMES = ("brokers", "kafka", "topic", "config", "data", "fsync")
+_MOST_BROKERS = 16
+
+
+def _topic(text: str) -> tuple[str, int]:
+    from kproxy.broker.errors import Refused
+    from kproxy.broker.topics import check_name
+
+    name, separator, partitions = text.rpartition(":")
+    if not separator:
+        name, partitions = text, "1"
+    if not partitions.isdecimal() or not 1 <= int(partitions) <= 10_000:
+        raise CommandError(f"--topic {text!r}: write NAME or NAME:PARTITIONS, with 1 to 10000 partitions")
+    try:
+        check_name(name)
+    except Refused as refused:
+        raise CommandError(f"--topic {text!r}: {refused}; use letters, digits, '.', '_' and '-'") from None
+    return name, int(partitions)
+
+
+def _config(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise CommandError(f"--config {text!r}: write KEY=VALUE, e.g. auto.create.topics.enable=false")
+    return key, value
