@@ -16,6 +16,7 @@ from kproxy.broker.options import Options
 from kproxy.broker.registry import served
 from kproxy.broker.request import Session
 from kproxy.broker.topics import Topics
+from kproxy.broker.transactions import Transactions
 from kproxy.broker.versions import of_release
 
 Report = Callable[[str], None]
@@ -99,17 +100,11 @@ class Broker:
         return tuple(self._bound.values())
 
     async def __aenter__(self) -> Self:
-        self.cluster = Cluster(self.options, of_release(served(), self.options.release))
-        tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
-        self._stack.callback(self._stop)
-        for number, port in enumerate(self._ports, 1):
-            sock = socket.create_server(("127.0.0.1", port), backlog=1024)
-            self._bound[number] = sock.getsockname()[1]
-            host, shown = self._advertised[number - 1] if self._advertised else ("127.0.0.1", self._bound[number])
-            node = self.cluster.nodes[number] = Node(number, host, shown)
-            server = self._servers[number] = Server(self.cluster, node, tasks, self._report)
-            await server.start(sock)
-        self.cluster.part(Topics)
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -128,6 +123,15 @@ class Broker:
         self.cluster.nodes[number].up = True
         self.cluster.part(Topics).nodes_changed()
 
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Make a topic, with as many replicas as ``default.replication.factor`` says.
+
+        Raises:
+            Refused: There is one of that name, or the name is none.
+        """
+        topics = self.cluster.part(Topics)
+        topics.create(name, topics.spread(partitions, topics.default_replication))
+
     def has_partition(self, topic: str, partition: int) -> bool:
         """Whether there is such a partition."""
         return self.cluster.part(Topics).partition(topic, partition) is not None
@@ -145,6 +149,22 @@ class Broker:
         if node not in found.replicas:
             topics.replace(found, [*found.replicas, node])
         topics.lead(found, node)
+
+    async def _start(self) -> None:
+        cluster = self.cluster = Cluster(self.options, of_release(served(), self.options.release))
+        tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
+        sockets = []
+        for number, port in enumerate(self._ports, 1):
+            sockets.append(self._stack.enter_context(socket.create_server(("127.0.0.1", port), backlog=1024)))
+            self._bound[number] = sockets[-1].getsockname()[1]
+            host, shown = self._advertised[number - 1] if self._advertised else ("127.0.0.1", self._bound[number])
+            cluster.nodes[number] = Node(number, host, shown)
+            self._servers[number] = Server(cluster, cluster.nodes[number], tasks, self._report)
+        self._stack.callback(self._stop)
+        cluster.part(Topics)  # what was kept is there before anybody asks
+        self._stack.callback(cluster.part(Transactions).close)
+        for server, sock in zip(self._servers.values(), sockets, strict=True):
+            await server.start(sock)
 
     def _stop(self) -> None:
         for server in self._servers.values():

@@ -154,4 +154,16 @@ class Refused(Exception):
     def __init__(self, error: Error, message: str | None = None) -> None:
         super().__init__(message or error.name)
         self.error = error
-        self.message = message
+        self.message = message or _MESSAGES.get(error)
+
+
+#: What Kafka says where it has nothing else to say (Errors.java).
+_MESSAGES = {
+    Error.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    Error.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
+    Error.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    Error.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    Error.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    Error.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
+    Error.NOT_COORDINATOR: "This is not the correct coordinator.",
+}

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dissectors.layout import NULL_UUID
 from kproxy.broker.changes import Changed
 from kproxy.broker.cluster import new_uuid
+from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log import Log
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster, Node
 
-_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_LONGEST_NAME: Final = 249
 
 
 @dataclass(slots=True)
@@ -52,10 +54,16 @@ class Topics:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[str, Topic] = {}
         for name, kept in cluster.journal.entries("topics"):
-            self._add(name, kept["id"], kept["replicas"])
+            self._load(name, kept)
         for name, partitions in cluster.options.topics.items():
             if name not in self._by_name:
-                self.create(name, self.spread(partitions))
+                self.create(name, self.spread(partitions, self.default_replication))
+
+    @property
+    def default_replication(self) -> int:
+        """``default.replication.factor``, as far as there are brokers."""
+        up = sum(node.up for node in self._cluster.nodes.values())
+        return min(int(self._cluster.part(Configs).broker("default.replication.factor")), up)
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
@@ -94,14 +102,17 @@ class Topics:
             raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
         return found
 
-    def led_by(self, node: Node, topic: Topic, index: int, leader_epoch: int = -1) -> Partition:
-        """A partition for a request that only its leader answers.
+    def led_by(
+        self, node: Node, topic: Topic, index: int, leader_epoch: int = -1, *, any_replica: bool = False
+    ) -> Partition:
+        """A partition for a request that only its leader answers, or any replica.
 
         Args:
             node: That was asked.
             topic: The topic.
             index: Of the partition.
             leader_epoch: That the client knows of; -1 is none.
+            any_replica: Followers answer too.
 
         Raises:
             Refused: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
@@ -109,10 +120,12 @@ class Topics:
         if not 0 <= index < len(topic.partitions):
             raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
         partition = topic.partitions[index]
+        if node.id not in partition.replicas:
+            raise Refused(Error.NOT_LEADER_OR_FOLLOWER)
         if leader_epoch >= 0 and leader_epoch != partition.leader_epoch:
             older = leader_epoch < partition.leader_epoch
             raise Refused(Error.FENCED_LEADER_EPOCH if older else Error.UNKNOWN_LEADER_EPOCH)
-        if partition.leader != node.id:
+        if partition.leader != node.id and not any_replica:
             raise Refused(Error.NOT_LEADER_OR_FOLLOWER)
         return partition
 
@@ -130,12 +143,17 @@ class Topics:
         up = sorted(node.id for node in self._cluster.nodes.values() if node.up)
         if partitions < 1:
             raise Refused(Error.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-        if not 1 <= replication <= len(up):
+        if replication < 1:
+            raise Refused(
+                Error.INVALID_REPLICATION_FACTOR,
+                "Replication factor must be larger than 0, or -1 to use the default value.",
+            )
+        if replication > len(up):
             raise Refused(
                 Error.INVALID_REPLICATION_FACTOR,
                 f"Unable to replicate the partition {replication} time(s): "
                 f"The target replication factor of {replication} cannot be reached "
-                f"because only {len(up)} broker(s) are registered.",
+                f"because only {len(up)} broker(s) are registered or some brokers are fenced.",
             )
         start = len(self._by_name) if first is None else first
         return [[up[(start + index + n) % len(up)] for n in range(replication)] for index in range(partitions)]
@@ -173,7 +191,8 @@ class Topics:
         """Have another replica lead; -1 is nobody."""
         if partition.leader != leader:
             partition.leader = leader
-            partition.leader_epoch += 1
+            self._begin_epoch(partition, partition.leader_epoch + 1)
+            self._keep(self._by_name[partition.topic])
             self.changed.tell()
 
     def replace(self, partition: Partition, replicas: Sequence[int]) -> None:
@@ -199,16 +218,45 @@ class Topics:
         self._by_name[name] = self._by_id[topic_id] = topic
         return topic
 
+    def _load(self, name: str, kept: Mapping[str, Any]) -> None:
+        """Have a topic again as it was kept: brokers that are no more have no replicas, leaders begin a new epoch."""
+        nodes = self._cluster.nodes
+        replicas = [[node for node in each if node in nodes] or [min(nodes)] for each in kept["replicas"]]
+        topic = self._add(name, kept["id"], replicas, internal=kept["internal"])
+        for partition, epoch in zip(topic.partitions, kept["leader_epochs"], strict=True):
+            self._begin_epoch(partition, epoch + 1)
+        self._keep(topic)
+
     def _partition(self, topic: Topic, index: int, replicas: Sequence[int]) -> Partition:
         log = Log(self._cluster, topic.name, topic.id, index)
-        return Partition(topic.name, topic.id, index, list(replicas), log, replicas[0], isr=list(replicas))
+        partition = Partition(topic.name, topic.id, index, list(replicas), log, replicas[0], isr=list(replicas))
+        self._begin_epoch(partition, 0)
+        return partition
+
+    def _begin_epoch(self, partition: Partition, epoch: int) -> None:
+        partition.leader_epoch = epoch
+        partition.log.begin_epoch(epoch)
 
     def _keep(self, topic: Topic) -> None:
-        kept: Mapping[str, object] = {"id": topic.id, "replicas": [each.replicas for each in topic.partitions]}
+        kept: Mapping[str, object] = {
+            "id": topic.id,
+            "internal": topic.internal,
+            "replicas": [each.replicas for each in topic.partitions],
+            "leader_epochs": [each.leader_epoch for each in topic.partitions],
+        }
         self._cluster.journal.put("topics", topic.name, kept)
 
 
 def check_name(name: str) -> None:
     """Raise `Refused` unless a topic may have that name (org.apache.kafka.common.internals.Topic)."""
-    if name in ("", ".", "..") or not _LEGAL_NAME.fullmatch(name):
-        raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: '{name}' is illegal")
+    if not name:
+        why = "the empty string is not allowed"
+    elif name in (".", ".."):
+        why = f"'{name}' is not allowed"
+    elif len(name) > _LONGEST_NAME:
+        why = f"the length of '{name}' is longer than the max allowed length {_LONGEST_NAME}"
+    elif not _LEGAL_NAME.fullmatch(name):
+        why = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return
+    raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")

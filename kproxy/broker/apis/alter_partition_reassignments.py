@@ -39,7 +39,7 @@ def _moved(request: Request, name: str, asked: Mapping[str, Any]) -> Mapping[str
     try:
         partition = topics.partition(name, index)
         if partition is None:
-            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION, "The topic or partition was not found.")
+            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
         if replicas is None:
             raise Refused(Error.NO_REASSIGNMENT_IN_PROGRESS)
         check_replicas(request, [replicas])

@@ -64,11 +64,11 @@ def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     if allowed(request, "DESCRIBE_CONFIGS", "TOPIC", name):
         answer["configs"] = [
             {
-                "name": each.name,
-                "value": each.value,
-                "read_only": each.read_only,
+                "name": each.fact.name,
+                "value": each.shown,
+                "read_only": each.fact.read_only,
                 "config_source": each.source,
-                "is_sensitive": each.sensitive,
+                "is_sensitive": each.fact.sensitive,
             }
             for each in configs.described("topic", name, settings)
         ]
@@ -146,4 +146,4 @@ def check_replicas(request: Request, assignments: Any) -> None:
 
 
 def _refusal(name: str, refused: Refused) -> Mapping[str, Any]:
-    return {"name": name, "error_code": refused.error, "error_message": refused.message, "configs": None}
+    return {"name": name, "error_code": refused.error, "error_message": refused.message}

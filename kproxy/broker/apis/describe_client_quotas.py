@@ -29,7 +29,6 @@ def describe_client_quotas(request: Request) -> Body:
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message, "entries": None}
     return {
-        "error_message": None,
         "entries": [
             {
                 "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
@@ -45,8 +44,10 @@ def _check(components: Sequence[Mapping[str, Any]]) -> None:
     types = [each["entity_type"] for each in components]
     for kind in types:
         if kind not in ENTITY_TYPES:
-            known = Error.UNSUPPORTED_VERSION if kind else Error.INVALID_REQUEST
-            raise Refused(known, f"Custom entity type '{kind}' not supported" if kind else "Empty entity type")
+            error = Error.UNSUPPORTED_VERSION if kind else Error.INVALID_REQUEST
+            raise Refused(
+                error, f"Unsupported entity type {kind}" if kind else "Unexpected empty filter component entity type"
+            )
     if len(set(types)) != len(types):
         raise Refused(Error.INVALID_REQUEST, "Duplicate filter component entity type")
     if "ip" in types and len(types) > 1:

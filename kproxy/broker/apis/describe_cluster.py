@@ -10,20 +10,20 @@ from kproxy.broker.errors import Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
-_BROKERS = 1
-
 
 @api("DescribeCluster")
 def describe_cluster(request: Request) -> Body:
     """Answer with every broker that is up; those that are not are fenced, and told from version 2 on if asked for."""
     cluster, body = request.cluster, request.body
-    if body.get("endpoint_type", _BROKERS) != _BROKERS:
-        known = body["endpoint_type"] == 2
-        return {
-            "error_code": Error.MISMATCHED_ENDPOINT_TYPE if known else Error.UNSUPPORTED_ENDPOINT_TYPE,
-            "error_message": "The request was sent to an endpoint of the wrong type.",
-            "endpoint_type": body["endpoint_type"],
-        }
+    match body.get("endpoint_type", 1):
+        case 1:
+            pass
+        case 2:
+            wrong = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+            return {"error_code": Error.MISMATCHED_ENDPOINT_TYPE, "error_message": wrong}
+        case other:
+            unknown = f"Unsupported endpoint type {other}"
+            return {"error_code": Error.UNSUPPORTED_ENDPOINT_TYPE, "error_message": unknown}
     fenced = body.get("include_fenced_brokers", False)
     asked = body["include_cluster_authorized_operations"]
     return {

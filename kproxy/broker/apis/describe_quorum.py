@@ -26,9 +26,11 @@ def describe_quorum(request: Request) -> Body:
         for topic in request.body["topics"]
     ]
     if asked != [(_TOPIC, [0])]:
-        unknown = {"error_code": Error.UNKNOWN_TOPIC_OR_PARTITION, "error_message": None, "leader_id": -1}
+        unknown = {
+            "error_code": Error.UNKNOWN_TOPIC_OR_PARTITION,
+            "error_message": "This server does not host this topic-partition.",
+        }
         return {
-            "error_message": None,
             "topics": [
                 {"topic_name": name, "partitions": [{"partition_index": each, **unknown} for each in indexes]}
                 for name, indexes in asked

@@ -36,23 +36,21 @@ def elect_leaders(request: Request) -> Body:
         for each in asked:
             found = ((index, topics.partition(each["topic"], index)) for index in each["partitions"])
             elected = [
-                _elected(request, topics, partition, kind) if partition else _unknown(index)
+                _elected(request, topics, partition, kind) if partition else _unknown(each["topic"], index)
                 for index, partition in found
             ]
             results.append((each["topic"], elected))
     return {
-        "replica_election_results": [
-            {"topic": name, "partition_result": partitions} for name, partitions in results if partitions
-        ]
+        "replica_election_results": [{"topic": name, "partition_result": partitions} for name, partitions in results]
     }
 
 
 _NOT_NEEDED: Final = Error.ELECTION_NOT_NEEDED
 
 
-def _unknown(index: int) -> Mapping[str, Any]:
+def _unknown(topic: str, index: int) -> Mapping[str, Any]:
     error = Error.UNKNOWN_TOPIC_OR_PARTITION
-    return {"partition_id": index, "error_code": error, "error_message": "No such topic or partition."}
+    return {"partition_id": index, "error_code": error, "error_message": f"No such partition as {topic}-{index}"}
 
 
 def _elected(request: Request, topics: Topics, partition: Partition, kind: int) -> Mapping[str, Any]:

@@ -29,7 +29,9 @@ def metadata(request: Request) -> Body:
         visible = [each for each in topics if allowed(request, "DESCRIBE", "TOPIC", each.name)]
         found: Iterable[Mapping[str, Any]] = [_with_operations(request, each) for each in visible]
     else:
-        found = [_asked(request, topics, each) for each in asked]
+        # Where one is asked for by its id, those asked for by their names are passed over, as Kafka does it.
+        by_id = [each for each in asked if each.get("topic_id", NULL_UUID) != NULL_UUID]
+        found = [_asked(request, topics, each) for each in by_id or asked]
     of_cluster = body.get("include_cluster_authorized_operations", False)
     return {
         "brokers": [
@@ -103,5 +105,4 @@ def _created(request: Request, topics: Topics, name: str) -> Topic:
     check_name(name)
     if topics.colliding(name) is not None:
         raise Refused(Error.INVALID_TOPIC_EXCEPTION)
-    factor = int(configs.broker("default.replication.factor"))
-    return topics.create(name, topics.spread(int(configs.broker("num.partitions")), factor))
+    return topics.create(name, topics.spread(int(configs.broker("num.partitions")), topics.default_replication))

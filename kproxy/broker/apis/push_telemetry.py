@@ -22,6 +22,8 @@ def push_telemetry(request: Request) -> Body:
     body = request.body
     if body["client_instance_id"] == NULL_UUID:
         return {"error_code": Error.INVALID_REQUEST}
+    if body["subscription_id"] != 0:  # no other was handed out
+        return {"error_code": Error.UNKNOWN_SUBSCRIPTION_ID}
     if body["compression_type"] not in _CODECS:
         return {"error_code": Error.UNSUPPORTED_COMPRESSION_TYPE}
     return {"error_code": Error.TELEMETRY_TOO_LARGE if len(body["metrics"]) > _MAX_BYTES else Error.NONE}

@@ -1,0 +1,27 @@
+"""AlterConfigs: replaces everything that was set for topics, brokers, groups, client metrics.
+
+Leaves out: the effect of most configs; what does something is named in the pages of the APIs that it concerns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.apis.incremental_alter_configs import apply, each_once
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("AlterConfigs")
+def alter_configs(request: Request) -> Body:
+    """Answer for each resource."""
+    return each_once(request, lambda asked: apply(request, asked, _settings(asked)))
+
+
+def _settings(asked: Mapping[str, Any]) -> dict[str, str]:
+    for each in asked["configs"]:
+        if each["value"] is None:
+            raise Refused(Error.INVALID_REQUEST, f"Null value not supported for : {each['name']}")
+    return {each["name"]: each["value"] for each in asked["configs"]}

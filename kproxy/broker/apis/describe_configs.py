@@ -1,0 +1,61 @@
+"""DescribeConfigs: the configs of topics, brokers, loggers, groups and client metrics, and where they come from.
+
+Defaults, types and documentation are those of Kafka 4.3.1.
+
+Leaves out: the effect of most of them. What does something here is named in the pages of the APIs that it concerns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import require
+from kproxy.broker.configs import Config, Configs
+from kproxy.broker.configs.resources import Resource, resource
+from kproxy.broker.errors import Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+_DEFAULT = 5
+
+
+@api("DescribeConfigs")
+def describe_configs(request: Request) -> Body:
+    """Answer for each resource; all of its configs with null, else those named that it has."""
+    return {"results": [_answer(request, each) for each in request.body["resources"]]}
+
+
+def _answer(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    named = {"resource_type": asked["resource_type"], "resource_name": asked["resource_name"]}
+    try:
+        found = resource(request, asked)
+        require(request, "DESCRIBE_CONFIGS", found.guard, found.guarded)
+    except Refused as refused:
+        return {**named, "error_code": refused.error, "error_message": refused.message}
+    return {**named, "configs": _configs(request, found, asked["configuration_keys"])}
+
+
+def _configs(request: Request, found: Resource, keys: list[str] | None) -> list[Mapping[str, Any]]:
+    wanted = None if keys is None else set(keys)
+    described = request.cluster.part(Configs).described(found.kind, found.name)
+    return [_shown(request, each) for each in described if wanted is None or each.fact.name in wanted]
+
+
+def _shown(request: Request, config: Config) -> Mapping[str, Any]:
+    fact, body = config.fact, request.body
+    synonyms = config.synonyms if body.get("include_synonyms", False) else ()
+    return {
+        "name": fact.name,
+        "value": config.shown,
+        "read_only": fact.read_only,
+        "is_default": config.source == _DEFAULT,
+        "config_source": config.source,
+        "is_sensitive": fact.sensitive,
+        "synonyms": [
+            {"name": each.name, "value": None if fact.sensitive else each.value, "source": each.source}
+            for each in synonyms
+        ],
+        "config_type": fact.type,
+        "documentation": fact.documentation if body.get("include_documentation", False) else None,
+    }

@@ -1,0 +1,98 @@
+"""IncrementalAlterConfigs (KIP-339): sets, deletes, appends to and subtracts from single configs.
+
+A broker's loggers change level too, for what that is worth here.
+
+Leaves out: the effect of most configs; what does something is named in the pages of the APIs that it concerns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kproxy.broker.access import require
+from kproxy.broker.configs import Configs
+from kproxy.broker.configs.checks import LIST
+from kproxy.broker.configs.resources import resource
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+_SET: Final = 0
+_DELETE: Final = 1
+_APPEND: Final = 2
+_SUBTRACT: Final = 3
+
+
+@api("IncrementalAlterConfigs")
+def incremental_alter_configs(request: Request) -> Body:
+    """Answer for each resource."""
+    return each_once(request, lambda asked: apply(request, asked, _settings(request, asked)))
+
+
+def each_once(request: Request, alter: Callable[[Mapping[str, Any]], None]) -> Body:
+    """The answer for each resource of a request, none of which may be there twice."""
+    counts = Counter((each["resource_type"], each["resource_name"]) for each in request.body["resources"])
+    responses = []
+    for asked in request.body["resources"]:
+        named = {"resource_type": asked["resource_type"], "resource_name": asked["resource_name"]}
+        try:
+            if counts[tuple(named.values())] > 1:
+                raise Refused(Error.INVALID_REQUEST, "Each resource must appear at most once.")
+            names = [each["name"] for each in asked["configs"]]
+            if len(set(names)) < len(names):
+                raise Refused(Error.INVALID_REQUEST, "Error due to duplicate config keys")
+            alter(asked)
+            responses.append({**named, "error_message": None})
+        except Refused as refused:
+            responses.append({**named, "error_code": refused.error, "error_message": refused.message})
+    return {"responses": responses}
+
+
+def apply(request: Request, asked: Mapping[str, Any], settings: Mapping[str, str]) -> None:
+    """Replace what was set for a resource, unless it is only to be checked.
+
+    Raises:
+        Refused: It cannot have these, or who asks may not set them.
+    """
+    found, configs = resource(request, asked), request.cluster.part(Configs)
+    require(request, "ALTER_CONFIGS", found.guard, found.guarded)
+    was = configs.of(found.kind, found.name)
+    configs.check(found.kind, found.name, {key: value for key, value in settings.items() if was.get(key) != value})
+    if not request.body["validate_only"]:
+        configs.set(found.kind, found.name, settings)
+
+
+def _settings(request: Request, asked: Mapping[str, Any]) -> dict[str, str]:
+    found, configs = resource(request, asked), request.cluster.part(Configs)
+    settings = dict(configs.of(found.kind, found.name))
+    for each in asked["configs"]:
+        key, value, operation = each["name"], each["value"], each["config_operation"]
+        if operation == _DELETE:
+            configs.fact(found.kind, key)
+            settings.pop(key, None)
+            continue
+        if value is None:
+            raise Refused(Error.INVALID_REQUEST, f"Null value not supported for : {key}")
+        if operation == _SET:
+            settings[key] = value
+        elif operation in (_APPEND, _SUBTRACT):
+            settings[key] = _changed(configs, found.kind, found.name, key, value, operation)
+        else:
+            raise Refused(Error.INVALID_REQUEST, f"Unknown operation {operation}")
+    return settings
+
+
+def _changed(configs: Configs, kind: str, name: str, key: str, value: str, operation: int) -> str:
+    if configs.fact(kind, key).type != LIST:
+        word = "APPEND to" if operation == _APPEND else "SUBTRACT from"
+        raise Refused(Error.INVALID_CONFIG, f"Can't {word} key {key} because its type is not LIST.")
+    [config] = (each for each in configs.described(kind, name) if each.fact.name == key)
+    words = [each for each in (config.value or "").split(",") if each]
+    wanted = [each.strip() for each in value.split(",") if each.strip()]
+    if operation == _APPEND:
+        words += [each for each in wanted if each not in words]
+    else:
+        words = [each for each in words if each not in wanted]
+    return ",".join(words)

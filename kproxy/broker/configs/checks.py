@@ -1,0 +1,91 @@
+"""Whether a value is one that a config can have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kproxy.broker.configs.facts import Fact
+from kproxy.broker.errors import Error, Refused
+
+_TYPES: Final = {1: "BOOLEAN", 2: "STRING", 3: "INT", 4: "SHORT", 5: "LONG", 6: "DOUBLE", 7: "LIST"}
+_BITS: Final = {3: 31, 4: 15, 5: 63}
+#: The config type of lists.
+LIST: Final = 7
+
+#: Words that are all there is (org.apache.kafka.storage.internals.log.LogConfig).
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "cleanup.policy": ("compact", "delete"),
+    "compression.type": ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+    "message.timestamp.type": ("CreateTime", "LogAppendTime"),
+}
+#: The least value of numbers that have one.
+_LEAST: Final[Mapping[str, float]] = {
+    "delete.retention.ms": 0,
+    "file.delete.delay.ms": 0,
+    "flush.messages": 1,
+    "flush.ms": 0,
+    "index.interval.bytes": 0,
+    "max.compaction.lag.ms": 1,
+    "max.message.bytes": 0,
+    "message.timestamp.after.max.ms": 0,
+    "message.timestamp.before.max.ms": 0,
+    "min.cleanable.dirty.ratio": 0,
+    "min.compaction.lag.ms": 0,
+    "min.insync.replicas": 1,
+    "retention.ms": -1,
+    "segment.bytes": 1024 * 1024,
+    "segment.index.bytes": 4,
+    "segment.jitter.ms": 0,
+    "segment.ms": 1,
+}
+
+
+def check(fact: Fact, value: str) -> None:
+    """Raise `Refused` with INVALID_CONFIG unless the config can have the value."""
+    try:
+        number = _PARSERS.get(fact.type, _text)(value, _BITS.get(fact.type, 0))
+    except ValueError:
+        wanted = (
+            "Expected value to be either true or false"
+            if fact.type == 1
+            else f"Not a number of type {_TYPES[fact.type]}"
+        )
+        raise _wrong(fact, value, wanted) from None
+    if number is not None and number < _LEAST.get(fact.name, number):
+        raise _wrong(fact, value, f"Value must be at least {_LEAST[fact.name]}")
+    if words := _WORDS.get(fact.name):
+        for each in filter(None, value.split(",")) if fact.type == LIST else [value]:
+            if each.strip() not in words:
+                raise _wrong(fact, value, f"String must be one of: {', '.join(words)}")
+
+
+def _wrong(fact: Fact, value: str, why: str) -> Refused:
+    return Refused(Error.INVALID_CONFIG, f"Invalid value {value:.200} for configuration {fact.name}: {why}")
+
+
+def _text(value: str, bits: int) -> None:
+    """Any text will do."""
+
+
+def _boolean(value: str, bits: int) -> None:
+    if value.strip().lower() not in ("true", "false"):
+        raise ValueError(value)
+
+
+def _integer(value: str, bits: int) -> int:
+    if len(value) > 20:
+        raise ValueError(value)
+    number = int(value.strip())
+    if not -(1 << bits) <= number < 1 << bits:
+        raise ValueError(value)
+    return number
+
+
+def _double(value: str, bits: int) -> float:
+    return float(value)
+
+
+_PARSERS: Final[Mapping[int, Callable[[str, int], float | None]]] = {
+    1: _boolean, 3: _integer, 4: _integer, 5: _integer, 6: _double,
+}  # fmt: skip

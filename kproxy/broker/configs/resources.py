@@ -1,0 +1,48 @@
+"""The resource that a request about configs means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kproxy.broker.access import CLUSTER
+from kproxy.broker.configs.configs import CODES
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topics, check_name
+
+_KINDS: Final = {code: kind for kind, code in CODES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource, and what its configs are guarded by: a kind and a name of an ACL's resource."""
+
+    kind: str
+    name: str
+    guard: str
+    guarded: str
+
+
+def resource(request: Request, asked: Mapping[str, Any]) -> Resource:
+    """The resource with a request's ``resource_type`` and ``resource_name``.
+
+    Raises:
+        Refused: There is none: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION.
+    """
+    kind, name = _KINDS.get(asked["resource_type"]), asked["resource_name"]
+    if kind is None:
+        raise Refused(Error.INVALID_REQUEST, f"Unexpected resource type {asked['resource_type']}")
+    if kind == "topic":
+        check_name(name)
+        if request.cluster.part(Topics).named(name) is None:
+            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        return Resource(kind, name, "TOPIC", name)
+    if kind in ("broker", "broker_logger"):
+        if name != str(request.node.id) and (name or kind == "broker_logger"):
+            known = f"expected {request.node.id}" + (" or empty string" if kind == "broker" else "")
+            raise Refused(Error.INVALID_REQUEST, f"Unexpected broker id, {known}, but received {name:.50}")
+    elif not name:
+        raise Refused(Error.INVALID_REQUEST, "Client metrics and groups need a name.")
+    return Resource(kind, name, "GROUP" if kind == "group" else "CLUSTER", name if kind == "group" else CLUSTER)

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kproxy.broker import Broker
+from kproxy.broker.apis.describe_transactions import java_hash
+from kproxy.broker.errors import Error
+from kproxy.broker.log import Log
+from kproxy.broker.topics import Topics
+from tests.kproxy.broker.asking import Asking, asked
+
+TOPICS = {"a": 2}
+PLACE = [{"name": "a", "partitions": [0]}]
+
+
+async def init(ask: Asking, version: int = 5, **more: Any) -> Mapping[str, Any]:
+    fields = {"transactional_id": "t", "transaction_timeout_ms": 60_000, **more}
+    return dict(await ask("InitProducerId", version, fields))
+
+
+async def add(ask: Asking, producer: Mapping[str, Any], topics: Any = None, version: int = 3) -> list[int]:
+    """Errors of the partitions, in order."""
+    old = {
+        "transactional_id": "t",
+        "producer_id": producer["producer_id"],
+        "producer_epoch": producer["producer_epoch"],
+    }
+    fields = {f"v3_and_below_{name}": value for name, value in {**old, "topics": topics or PLACE}.items()}
+    body = await ask("AddPartitionsToTxn", version, fields)
+    results = body["results_by_topic_v3_and_below"]
+    return [each["partition_error_code"] for topic in results for each in topic["results_by_partition"]]
+
+
+async def end(ask: Asking, producer: Mapping[str, Any], version: int = 5, committed: bool = True) -> Mapping[str, Any]:
+    fields = {"transactional_id": "t", "committed": committed}
+    named = {name: producer[name] for name in ("producer_id", "producer_epoch")}
+    return dict(await ask("EndTxn", version, {**fields, **named}))
+
+
+def log_of(broker: Broker, index: int = 0) -> Log:
+    partition = broker.cluster.part(Topics).partition("a", index)
+    assert partition is not None
+    return partition.log
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_ids_of_producers_that_are_idempotent_only(version: int) -> None:
+    async with asked() as ask:
+        answers = [await init(ask, version, transactional_id=None) for _ in range(2)]
+    assert [(each["error_code"], each["producer_epoch"]) for each in answers] == [(0, 0), (0, 0)]
+    assert answers[0]["producer_id"] != answers[1]["producer_id"]
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_a_whole_transaction_in_each_version(version: int) -> None:
+    async with asked(topics=TOPICS) as ask:
+        producer = await init(ask, version)
+        assert (producer["error_code"], producer["producer_epoch"]) == (0, 0)
+        assert await add(ask, producer, version=min(version, 3)) == [0]
+        fields = {**producer, "transactional_id": "t", "group_id": "g"}
+        names = ("transactional_id", "producer_id", "producer_epoch", "group_id")
+        body = await ask("AddOffsetsToTxn", min(version, 4), {name: fields[name] for name in names})
+        assert body["error_code"] == 0
+        after = await end(ask, producer, version)
+        assert after["error_code"] == 0
+        if version >= 5:
+            assert (after["producer_id"], after["producer_epoch"]) == (producer["producer_id"], 1)
+        again = await end(ask, producer, version)  # a retry: maybe the markers are on their way
+        assert again["error_code"] in (0, Error.CONCURRENT_TRANSACTIONS)
+    assert log_of(ask.broker).end_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(3, Error.INVALID_PRODUCER_EPOCH), (4, Error.PRODUCER_FENCED), (5, Error.PRODUCER_FENCED)]
+)
+async def test_a_fenced_producer_is_told_in_words_that_it_knows(version: int, error: Error) -> None:
+    async with asked(topics=TOPICS) as ask:
+        first = await init(ask)
+        await init(ask)
+        again = await init(ask, version, producer_id=first["producer_id"], producer_epoch=first["producer_epoch"])
+        assert (again["error_code"], again["producer_id"], again["producer_epoch"]) == (error, -1, -1)
+        assert await add(ask, first, version=1) == [Error.INVALID_PRODUCER_EPOCH]
+        assert await add(ask, first, version=2) == [Error.PRODUCER_FENCED]
+        assert (await end(ask, first, 1))["error_code"] == Error.INVALID_PRODUCER_EPOCH
+        assert (await end(ask, first, 2))["error_code"] == Error.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"transactional_id": ""}, Error.INVALID_REQUEST),
+        ({"transaction_timeout_ms": 900_001}, Error.INVALID_TRANSACTION_TIMEOUT),
+        ({"transaction_timeout_ms": 0}, Error.INVALID_TRANSACTION_TIMEOUT),
+        ({"producer_id": 5}, Error.INVALID_REQUEST),
+        ({"producer_epoch": 5}, Error.INVALID_REQUEST),
+    ],
+)
+async def test_a_producer_that_asks_for_what_cannot_be(fields: Mapping[str, Any], error: Error) -> None:
+    async with asked() as ask:
+        assert (await init(ask, **fields))["error_code"] == error
+
+
+async def test_of_partitions_that_do_not_all_exist_none_is_added() -> None:
+    async with asked(topics=TOPICS) as ask:
+        producer = await init(ask)
+        topics = [{"name": "a", "partitions": [1, 9]}, {"name": "b", "partitions": [0]}]
+        unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
+        assert await add(ask, producer, topics) == [Error.OPERATION_NOT_ATTEMPTED, unknown, unknown]
+        body = await ask("DescribeTransactions", 0, {"transactional_ids": ["t"]})
+    assert body["transaction_states"][0]["transaction_state"] == "Empty"
+
+
+async def test_brokers_ask_for_several_transactions_at_once() -> None:
+    async with asked(topics=TOPICS) as ask:
+        producer = await init(ask)
+        await add(ask, producer)
+        mine = {name: producer[name] for name in ("producer_id", "producer_epoch")}
+        topics = [{"name": "a", "partitions": [0, 1]}]
+        asks = [
+            {"transactional_id": "t", **mine, "verify_only": True, "topics": topics},
+            {"transactional_id": "nobody", **mine, "verify_only": False, "topics": topics},
+            {"transactional_id": "t", **mine, "verify_only": False, "topics": topics},
+        ]
+        body = await ask("AddPartitionsToTxn", 5, {"transactions": asks})
+    assert body["error_code"] == 0
+    assert [
+        (
+            each["transactional_id"],
+            [part["partition_error_code"] for part in each["topic_results"][0]["results_by_partition"]],
+        )
+        for each in body["results_by_transaction"]
+    ] == [
+        ("t", [Error.NONE, Error.TRANSACTION_ABORTABLE]),
+        ("nobody", [Error.INVALID_PRODUCER_ID_MAPPING] * 2),
+        ("t", [Error.NONE, Error.NONE]),
+    ]
+
+
+async def test_describes_what_takes_part() -> None:
+    async with asked(topics=TOPICS) as ask:
+        producer = await init(ask)
+        await add(ask, producer, [{"name": "a", "partitions": [1, 0]}])
+        mine = {name: producer[name] for name in ("producer_id", "producer_epoch")}
+        await ask("AddOffsetsToTxn", 4, {"transactional_id": "t", **mine, "group_id": "group"})
+        body = await ask("DescribeTransactions", 0, {"transactional_ids": ["nobody", "t", ""]})
+    nobody, found, empty = body["transaction_states"]
+    assert (nobody["error_code"], nobody["transactional_id"]) == (Error.TRANSACTIONAL_ID_NOT_FOUND, "nobody")
+    assert empty["error_code"] == Error.INVALID_REQUEST
+    assert (found["transaction_state"], found["transaction_timeout_ms"]) == ("Ongoing", 60_000)
+    assert (found["producer_id"], found["producer_epoch"]) == (producer["producer_id"], 0)
+    assert found["transaction_start_time_ms"] > 0
+    assert [dict(each) for each in found["topics"]] == [
+        {"topic": "__consumer_offsets", "partitions": [49]},
+        {"topic": "a", "partitions": [0, 1]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("", 0), ("group", 98629247), ("polygenelubricants", -(2**31)), ("é", 233)]
+)
+def test_hashes_as_java_does(text: str, value: int) -> None:
+    assert java_hash(text) == value
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({}, ["t", "other"]),
+        ({"state_filters": ["Ongoing"]}, ["t"]),
+        ({"state_filters": ["Empty", "Ongoing"]}, ["t", "other"]),
+        ({"producer_id_filters": [1]}, ["other"]),
+        ({"duration_filter": 600_000}, ["other"]),  # it never began: Kafka takes that for long ago
+        ({"transactional_id_pattern": "o.*"}, ["other"]),
+        ({"transactional_id_pattern": "the"}, []),
+        ({"transactional_id_pattern": ""}, ["t", "other"]),
+    ],
+)
+async def test_lists_those_that_pass_all_filters(filters: Mapping[str, Any], found: list[str]) -> None:
+    async with asked(topics=TOPICS) as ask:
+        await add(ask, await init(ask))
+        await init(ask, transactional_id="other")
+        body = await ask("ListTransactions", 2, filters)
+    assert [each["transactional_id"] for each in body["transaction_states"]] == found
+
+
+async def test_says_which_filters_it_does_not_know() -> None:
+    async with asked() as ask:
+        body = await ask("ListTransactions", 0, {"state_filters": ["Ongoing", "Cheerful"]})
+        assert body["unknown_state_filters"] == ["Cheerful"]
+        body = await ask("ListTransactions", 2, {"transactional_id_pattern": "(("})
+        assert body["error_code"] == Error.INVALID_REGULAR_EXPRESSION
+
+
+async def test_an_administrator_ends_a_transaction_in_one_partition() -> None:
+    async with asked(topics=TOPICS) as ask:
+        log_of(ask.broker).append_marker(7, 3, 0, commit=True)
+        body = await ask("DescribeProducers", 0, {"topics": [{"name": "a", "partition_indexes": [0, 1, 2]}]})
+        first, second, third = body["topics"][0]["partitions"]
+        assert [(each["producer_id"], each["producer_epoch"]) for each in first["active_producers"]] == [(7, 3)]
+        assert (second["error_code"], len(second["active_producers"])) == (0, 0)
+        assert third["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
+        topics = [{"name": "a", "partition_indexes": [0, 2]}, {"name": "b", "partition_indexes": [0]}]
+        fields = {"producer_id": 7, "transaction_result": False, "coordinator_epoch": 0, "topics": topics}
+        for version, epoch, error in (
+            (1, 2, Error.INVALID_PRODUCER_EPOCH),
+            (1, 3, Error.NONE),
+            (2, 3, Error.INVALID_PRODUCER_EPOCH),
+            (2, 4, Error.NONE),
+        ):
+            marker = {**fields, "producer_epoch": epoch, **({"transaction_version": 2} if version == 2 else {})}
+            body = await ask("WriteTxnMarkers", version, {"markers": [marker]})
+            [answer] = body["markers"]
+            unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
+            codes = [[each["error_code"] for each in topic["partitions"]] for topic in answer["topics"]]
+            assert (answer["producer_id"], codes) == (7, [[error, unknown], [unknown]])
+
+
+async def test_only_its_coordinator_answers_for_a_transactional_id() -> None:
+    async with asked(brokers=2, topics=TOPICS) as ask:
+        body = await ask("FindCoordinator", 4, {"key_type": 1, "coordinator_keys": ["t"]})
+        other = 3 - body["coordinators"][0]["node_id"]
+        fields = {"transactional_id": "t", "transaction_timeout_ms": 1000}
+        assert (await ask("InitProducerId", 5, fields, node=other))["error_code"] == Error.NOT_COORDINATOR
+        assert (await ask("InitProducerId", 5, fields, node=3 - other))["error_code"] == 0
+        for node, expected in ((other, []), (3 - other, ["t"])):
+            body = await ask("ListTransactions", 0, {}, node=node)
+            assert [each["transactional_id"] for each in body["transaction_states"]] == expected
