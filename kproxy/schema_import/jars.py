@@ -20,6 +20,8 @@ COMPONENTS = (
     "kafka-streams",
     "kafka-transaction-coordinator",
 )
+#: Jars that `Served.java` reads.
+OF_BROKERS = ("kafka-clients", "kafka-server-common")
 _LOGGING = ("slf4j-api", "1.7.36")  # Kafka's classes do not load without it
 _GROUPS = {"slf4j-api": "org.slf4j"}
 _ABSENT = re.compile(r"org\.apache\.kafka:([\w-]+):jar:([\w.-]+) (?:was not found )?in ")
@@ -59,13 +61,15 @@ def find_jars(releases: Sequence[str], directory: Path) -> dict[str, dict[str, P
     return found
 
 
-def fetch_jars(releases: Sequence[str], directory: Path) -> dict[str, dict[str, Path]]:
+def fetch_jars(
+    releases: Sequence[str], directory: Path, components: Sequence[str] = COMPONENTS
+) -> dict[str, dict[str, Path]]:
     """Let Maven copy the jars of the releases to a directory; then as `find_jars`.
 
     Raises:
         ImportFailedError: No Maven, no network, or no such release.
     """
-    wanted = {_LOGGING, *((component, release) for release in releases for component in COMPONENTS)}
+    wanted = {_LOGGING, *((component, release) for release in releases for component in components)}
     while absent := _copy(sorted(wanted), directory):
         if absent[0] == "kafka-clients" or absent not in wanted:
             raise ImportFailedError(f"Maven finds no {absent[0]} {absent[1]}: is there such a Kafka release?")

@@ -1,4 +1,4 @@
-"""Reads one Kafka release out of its jars."""
+"""Reads one Kafka release out of its jars: its messages, and what its brokers serve."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dissectors.schemas.importer import lines
 from dissectors.schemas.importer.data import Release
 from kproxy.schema_import.jars import ImportFailedError
 
@@ -24,7 +25,16 @@ def read_release(name: str, jars: Mapping[str, Path]) -> Release:
         ImportFailedError: A jar cannot be read, or Java does not run.
     """
     definitions = [(component, text) for component, jar in jars.items() for text in _definitions(jar)]
-    return Release(name, definitions, _facts(name, jars))
+    return Release(name, definitions, _java("Facts.java", name, jars))
+
+
+def read_line(name: str, jars: Mapping[str, Path]) -> lines.Row:
+    """What a broker of a release advertises, as the row of the release's line.
+
+    Raises:
+        ImportFailedError: Java does not run, or cannot read the classes.
+    """
+    return lines.row(name, _java("Served.java", name, jars, lines.listener(name).upper()))
 
 
 def _definitions(jar: Path) -> list[str]:
@@ -36,15 +46,15 @@ def _definitions(jar: Path) -> list[str]:
         raise ImportFailedError(f"{jar}: {error}") from None
 
 
-def _facts(release: str, jars: Mapping[str, Path]) -> dict[str, Any]:
+def _java(program: str, release: str, jars: Mapping[str, Path], *arguments: str) -> dict[str, Any]:
     path = os.pathsep.join(map(str, jars.values()))
-    program = Path(__file__).with_name("Facts.java")
+    command = ["java", "-cp", path, str(Path(__file__).with_name(program)), *arguments]
     try:
-        ran = subprocess.run(["java", "-cp", path, program], capture_output=True, text=True, check=False)  # noqa: S603, S607
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     except FileNotFoundError:
         raise ImportFailedError("java is not on PATH: install Java 17 or later") from None
     if ran.returncode:
         said = next((line for line in ran.stderr.splitlines() if not line.startswith("SLF4J")), "")
         raise ImportFailedError(f"Java cannot read the classes of {release}: {said or f'status {ran.returncode}'}")
-    facts: dict[str, Any] = json.loads(ran.stdout)
-    return facts
+    printed: dict[str, Any] = json.loads(ran.stdout)
+    return printed

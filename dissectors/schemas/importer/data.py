@@ -54,12 +54,12 @@ class Data:
 
     def files(self) -> dict[str, bytes]:
         """File name -> content; the same data are the same bytes."""
-        enums = [f"{_dump(name)}:{_dump(table)}" for name, table in self.enums.items()]
+        enums = [f"{dump(name)}:{dump(table)}" for name, table in self.enums.items()]
         return {
-            MESSAGES: "".join(f"{_dump(each)}\n" for each in self.messages.values()).encode(),
-            APIS: _lines("[]", map(_dump, self.apis.values())),
-            ERRORS: _lines("[]", map(_dump, self.errors.values())),
-            ENUMS: _lines("{}", enums),
+            MESSAGES: "".join(f"{dump(each)}\n" for each in self.messages.values()).encode(),
+            APIS: one_a_line("[]", map(dump, self.apis.values())),
+            ERRORS: one_a_line("[]", map(dump, self.errors.values())),
+            ENUMS: one_a_line("{}", enums),
         }
 
 
@@ -164,10 +164,12 @@ def _table(tables: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {code: united[code] for code in sorted(united, key=int)}
 
 
-def _dump(value: object) -> str:
+def dump(value: object) -> str:
+    """JSON as the data files have it."""
     return json.dumps(value, separators=(",", ":"))
 
 
-def _lines(brackets: str, items: Iterable[str]) -> bytes:
+def one_a_line(brackets: str, items: Iterable[str]) -> bytes:
+    """A JSON array or object with a line for each of its items, so that a diff shows which changed."""
     inner = ",\n".join(items)
     return f"{brackets[0]}\n{inner}\n{brackets[1]}\n".encode()

@@ -18,6 +18,7 @@ FACTS = {
     "errors": [{"code": 0, "name": "NONE", "retriable": False, "invalid_metadata": False}],
     "enums": {},
 }  # fmt: skip
+SERVED = {"apis": {"18": [0, 4], "3": [0, 1]}, "served": {"3": [1, 1]}, "features": {"tail.version": [0, 2, 1]}}
 LEGS = {"name": "Legs", "type": "int32", "versions": "0+", "about": "How many."}
 TAIL = {"name": "Tail", "type": "bool", "versions": "1+"}
 REPORT = """\
@@ -27,6 +28,8 @@ REPORT = """\
 + message CatRequest (request of kafka-clients, 0-1)
 + message TopicRecord (metadata of kafka-metadata, 0)
 + error 0 NONE
++ line 3.9 as of 3.9.1 (2 APIs, broker)
++ line 4.4 as of 4.4.0 (2 APIs, broker)
 """
 
 
@@ -68,10 +71,14 @@ def program(directory: Path, name: str, script: str) -> None:
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory first on PATH, with a Java that prints the facts of the tiny Kafka."""
+    """A directory first on PATH, with a Java that prints the facts of the tiny Kafka and what its brokers serve."""
     directory = tmp_path / "bin"
     directory.mkdir()
-    program(directory, "java", f"cat <<'END'\n{json.dumps(FACTS)}\nEND")
+    program(
+        directory,
+        "java",
+        f"case $* in *Facts.java) echo '{json.dumps(FACTS)}';; *Served.java*) echo '{json.dumps(SERVED)}';; esac",
+    )
     monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
     return directory
 
@@ -108,6 +115,32 @@ def test_check_writes_nothing_and_says_that_something_would_change(
     assert run("3.9.1", "4.4.0", "--jars", jars, "--output", tmp_path, "--check", "--json") == 1
     assert json.loads(capsys.readouterr().out) == {"notes": [], "changes": REPORT.splitlines()}
     assert not (tmp_path / "messages.jsonl").exists()
+
+
+@pytest.mark.usefixtures("tools")
+def test_the_lines_of_other_releases_stay(tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("3.9.1", "4.4.0", "--jars", jars, "--output", tmp_path)
+    (jars / "kafka-clients-3.2.3.jar").write_bytes(b"")
+    (jars / "kafka-clients-4.4.1.jar").write_bytes(b"")
+    capsys.readouterr()
+    arguments = ("schemas", "lines", "4.4.1", "3.2.3", "--jars", str(jars), "--output", str(tmp_path))
+    assert main([*arguments, "--check"]) == 1
+    assert main([*arguments, "--json"]) == 0
+    human, machine = capsys.readouterr().out.rsplit("\n", 2)[:2]
+    assert human.splitlines() == [
+        "+ line 3.2 as of 3.2.3 (2 APIs, zk_broker)",
+        "~ line 4.4: release 4.4.0 -> 4.4.1",
+    ]
+    assert json.loads(machine) == {"notes": [], "changes": human.splitlines()}
+    rows = json.loads((tmp_path / "lines.json").read_text())
+    assert [(row["line"], row["release"], row["listener"]) for row in rows] == [
+        ("3.2", "3.2.3", "zk_broker"),
+        ("3.9", "3.9.1", "broker"),
+        ("4.4", "4.4.1", "broker"),
+    ]
+    assert [*rows[0]["apis"]] == ["3", "18"]
+    assert main(["schemas", "lines", "--check", "--jars", str(jars), "--output", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "no change\n"
 
 
 @pytest.mark.usefixtures("tools")
@@ -225,3 +258,12 @@ def test_the_shipped_data_are_what_the_releases_say(tmp_path: Path, capsys: pyte
     shipped = Path(schemas.__file__).parent
     for name in ("messages.jsonl", "apis.json", "errors.json", "enums.json"):
         assert (tmp_path / name).read_bytes() == (shipped / name).read_bytes(), name
+    rows = {*(shipped / "lines.json").read_text().replace("}},\n", "}}\n").splitlines()}
+    assert {*(tmp_path / "lines.json").read_text().replace("}},\n", "}}\n").splitlines()} <= rows
+
+
+@pytest.mark.peers
+@pytest.mark.skipif(not (shutil.which("mvn") and shutil.which("java")), reason="needs mvn and java on PATH")
+def test_the_shipped_lines_are_what_the_releases_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schemas", "lines", "--check"]) == 0
+    assert capsys.readouterr().out == "no change\n"

@@ -1,0 +1,69 @@
+"""What the brokers of each release line advertise: rows added or renewed, and what that changes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dissectors.schemas.importer.data import dump, one_a_line
+
+LINES = "lines.json"
+
+Row = Mapping[str, Any]
+
+#: Until here a cluster needed ZooKeeper in production (KIP-833).
+_LAST_WITH_ZOOKEEPER = (3, 2)
+
+
+def numbers(release: str) -> tuple[int, ...]:
+    """``4.4.0`` as (4, 4, 0)."""
+    return tuple(map(int, re.findall(r"\d+", release)))
+
+
+def listener(release: str) -> str:
+    """The listener, as Kafka names it, that clients of a typical cluster of a release talk to."""
+    return "zk_broker" if numbers(release)[:2] <= _LAST_WITH_ZOOKEEPER else "broker"
+
+
+def row(release: str, said: Mapping[str, Any]) -> Row:
+    """The row of a release's line, from what ``Served.java`` printed of it."""
+    line = ".".join(release.split(".")[: 3 if release.startswith("0.") else 2])
+    apis = {key: said["apis"][key] for key in sorted(said["apis"], key=int)}
+    return {"line": line, "release": release, "listener": listener(release), **said, "apis": apis}
+
+
+def parse(content: bytes) -> list[Row]:
+    """The rows of the data file, oldest line first; none of an empty one."""
+    rows: list[Row] = json.loads(content or b"[]")
+    return rows
+
+
+def united(present: Sequence[Row], made: Sequence[Row]) -> list[Row]:
+    """The rows that are there, and those just made in place of their line's."""
+    by_line = {each["line"]: each for each in (*present, *made)}
+    return [by_line[line] for line in sorted(by_line, key=numbers)]
+
+
+def content(rows: Sequence[Row]) -> bytes:
+    """The data file; the same rows are the same bytes."""
+    return one_a_line("[]", map(dump, rows))
+
+
+def changes(present: Sequence[Row], made: Sequence[Row]) -> Iterator[str]:
+    """What is new or otherwise, as lines to review: ``+`` came, ``~`` is not what it was."""
+    before = {each["line"]: each for each in present}
+    for after in made:
+        line = after["line"]
+        if line not in before:
+            yield f"+ line {line} as of {after['release']} ({len(after['apis'])} APIs, {after['listener']})"
+            continue
+        for key in ("release", "listener"):
+            if before[line][key] != after[key]:
+                yield f"~ line {line}: {key} {before[line][key]} -> {after[key]}"
+        for table in ("apis", "served", "features"):
+            old, new = before[line][table], after[table]
+            for name in sorted(old.keys() | new.keys()):
+                if old.get(name) != new.get(name):
+                    yield f"~ line {line}: {table} {name} {old.get(name, 'none')} -> {new.get(name, 'none')}"
