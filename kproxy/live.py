@@ -26,6 +26,10 @@ class UpstreamDown(Exception):
     """An upstream does not answer at the start; one sentence that says what to do."""
 
 
+class BrokerUnusable(Exception):
+    """The built-in broker cannot be set up as was asked for; one sentence."""
+
+
 def run(
     listeners: Sequence[Listener], watch: Watch, *, strict: bool, check: bool, broker: Options | None = None
 ) -> bool:
@@ -41,6 +45,7 @@ def run(
     Raises:
         ListenError: An address cannot be listened on.
         UpstreamDown: See `check`.
+        BrokerUnusable: See there.
     """
     with start_watching(watch) as watching:
         run_loop(_relay(listeners, watching, strict=strict, check=check, options=broker))
@@ -79,8 +84,12 @@ async def _built_in(
 ) -> tuple[Sequence[Listener], Broker]:
     """Start the built-in broker behind the listeners."""
     from kproxy.broker import Broker
+    from kproxy.broker.storage import Unusable
 
-    broker = await stack.enter_async_context(Broker(options, report=warn))
+    try:
+        broker = await stack.enter_async_context(Broker(options, report=warn))
+    except (Unusable, ValueError, OSError) as error:
+        raise BrokerUnusable(f"the built-in broker cannot start: {error}") from None
     ports = zip(listeners, broker.ports, strict=True)
     return [replace(listener, upstream=TcpAddress("127.0.0.1", port)) for listener, port in ports], broker
 
@@ -88,15 +97,18 @@ async def _built_in(
 def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay) -> None:
     """Have clients told where the relay listens, tell the user, and take commands from standard input."""
     from kproxy.broker.console import HELP, listen_to_stdin
+    from kproxy.broker.quirks.engine import Quirks
 
     told = []
-    for number, listener in enumerate(listeners, 1):
+    for node, listener in zip(broker.cluster.nodes.values(), listeners, strict=True):
         assert isinstance(listener.listen, TcpAddress)
         host = listener.listen.host or "localhost"
         told.append((socket.gethostname() if host in ("0.0.0.0", "::") else host, relay.port(listener)))  # noqa: S104
-        broker.cluster.nodes[number].host, broker.cluster.nodes[number].port = told[-1]
+        node.host, node.port = told[-1]
     servers = ",".join(str(TcpAddress(host, port)) for host, port in told)
     _say(f"built-in Kafka {broker.release}: point a client at it with bootstrap.servers={servers}")
+    for each in broker.cluster.part(Quirks).says:
+        _say(f"quirk: {each}")
     if len(told) > 1:
         _say(f"commands: {HELP}")
     listen_to_stdin(broker, _say)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from dissectors import schemas
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.request import Request
+from kproxy.broker.security.acls import Acls, codes
 
 #: The name of the one resource of kind ``CLUSTER``.
 CLUSTER: Final = "kafka-cluster"
@@ -39,7 +39,14 @@ def allowed(request: Request, operation: str, kind: str, name: str) -> bool:
         kind: Of the resource: ``TOPIC``, ``GROUP``, ``CLUSTER``, ``TRANSACTIONAL_ID``, ``DELEGATION_TOKEN``, ``USER``.
         name: Of the resource; ``kafka-cluster`` for the cluster.
     """
-    return True
+    acls = request.cluster.part(Acls)
+    return acls.allow(request.session.principal, _host(request), operation, kind, name)
+
+
+def allowed_some(request: Request, operation: str, kind: str) -> bool:
+    """Whether there can be a resource of the kind that `allowed` is true of."""
+    acls = request.cluster.part(Acls)
+    return acls.allow_some(request.session.principal, _host(request), operation, kind)
 
 
 def require(request: Request, operation: str, kind: str, name: str = CLUSTER) -> None:
@@ -50,5 +57,9 @@ def require(request: Request, operation: str, kind: str, name: str = CLUSTER) ->
 
 def operations(request: Request, kind: str, name: str) -> int:
     """What the principal may do with a resource, a bit for each operation's code (KIP-430)."""
-    codes = {label: code for code, label in schemas.enum("acl_operation").items()}
-    return sum(1 << codes[each] for each in _OPERATIONS[kind] if allowed(request, each, kind, name))
+    bits = codes("acl_operation")
+    return sum(1 << bits[each] for each in _OPERATIONS[kind] if allowed(request, each, kind, name))
+
+
+def _host(request: Request) -> str:
+    return request.session.client_host.removeprefix("/")

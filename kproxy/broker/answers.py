@@ -56,8 +56,10 @@ def read_body(head: Head, frame: bytes, start: int) -> Mapping[str, Any]:
     decoded = decode(layout(name, head.version), frame, start)
     if decoded.error is not None:
         raise Unreadable(f"{name} v{head.version}: {decoded.error}")
-    if decoded.end != len(frame):
-        raise Unreadable(f"{name} v{head.version}: {len(frame) - decoded.end} bytes follow the last field")
+    # Bytes behind the last field are let be, as Kafka does: librdkafka's first Metadata v13 has three.
+    for odd in decoded.oddities:
+        if odd.kind == "null":  # as Kafka, so that handlers need not look
+            raise Unreadable(f"{name} v{head.version}: {'.'.join(odd.path)}: {odd.message}")
     return decoded.values
 
 

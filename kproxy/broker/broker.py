@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import socket
+import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import Self
+from typing import Any, Self
 
 from dissectors import schemas
 from kproxy.broker.cluster import Cluster, Node
 from kproxy.broker.connection import Connection
+from kproxy.broker.errors import Refused
+from kproxy.broker.log.logs import Logs
 from kproxy.broker.options import Options
+from kproxy.broker.quirks.engine import Quirks
 from kproxy.broker.registry import served
 from kproxy.broker.request import Session
+from kproxy.broker.security.listener import check_mechanisms, new_session, tls_context
+from kproxy.broker.storage import FileJournal, Unusable
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
 from kproxy.broker.versions import of_release
@@ -25,21 +31,25 @@ Report = Callable[[str], None]
 class Server:
     """The listener of one node."""
 
-    def __init__(self, cluster: Cluster, node: Node, tasks: asyncio.TaskGroup, report: Report) -> None:
+    def __init__(
+        self, cluster: Cluster, node: Node, tasks: asyncio.TaskGroup, report: Report, tls: ssl.SSLContext | None
+    ) -> None:
         self.cluster = cluster
         self.node = node
         self.tasks = tasks
+        self._tls = tls
         self.report = report
         self.connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
 
-    def session(self, client_host: str) -> Session:
+    def session(self, client_host: str, certificate: dict[str, Any] | None) -> Session:
         """What a new connection begins with."""
-        return Session(client_host)
+        return new_session(self.cluster, client_host, certificate)
 
     async def start(self, sock: socket.socket) -> None:
         """Accept clients on a bound socket."""
-        self._server = await asyncio.get_running_loop().create_server(lambda: Connection(self), sock=sock)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Connection(self), sock=sock, ssl=self._tls)
 
     def stop(self) -> None:
         """Accept nobody and close every connection."""
@@ -151,17 +161,29 @@ class Broker:
         topics.lead(found, node)
 
     async def _start(self) -> None:
-        cluster = self.cluster = Cluster(self.options, of_release(served(), self.options.release))
+        journal = None
+        if self.options.data is not None:
+            journal = FileJournal(self.options.data, fsync=self.options.fsync)
+            self._stack.callback(journal.close)
+        cluster = self.cluster = Cluster(self.options, of_release(served(), self.options.release), journal=journal)
+        self._stack.callback(cluster.part(Logs).close)
+        cluster.part(Quirks)  # what is wrong with them is said before anything starts
         tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
+        check_mechanisms(self.options)
+        tls = tls_context(self.options)
         sockets = []
-        for number, port in enumerate(self._ports, 1):
+        for number, port in enumerate(self._ports, self.options.first_id):
             sockets.append(self._stack.enter_context(socket.create_server(("127.0.0.1", port), backlog=1024)))
             self._bound[number] = sockets[-1].getsockname()[1]
-            host, shown = self._advertised[number - 1] if self._advertised else ("127.0.0.1", self._bound[number])
+            host, shown = self._advertised[len(sockets) - 1] if self._advertised else ("127.0.0.1", self._bound[number])
             cluster.nodes[number] = Node(number, host, shown)
-            self._servers[number] = Server(cluster, cluster.nodes[number], tasks, self._report)
+            self._servers[number] = Server(cluster, cluster.nodes[number], tasks, self._report, tls)
         self._stack.callback(self._stop)
-        cluster.part(Topics)  # what was kept is there before anybody asks
+        try:
+            cluster.part(Topics)  # what was kept is there before anybody asks
+        except Refused as refused:
+            raise Unusable(str(refused)) from None
+        cluster.part(Logs).start()
         self._stack.callback(cluster.part(Transactions).close)
         for server, sock in zip(self._servers.values(), sockets, strict=True):
             await server.start(sock)

@@ -5,6 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """What is to happen later, unless it is cancelled."""
+
+    def cancel(self) -> None:
+        """Let it not happen."""
 
 
 class Clock:
@@ -14,6 +22,6 @@ class Clock:
         """Milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
-    def later(self, delay_ms: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+    def later(self, delay_ms: float, call: Callable[[], None]) -> Timer:
         """Call `call` in `delay_ms` milliseconds unless the handle is cancelled."""
         return asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, call)

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dissectors import schemas
 from dissectors.errors import EncodeError
 from kproxy.broker.answers import Head, Unreadable, read_body, read_head, response_frame
-from kproxy.broker.errors import Error
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.quirks.engine import Quirks, depart
+from kproxy.broker.quirks.quirk import Quirk
 from kproxy.broker.request import Request, Session
 
 if TYPE_CHECKING:
     from kproxy.broker.broker import Server
+    from kproxy.broker.security.login import Login
 
 #: Kafka's socket.request.max.bytes.
 MAX_FRAME_BYTES: Final = 100 * 1024 * 1024
+_MAX_LOGIN_BYTES: Final = 512 * 1024  # sasl.server.max.receive.size
 _READ_AHEAD: Final = 1 << 20  # bytes of frames that wait for the one before them; more are left in the socket
 
 
@@ -45,14 +49,15 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         peer = transport.get_extra_info("peername")
-        self.session = self._server.session(f"/{peer[0]}" if isinstance(peer, tuple) else "/127.0.0.1")
+        host = f"/{peer[0]}" if isinstance(peer, tuple) else "/127.0.0.1"
+        self.session = self._server.session(host, transport.get_extra_info("peercert"))
         self._server.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         while len(self._buffer) >= 4:
             size = int.from_bytes(self._buffer[:4], "big", signed=True)
-            if not 0 <= size <= MAX_FRAME_BYTES:
+            if not 0 <= size <= (MAX_FRAME_BYTES if self.session.authenticated else _MAX_LOGIN_BYTES):
                 self.close(f"length prefix says {size} bytes")
                 return
             if len(self._buffer) < 4 + size:
@@ -69,6 +74,7 @@ class Connection(asyncio.Protocol):
         self._server.connections.discard(self)
         self._frames.clear()
         self._room.set()
+        self.session.close()
         if self._task is not None:
             self._task.cancel()
 
@@ -98,6 +104,9 @@ class Connection(asyncio.Protocol):
             self._task = None
 
     async def _answer(self, frame: bytes) -> None:
+        if (login := self.session.login) is not None and login.raw:
+            self._answer_raw(login, frame)
+            return
         try:
             head, start = read_head(frame)
             handler = self._handler(head)
@@ -107,13 +116,38 @@ class Connection(asyncio.Protocol):
         except Unreadable as problem:
             self.close(str(problem))
             return
-        answer = await self._ask(handler, head, body)
-        if answer is not None and not self.transport.is_closing():
+        quirks = self._server.cluster.part(Quirks).of(head, body)
+        skipped = any(each.skips for each in quirks)
+        answer = {} if skipped else await self._ask(handler, head, body)
+        if not self.transport.is_closing():
             try:
-                self.transport.write(response_frame(head, answer))
+                if quirks:
+                    await self._misbehave(quirks, head, body, answer)
+                elif answer is not None:
+                    self.transport.write(response_frame(head, answer))
             except EncodeError as error:
                 self.close(f"{_name(head)}: the answer cannot be written: {error}")
         if self.session.closing:
+            self.close()
+
+    def _answer_raw(self, login: Login, message: bytes) -> None:
+        """Answer a message of a SASL mechanism that came without a header; a login that fails is not answered."""
+        try:
+            answer = login.step(message)
+        except Refused as refused:
+            self.close(str(refused))
+        else:
+            self.transport.write(len(answer).to_bytes(4, "big") + answer)
+
+    async def _misbehave(
+        self, quirks: Sequence[Quirk], head: Head, body: Mapping[str, Any], right: Mapping[str, Any] | None
+    ) -> None:
+        """Answer wrongly, as was asked for; where nothing is answered there is only the end of the connection."""
+        answer = depart(quirks, head, body, right or {})
+        await asyncio.sleep(answer.delay_ms / 1000)
+        if right is not None:
+            self.transport.writelines(answer.frames)
+        if answer.close:
             self.close()
 
     async def _ask(self, handler: Callable[[Request], Any], head: Head, body: Mapping[str, Any]) -> Any:
@@ -136,6 +170,8 @@ class Connection(asyncio.Protocol):
         if served is not None and served.lowest <= head.version <= served.highest:
             if not self.session.authenticated and not served.unauthenticated:
                 raise Unreadable(f"{_name(head)} before the login that this listener wants")
+            if (login := self.session.login) is not None and login.expired and head.api_key != _SASL_HANDSHAKE:
+                raise Unreadable(f"{_name(head)} after the end of the session")
             return served.handler
         if head.api_key == _API_VERSIONS:  # KIP-511: version 0, so that any client can read it
             versions = (
@@ -150,6 +186,7 @@ class Connection(asyncio.Protocol):
 
 
 _API_VERSIONS: Final = 18
+_SASL_HANDSHAKE: Final = 17
 
 
 def _name(head: Head) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -25,6 +26,7 @@ Handler: TypeAlias = Callable[["Request"], "Body | Awaitable[Body]"]
 class Served:
     """An API of the broker. `lowest` to `highest` are the versions that it answers, whatever release it stands in for.
 
+    `advertised` is the lowest version in ApiVersions: Kafka 4 says that it has Produce from 0, and has it from 3.
     `unauthenticated`: also answered on a connection that has not logged in where that is asked for.
     """
 
@@ -32,6 +34,7 @@ class Served:
     handler: Handler
     lowest: int
     highest: int
+    advertised: int
     page: str  # the docstring of the file
     unauthenticated: bool
 
@@ -50,16 +53,18 @@ def api(
     def register(handler: Handler) -> Handler:
         page = inspect.getdoc(inspect.getmodule(handler)) or ""
         low = known.min_version if lowest is None else lowest
-        _APIS[known.key] = Served(known, handler, low, stable if highest is None else highest, page, unauthenticated)
+        _APIS[known.key] = Served(
+            known, handler, low, stable if highest is None else highest, low, page, unauthenticated
+        )
         return handler
 
     return register
 
 
+@functools.cache
 def served() -> Mapping[int, Served]:
     """Every API of the broker, by key; loads their files at the first call."""
-    if not _APIS:
-        package = importlib.import_module("kproxy.broker.apis")
-        for module in sorted(each.name for each in pkgutil.iter_modules(package.__path__)):
-            importlib.import_module(f"kproxy.broker.apis.{module}")
+    package = importlib.import_module("kproxy.broker.apis")
+    for module in sorted(each.name for each in pkgutil.iter_modules(package.__path__)):
+        importlib.import_module(f"kproxy.broker.apis.{module}")
     return _APIS

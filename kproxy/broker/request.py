@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster, Node
+    from kproxy.broker.security.login import Login
 
 T = TypeVar("T")
 
@@ -22,6 +23,7 @@ class Session:
         authenticated: Requests other than those of the login are answered.
         software: Name and version that the client gave in ApiVersions.
         closing: The connection is closed when the answer in progress has been sent.
+        login: How far its login has come; None where nobody logs in.
     """
 
     client_host: str
@@ -29,6 +31,7 @@ class Session:
     authenticated: bool = True
     software: tuple[str, str] = ("", "")
     closing: bool = False
+    login: Login | None = None
     _parts: dict[type[Any], Any] = field(default_factory=dict)
 
     def part(self, kind: type[T]) -> T:
@@ -37,6 +40,12 @@ class Session:
         if found is None:
             found = self._parts[kind] = kind()
         return found
+
+    def close(self) -> None:
+        """The connection is closed: parts that have something to `close` do."""
+        for part in self._parts.values():
+            if (close := getattr(part, "close", None)) is not None:
+                close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,8 +174,8 @@ class Topics:
 
     def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
         """Give a topic more partitions."""
-        for each in replicas:
-            topic.partitions.append(self._partition(topic, len(topic.partitions), each))
+        first = len(topic.partitions)
+        topic.partitions += [self._partition(topic, index, each) for index, each in enumerate(replicas, first)]
         self._keep(topic)
         self.changed.tell()
 

@@ -17,7 +17,7 @@ from kproxy import __version__
 from kproxy.cli.errors import USAGE, CommandError
 
 #: Commands in the order of the help; those of developers are left out of it.
-COMMANDS = ("dissect", "explain", "rules")
+COMMANDS = ("dissect", "explain", "rules", "quirks", "broker-features")
 DEVELOPER_COMMANDS = ("schemas",)
 
 
@@ -72,4 +72,4 @@ def _parser(argv: Sequence[str] | None) -> argparse.ArgumentParser:
 
 
 def _command(name: str) -> ModuleType:
-    return importlib.import_module(f"kproxy.cli.{name}")
+    return importlib.import_module(f"kproxy.cli.{name.replace('-', '_')}")

@@ -22,8 +22,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--kafka", metavar="RELEASE", help="serve just what that release did, e.g. 2.8 (0.10 to 4.4)")
     group.add_argument("--topic", action="append", metavar="NAME[:PARTITIONS]", help="make a topic at the start")
     group.add_argument("--config", action="append", metavar="KEY=VALUE", help="a config of the brokers, as in Kafka")
+    group.add_argument(
+        "--quirk", action="append", metavar="QUIRK", help="do this wrong; kproxy quirks lists what there is"
+    )
     group.add_argument("--data", type=Path, metavar="DIR", help="keep topics, offsets and groups in this directory")
-    group.add_argument("--fsync", action="store_true", help="acknowledge nothing before the disk has it (with --data)")
+    group.add_argument("--fsync", action="store_true", help="answer acks=all when the disk has it (with --data)")
+    group.add_argument(
+        "--sasl", action="append", metavar="MECHANISM", help="clients log in: PLAIN, SCRAM-SHA-256, OAUTHBEARER, ..."
+    )
+    group.add_argument("--user", action="append", metavar="NAME:PASSWORD", help="who may log in; for tests only")
+    group.add_argument("--acls", action="store_true", help="enforce ACLs; without one nobody may do anything")
+    group.add_argument("--super-user", action="append", metavar="PRINCIPAL", help="who may do all, e.g. User:admin")
+    group.add_argument("--tls-cert", type=Path, metavar="PEM", help="speak TLS, with this certificate")
+    group.add_argument("--tls-key", type=Path, metavar="PEM", help="the key of that certificate")
 
 
 def options_of(args: argparse.Namespace) -> Options | None:
@@ -32,9 +43,9 @@ def options_of(args: argparse.Namespace) -> Options | None:
     Raises:
         CommandError: Options that do not fit, or that no broker has asked for.
     """
-    from kproxy.broker import Options
+    from kproxy.broker.options import Options
 
-    given = {name: value for name in _NAMES if (value := getattr(args, name))}
+    given = {name: value for name in _NAMES if (value := getattr(args, name)) not in (None, False)}
     if not any(upstream == BUILT_IN for upstream in args.upstream):
         if given:
             flag = next(iter(given)).replace("_", "-")
@@ -42,23 +53,58 @@ def options_of(args: argparse.Namespace) -> Options | None:
         return None
     if len(args.upstream) > 1:
         raise CommandError("the built-in broker is the only upstream: give --upstream once, without a value")
-    brokers = args.brokers or max(1, len(args.listen))
+    brokers = max(1, len(args.listen)) if args.brokers is None else args.brokers
     if brokers < 1 or brokers > _MOST_BROKERS or len(args.listen) not in (1, brokers):
         raise CommandError(f"--brokers takes 1 to {_MOST_BROKERS}, and one --listen or one for each broker")
-    if args.fsync and not args.data:
-        raise CommandError("--fsync needs --data DIR: in memory there is nothing to sync")
+    _check(args)
     return Options(
         brokers=brokers,
         release=args.kafka,
         data=args.data,
         fsync=args.fsync,
+        quirks=tuple(args.quirk or ()),
+        sasl=tuple(args.sasl or ()),
+        users=dict(_user(each) for each in args.user or ()),
+        acls=args.acls,
+        super_users=tuple(args.super_user or ()),
+        tls_certificate=args.tls_cert,
+        tls_key=args.tls_key,
         topics=dict(_topic(each) for each in args.topic or ()),
         configs=dict(_config(each) for each in args.config or ()),
     )
 
 
-_NAMES = ("brokers", "kafka", "topic", "config", "data", "fsync")
+_NAMES = (
+    "brokers", "kafka", "topic", "config", "quirk", "data", "fsync", "sasl", "user", "acls", "super_user", "tls_cert",
+    "tls_key",
+)  # fmt: skip
 _MOST_BROKERS = 16
+
+
+def _check(args: argparse.Namespace) -> None:
+    from dissectors.schemas.lines import line
+    from kproxy.broker.quirks import parse
+
+    try:
+        for each in args.quirk or ():
+            parse(each)
+        if args.kafka is not None:
+            line(args.kafka)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    if args.fsync and not args.data:
+        raise CommandError("--fsync needs --data DIR: in memory there is nothing to sync")
+    if args.data and args.data.exists() and not args.data.is_dir():
+        raise CommandError(f"--data {args.data}: that is a file; give a directory")
+    if (args.tls_cert is None) != (args.tls_key is None):
+        raise CommandError("--tls-cert and --tls-key go together")
+
+
+def _user(text: str) -> tuple[str, str]:
+    name, separator, password = text.partition(":")
+    if not separator or not name or not password:
+        raise CommandError("--user: write NAME:PASSWORD")
+    return name, password
 
 
 def _topic(text: str) -> tuple[str, int]:

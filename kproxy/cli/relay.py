@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(
             f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream"
         )
-    from kproxy.live import UpstreamDown
+    from kproxy.live import BrokerUnusable, UpstreamDown
     from kproxy.live import run as run_live
     from kproxy.outputs.choice import output_for
     from kproxy.outputs.selection import Selection
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         watched = run_live(
             listeners, Watch(args, directory), strict=args.strict_trace, check=not args.no_check, broker=broker
         )
-    except ListenError as error:
+    except (ListenError, BrokerUnusable) as error:
         raise CommandError(str(error)) from None
     except UpstreamDown as error:
         raise CommandError(str(error), UNREACHABLE) from None

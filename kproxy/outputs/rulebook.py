@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dissectors.offline import OFFLINE_RULES
 from dissectors.rules import rules
+from kproxy.outputs import marked
 
 FAMILIES = {
     "L": "layout",
@@ -28,7 +29,6 @@ FAMILIES = {
     "K": "what kproxy could not see",
 }
 
-_BEGIN, _END = "<!-- rules -->", "<!-- end of rules -->"
 _OFFLINE = (
     "It needs days of traffic or many connections at once: the offline analysis of traces says it, no live event."
 )
@@ -130,11 +130,7 @@ def with_table(readme: str) -> str:
     Raises:
         ValueError: It has no such marks.
     """
-    before, begin, rest = readme.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not begin or not end:
-        raise ValueError(f"no {_BEGIN} and {_END} in it")
-    return f"{before}{begin}\n\n{markdown()}\n{end}{after}"
+    return marked.with_table(readme, "rules", markdown())
 
 
 if __name__ == "__main__":

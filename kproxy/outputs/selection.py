@@ -50,7 +50,8 @@ class Selection:
         """Whether a finding of this line makes the command fail."""
         if isinstance(line, FindingLine):
             return self.fails(line.severity)
-        return any(self.fails(finding.severity) for finding in getattr(line, "findings", ()))
+        findings = getattr(line, "findings", ())
+        return bool(findings) and any(self.fails(finding.severity) for finding in findings)
 
     def of(self, line: Line) -> Line | None:
         """The line with the findings that are shown, None if it is one that is not; the line given stays as it is."""

@@ -1,12 +1,21 @@
 """ApiVersions: says which APIs and versions this broker serves, and takes note of the client's software.
 
+From version 3 on it says which features the cluster has (KIP-584).
+
 Leaves out: nothing. A version that is not known is answered in version 0 with UNSUPPORTED_VERSION (KIP-511).
 """
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+from kproxy.broker.errors import Error
+from kproxy.broker.features import Features
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @api("ApiVersions", unauthenticated=True)
@@ -14,10 +23,24 @@ def api_versions(request: Request) -> Body:
     """Answer with what is served."""
     body = request.body
     if request.version >= 3:
-        request.session.software = body["client_software_name"], body["client_software_version"]
+        software = body["client_software_name"], body["client_software_version"]
+        if not all(map(_SOFTWARE.fullmatch, software)):
+            return {"error_code": Error.INVALID_REQUEST}
+        request.session.software = software
+    features = request.cluster.part(Features)
     return {
         "api_keys": [
-            {"api_key": key, "min_version": each.lowest, "max_version": each.highest}
+            {"api_key": key, "min_version": each.advertised, "max_version": each.highest}
             for key, each in sorted(request.cluster.served.items())
+        ],
+        "supported_features": [
+            {"name": name, "min_version": each.lowest, "max_version": each.highest}
+            for name, each in features.known.items()
+            if each.lowest > 0 or request.version >= 4  # clients took 0 for wrong before that (KAFKA-17011)
+        ],
+        "finalized_features_epoch": features.epoch if features.known else -1,
+        "finalized_features": [
+            {"name": name, "max_version_level": level, "min_version_level": level}
+            for name, level in features.levels.items()
         ],
     }

@@ -98,7 +98,7 @@ def _replicas(request: Request, topics: Topics, asked: Mapping[str, Any]) -> lis
             Error.INVALID_PARTITIONS,
             f"Number of partitions {partitions} is over the limit of {_MOST_PARTITIONS} for one request.",
         )
-    return topics.spread(partitions, int(configs.broker("default.replication.factor")) if factor == -1 else factor)
+    return topics.spread(partitions, topics.default_replication if factor == -1 else factor)
 
 
 def _assigned(request: Request, assignments: Sequence[Mapping[str, Any]]) -> list[list[int]]:

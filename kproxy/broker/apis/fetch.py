@@ -1,49 +1,104 @@
-"""Fetch: batches from the logs of partitions that this broker leads, or the wait for them."""
+"""Fetch: batches from the logs of partitions that this broker has a replica of, or the wait for them.
+
+Waits until there are min_bytes, something is wrong with a partition, or max_wait_ms have passed. A batch is never cut
+off, except in versions before 3, where the first may be. Readers from version 11 on may also read from followers.
+
+Leaves out: brokers that replicate from here (NOT_LEADER_OR_FOLLOWER: there is one log for all replicas),
+diverging epochs, snapshots, preferred read replicas.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from itertools import groupby
+from typing import Any, Final
 
-from dissectors.layout import NULL_UUID
 from kproxy.broker.changes import any_of
-from kproxy.broker.errors import Error
+from kproxy.broker.errors import Refused
+from kproxy.broker.fetching.reading import Read, Reader
+from kproxy.broker.fetching.sessions import Context, FetchSessions
+from kproxy.broker.fetching.wanted import Wanted, forgotten, wanted
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
+
+#: Kafka's fetch.max.bytes of the broker.
+_MAX_BYTES: Final = 55 << 20
+_ONE_BATCH_FROM: Final = 3  # versions
+_SESSIONS_FROM: Final = 7
+_TOPIC_IDS_FROM: Final = 13
 
 
 @api("Fetch")
 async def fetch(request: Request) -> Body:
     """Answer at once if there is enough, else wait."""
-    body, topics = request.body, request.cluster.part(Topics)
-    read, size = _read(request, topics)
-    if size < body["min_bytes"]:
-        logs = [topics.partition(each["topic"], part["partition"]).log for each in read for part in each["_"]]
-        await any_of([log.changed for log in logs], body["max_wait_ms"])
-        read, _ = _read(request, topics)
-    return {"responses": read}
+    reader = Reader(request)
+    try:
+        context = _context(request)
+        reads = await _enough(request, reader, context.wanted)
+        limits = {each.key: each for each in context.wanted}
+        for read in reads:
+            _put_records(reader, read, limits[read.key])
+        sent = context.news((read.key, read.answer, bool(read.answer["records"])) for read in reads)
+    except Refused as refused:
+        return {"error_code": refused.error}
+    topics = _by_topic(read for read in reads if read.key in sent)
+    return {"session_id": context.session_id, "responses": topics, "node_endpoints": reader.leaders.endpoints()}
 
 
-def _read(request: Request, topics: Topics) -> tuple[list[dict[str, Any]], int]:
-    found, size = [], 0
-    for asked in request.body["topics"]:
-        topic_id = asked.get("topic_id", NULL_UUID)
-        by_id = topics.with_id(topic_id)
-        name = by_id.name if by_id else asked.get("topic", "")
-        partitions = []
-        for part in asked["partitions"]:
-            log = topics.partition(name, part["partition"]).log
-            data = log.read(part["fetch_offset"], part["partition_max_bytes"])
-            size += len(data)
-            partitions.append(
-                {
-                    "partition_index": part["partition"],
-                    "high_watermark": log.high_watermark,
-                    "last_stable_offset": log.high_watermark,
-                    "log_start_offset": 0,
-                    "records": data,
-                    "error_code": Error.NONE,
-                }
-            )
-        found.append({"topic": name, "topic_id": topic_id, "partitions": partitions, "_": asked["partitions"]})
-    return found, size
+def _context(request: Request) -> Context:
+    body = request.body
+    if request.version < _SESSIONS_FROM:
+        return Context(wanted(body).values(), None, full=True)
+    return (
+        request.cluster.part(FetchSessions)
+        .of(request.node)
+        .begin(
+            body["session_id"],
+            body["session_epoch"],
+            wanted(body),
+            forgotten(body),
+            request.cluster.clock.now(),
+            by_topic_id=request.version >= _TOPIC_IDS_FROM,
+        )
+    )
+
+
+async def _enough(request: Request, reader: Reader, asked: Collection[Wanted]) -> list[Read]:
+    """What the partitions have, once that is enough or the time is up."""
+    body, clock, topics = request.body, request.cluster.clock, request.cluster.part(Topics)
+    most = min(body.get("max_bytes", _MAX_BYTES), _MAX_BYTES)
+    deadline = clock.now() + body["max_wait_ms"]
+    while True:
+        reads = _read_all(reader, asked, most, one_at_least=request.version >= _ONE_BATCH_FROM)
+        logs = [read.log for read in reads if read.log is not None]
+        left = deadline - clock.now()
+        enough = sum(read.size for read in reads) >= min(body["min_bytes"], most)
+        if enough or left <= 0 or not logs or any(read.urgent for read in reads):
+            return reads
+        await any_of([topics.changed, *(log.changed for log in logs)], left)
+
+
+def _read_all(reader: Reader, asked: Collection[Wanted], most: int, *, one_at_least: bool) -> list[Read]:
+    reads = []
+    for each in asked:
+        read = reader.read(each, most, one_at_least=one_at_least)
+        one_at_least &= not read.batches
+        most = max(0, most - read.size)
+        reads.append(read)
+    return reads
+
+
+def _put_records(reader: Reader, read: Read, asked: Wanted) -> None:
+    try:
+        read.answer["records"] = reader.records(read, asked.offset, asked.max_bytes)
+    except Refused as refused:
+        read.answer.update(error_code=refused.error, high_watermark=-1, log_start_offset=-1, records=b"")
+
+
+def _by_topic(reads: Iterable[Read]) -> list[Mapping[str, Any]]:
+    """The answers, those of neighbours of one topic together."""
+    return [
+        {"topic": name, "topic_id": key, "partitions": [read.answer for read in group]}
+        for (key, name), group in groupby(reads, lambda read: (read.key[0], read.topic))
+    ]

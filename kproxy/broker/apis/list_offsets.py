@@ -1,31 +1,115 @@
-"""ListOffsets: thin."""
+"""ListOffsets: offsets of partitions by time, or the first and the last.
+
+Version 0 answers with the beginnings of segments, of which a log has one here.
+
+Leaves out: tiered storage: the earliest local offset (-4) is the earliest, there is no tiered one (-5) and none that is
+to be uploaded (-6).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kproxy.broker.access import require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.log import Log
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.topics import Topics
+from kproxy.broker.topics import Partition, Topics
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_MAX_TIMESTAMP: Final = -3
+_EARLIEST_LOCAL: Final = -4
+_LATEST_TIERED: Final = -5
+_EARLIEST_PENDING_UPLOAD: Final = -6
+#: The version of ListOffsets that each came with.
+_SINCE: Final = {
+    _LATEST: 0,
+    _EARLIEST: 0,
+    _MAX_TIMESTAMP: 7,
+    _EARLIEST_LOCAL: 8,
+    _LATEST_TIERED: 9,
+    _EARLIEST_PENDING_UPLOAD: 11,
+}
+_CONSUMER: Final = -1
+_READ_COMMITTED: Final = 1
+_NOTHING: Final[dict[str, Any]] = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
 
 
 @api("ListOffsets")
 def list_offsets(request: Request) -> Body:
-    topics = request.cluster.part(Topics)
+    """Answer for each partition."""
+    asked = Counter(
+        (topic["name"], each["partition_index"]) for topic in request.body["topics"] for each in topic["partitions"]
+    )
     return {
         "topics": [
             {
-                "name": t["name"],
+                "name": topic["name"],
                 "partitions": [
-                    {
-                        "partition_index": p["partition_index"],
-                        "timestamp": -1,
-                        "leader_epoch": 0,
-                        "offset": 0
-                        if p["timestamp"] == -2
-                        else topics.partition(t["name"], p["partition_index"]).log.end_offset,
-                    }
-                    for p in t["partitions"]
+                    {"partition_index": each["partition_index"], "error_code": Error.NONE}
+                    | _answer(request, topic["name"], each, twice=asked[topic["name"], each["partition_index"]] > 1)
+                    for each in topic["partitions"]
                 ],
             }
-            for t in request.body["topics"]
+            for topic in request.body["topics"]
         ]
     }
+
+
+def _answer(request: Request, name: str, asked: Mapping[str, Any], *, twice: bool) -> dict[str, Any]:
+    try:
+        topics, timestamp = request.cluster.part(Topics), asked["timestamp"]
+        require(request, "DESCRIBE", "TOPIC", name)
+        topic = topics.find(name, None)
+        if request.version > 0 and twice:
+            raise Refused(Error.INVALID_REQUEST)
+        if timestamp < 0 and request.version < _SINCE.get(timestamp, request.version + 1):
+            raise Refused(Error.UNSUPPORTED_VERSION)
+        partition = topics.led_by(
+            request.node, topic, asked["partition_index"], asked.get("current_leader_epoch", -1),
+            any_replica=request.body["replica_id"] < _CONSUMER,
+        )  # fmt: skip
+        if request.version == 0:
+            begun = _segments(partition.log, timestamp, request.cluster.clock.now())
+            return {"old_style_offsets": begun[: max(asked["max_num_offsets"], 0)]}
+        return _found(partition, timestamp, _end(request, partition.log))
+    except Refused as refused:
+        return {"error_code": refused.error} | _NOTHING
+
+
+def _end(request: Request, log: Log) -> int:
+    """One past the last offset that this reader may see."""
+    committed = request.body.get("isolation_level", 0) == _READ_COMMITTED and request.body["replica_id"] == _CONSUMER
+    return log.last_stable_offset if committed else log.high_watermark
+
+
+def _found(partition: Partition, timestamp: int, end: int) -> dict[str, Any]:
+    log = partition.log
+    if timestamp == _LATEST:
+        return {"timestamp": -1, "offset": end, "leader_epoch": partition.leader_epoch}
+    if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
+        return {"timestamp": -1, "offset": log.start_offset, "leader_epoch": log.epochs.at(log.start_offset)}
+    if timestamp == _MAX_TIMESTAMP:
+        timestamp = log.greatest_timestamp
+        if timestamp < 0:
+            return _NOTHING
+    elif timestamp < 0:
+        return _NOTHING
+    found = log.record_since(timestamp)
+    if found is None or found[0] >= end:
+        return _NOTHING
+    offset, at = found
+    return {"timestamp": at, "offset": offset, "leader_epoch": log.epochs.at(offset)}
+
+
+def _segments(log: Log, timestamp: int, now: int) -> list[int]:
+    """Where segments begin that were last written to before a time, the newest first; before them the log's end."""
+    if timestamp == _EARLIEST:
+        return [log.start_offset]
+    if timestamp == _LATEST or timestamp >= now:
+        return [log.end_offset, *([log.start_offset] if log.size else [])]
+    return [log.start_offset] if log.greatest_timestamp <= timestamp else []

@@ -1,7 +1,7 @@
 """Metadata: the brokers, and who leads the partitions of the topics asked for; makes topics that are missing.
 
 Topics are asked for by name, from version 10 on by id too. A missing one is made if the brokers'
-``auto.create.topics.enable`` and, from version 4 on, the request allow it.
+``auto.create.topics.enable`` and, from version 4 on, the request allow it; this request is refused all the same.
 
 Leaves out: nothing.
 """
@@ -9,7 +9,7 @@ Leaves out: nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from dissectors.layout import NULL_UUID
 from kproxy.broker.access import CLUSTER, NO_OPERATIONS, allowed, operations, require
@@ -81,7 +81,7 @@ def _asked(request: Request, topics: Topics, asked: Mapping[str, Any]) -> Mappin
         if name is not None:
             require(request, "DESCRIBE", "TOPIC", name)
         if name is not None and topic_id == NULL_UUID:
-            return _with_operations(request, topics.named(name) or _created(request, topics, name))
+            return _with_operations(request, topics.named(name) or _missing(request, topics, name))
         topic = topics.find(None, topic_id)
         require(request, "DESCRIBE", "TOPIC", topic.name)
         return _with_operations(request, topic)
@@ -94,15 +94,15 @@ def _asked(request: Request, topics: Topics, asked: Mapping[str, Any]) -> Mappin
         }
 
 
-def _created(request: Request, topics: Topics, name: str) -> Topic:
+def _missing(request: Request, topics: Topics, name: str) -> NoReturn:
+    """Refuse the topic, even if it is made now: Kafka makes it in the background, and the next request finds it."""
     configs = request.cluster.part(Configs)
     wanted = request.body.get("allow_auto_topic_creation", True)
-    if not wanted or configs.broker("auto.create.topics.enable") != "true":
-        check_name(name)
-        raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
-    if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
-        require(request, "CREATE", "TOPIC", name)
     check_name(name)
-    if topics.colliding(name) is not None:
-        raise Refused(Error.INVALID_TOPIC_EXCEPTION)
-    return topics.create(name, topics.spread(int(configs.broker("num.partitions")), topics.default_replication))
+    if wanted and configs.broker("auto.create.topics.enable") == "true":
+        if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
+            require(request, "CREATE", "TOPIC", name)
+        if topics.colliding(name) is not None:
+            raise Refused(Error.INVALID_TOPIC_EXCEPTION)
+        topics.create(name, topics.spread(int(configs.broker("num.partitions")), topics.default_replication))
+    raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,40 +1,157 @@
-"""Produce: appends batches to the logs of partitions that this broker leads."""
+"""Produce: appends batches to the logs of partitions that this broker leads.
+
+Batches are kept as they were sent, with their offsets set; formats 0 and 1 become format 2. Followers have everything
+at once, so that acks=all waits for nothing but the disk, where that was asked for.
+
+Leaves out: nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from dissectors.layout import NULL_UUID
-from dissectors.records.batch import HEADER
-from kproxy.broker.errors import Error
-from kproxy.broker.log.log import Batch
+from dissectors.records.formats import entries
+from kproxy.broker.access import allowed, require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.leaders import Leaders
+from kproxy.broker.log.appending import append
+from kproxy.broker.log.batch import Header, read_header
+from kproxy.broker.log.settings import Settings, settings
+from kproxy.broker.log.validation import RecordsRefused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.topics import Topics
+from kproxy.broker.topics import Partition, Topic, Topics
+from kproxy.broker.transactions.verify import verify_produce
+
+_ALL: Final = -1
+_ZSTD: Final = 4
+_HEADER_SIZE: Final = 61
+_ADMIN_CLIENT: Final = "__admin_client"
+#: Errors that Kafka answers without saying where the log begins.
+_WITHOUT_START: Final = (Error.CORRUPT_MESSAGE, Error.MESSAGE_TOO_LARGE, Error.KAFKA_STORAGE_ERROR)
 
 
 @api("Produce")
-def produce(request: Request) -> Body:
-    """Append, and answer unless acks is 0."""
-    topics = request.cluster.part(Topics)
+async def produce(request: Request) -> Body:
+    """Append, and answer unless acks is 0; then the connection is closed if something was wrong."""
+    body, leaders = request.body, Leaders(request.cluster)
+    refused = _refused_as_a_whole(request)
     responses = []
-    for data in request.body["topic_data"]:
-        by_id = topics.with_id(data.get("topic_id", NULL_UUID))
-        name = by_id.name if by_id else data.get("name", "")
-        partitions = [_append(topics, name, each) for each in data["partition_data"]]
-        responses.append({"name": name, "topic_id": data.get("topic_id"), "partition_responses": partitions})
-    return {"responses": responses} if request.body["acks"] else None
+    appended: list[tuple[Partition, dict[str, Any]]] = []
+    for data in body["topic_data"]:
+        topic, error = _topic(request, data)
+        partitions = []
+        for each in data["partition_data"]:
+            answer: dict[str, Any] = {"index": each["index"], "base_offset": -1}
+            partitions.append(answer)
+            if refused or error:
+                answer["error_code"] = refused or error
+            elif (partition := _append(request, topic, each, answer, leaders)) is not None:
+                appended.append((partition, answer))
+        responses.append(
+            {"name": data.get("name"), "topic_id": data.get("topic_id"), "partition_responses": partitions}
+        )
+    if body["acks"] == _ALL:
+        for partition, answer in appended:
+            try:
+                await partition.log.synced()
+            except Refused as problem:
+                answer |= {"error_code": problem.error, "base_offset": -1}
+    if body["acks"] == 0:
+        failed = any(each.get("error_code") for one in responses for each in one["partition_responses"])
+        request.session.closing |= failed
+        return None
+    return {"responses": responses, "node_endpoints": leaders.endpoints()}
 
 
-def _append(topics: Topics, name: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
-    index = data["index"]
-    partition = topics.partition(name, index)
-    if partition is None:
-        return {"index": index, "error_code": Error.UNKNOWN_TOPIC_OR_PARTITION, "base_offset": -1}
-    log, raw = partition.log, bytearray(data["records"])
-    base = log.end_offset
-    header = HEADER.unpack_from(raw)
-    raw[:8] = base.to_bytes(8, "big")
-    log.append(Batch(base, base + header[6], header[8], bytes(raw)))
-    return {"index": index, "base_offset": base, "log_start_offset": log.start_offset}
+def _refused_as_a_whole(request: Request) -> Error:
+    """What is wrong with the request, apart from what is in its partitions."""
+    body = request.body
+    transactional_id = body.get("transactional_id")
+    data = (each["records"] for topic in body["topic_data"] for each in topic["partition_data"])
+    if any(header.transactional for header in map(_first_header, data) if header is not None) and (
+        transactional_id is None or not allowed(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
+    ):
+        return Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return Error.NONE if body["acks"] in (_ALL, 0, 1) else Error.INVALID_REQUIRED_ACKS
+
+
+def _topic(request: Request, data: Mapping[str, Any]) -> tuple[Topic, Error]:
+    topics = request.cluster.part(Topics)
+    try:
+        topic = topics.find(data.get("name"), data.get("topic_id"))
+        require(request, "WRITE", "TOPIC", topic.name)
+        if topic.internal and request.client_id != _ADMIN_CLIENT:
+            raise Refused(Error.INVALID_TOPIC_EXCEPTION)
+    except Refused as problem:
+        return Topic("", "", []), problem.error
+    return topic, Error.NONE
+
+
+def _append(
+    request: Request, topic: Topic, data: Mapping[str, Any], answer: dict[str, Any], leaders: Leaders
+) -> Partition | None:
+    """Append to one partition and fill in its answer; the partition if it was done."""
+    topics, cluster = request.cluster.part(Topics), request.cluster
+    of, index = settings(cluster, topic.name), data["index"]
+    try:
+        _check_version(request.version, data["records"])
+        partition = topics.led_by(request.node, topic, index)
+        _check_transaction(request, partition, data["records"])
+        answer["log_start_offset"] = partition.log.start_offset
+        _check_replicas(request, partition, of)
+        done = append(partition.log, data["records"] or memoryview(b""), of, cluster.clock.now())
+    except Refused as problem:
+        answer["error_code"] = problem.error
+        if problem.error in _WITHOUT_START:
+            answer["log_start_offset"] = -1
+        if problem.error is Error.NOT_LEADER_OR_FOLLOWER:
+            answer["current_leader"] = leaders.current(topics.partition(topic.name, index))
+        if isinstance(problem, RecordsRefused):
+            answer["error_message"] = problem.message
+            answer["record_errors"] = [
+                {"batch_index": number, "batch_index_error_message": message} for number, message in problem.records
+            ]
+        return None
+    answer |= {"base_offset": done.base_offset, "log_append_time_ms": done.append_time}
+    answer["log_start_offset"] = partition.log.start_offset
+    return partition
+
+
+def _check_version(version: int, data: memoryview | None) -> None:
+    """What a version of Produce may bring (ProduceRequest.validateRecords)."""
+    if version < 3:
+        return
+    found = list(entries(data or b"", 0, len(data or b"")))
+    if found and found[-1].fault is not None:
+        raise Refused(Error.CORRUPT_MESSAGE, found[-1].fault.message)
+    magics = [entry.magic for entry in found if entry.magic is not None]
+    if magics != [2]:
+        raise Refused(Error.INVALID_RECORD, f"Produce v{version} takes one batch of format 2")
+    header = _first_header(data)
+    if version < 7 and header is not None and header.attributes & 7 == _ZSTD:
+        raise Refused(Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{version} does not allow ZStandard compression")
+
+
+def _check_replicas(request: Request, partition: Partition, of: Settings) -> None:
+    wanted = min(of.min_insync_replicas, len(partition.replicas))
+    if request.body["acks"] == _ALL and len(partition.isr) < wanted:
+        raise Refused(Error.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replicas are in sync, {wanted} are wanted")
+
+
+def _check_transaction(request: Request, partition: Partition, data: memoryview | None) -> None:
+    """Have the coordinator confirm the first batch of a transaction in a partition."""
+    header = _first_header(data)
+    if header is None or not header.transactional or header.producer_id < 0:
+        return
+    state = partition.log.producers.get(header.producer_id)
+    if state is None or state.transaction_start is None or state.epoch != header.producer_epoch:
+        place = partition.topic, partition.index
+        transactional_id = request.body["transactional_id"]
+        verify_produce(request, transactional_id, header.producer_id, header.producer_epoch, place)
+
+
+def _first_header(data: memoryview | None) -> Header | None:
+    """The header of the first batch if that is of format 2."""
+    return read_header(data) if data is not None and len(data) >= _HEADER_SIZE and data[16] == 2 else None

@@ -50,7 +50,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One config of a resource as clients are told of it; `synonyms` are all values that it could have, its own first."""
+    """One config of a resource as clients are told of it; `synonyms` are all values, its own first."""
 
     fact: Fact
     value: str | None

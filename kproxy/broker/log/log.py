@@ -2,65 +2,233 @@
 
 from __future__ import annotations
 
-import bisect
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
+from dissectors.records import decode
 from kproxy.broker.changes import Changed
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.log.batch import Batch, Marker, marker, read_marker
+from kproxy.broker.log.epochs import Epochs
+from kproxy.broker.log.index import Index
+from kproxy.broker.log.logs import Logs
+from kproxy.broker.log.producers import Aborted, Producers
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A batch as it is stored: its bytes, and what of its header is asked for again and again."""
-
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
-    data: bytes
+_OVERHEAD: Final = 256  # bytes of memory that a batch takes beside its own
 
 
 class Log:
-    """The batches of a partition, by offset. `changed` is told when the high watermark has moved.
+    """The batches of a partition, by offset.
 
-    There is one replica of each log for all brokers, so that what is appended is committed at once:
-    the high watermark is the log's end.
+    There is one replica of each log for all brokers, so that what is appended is committed at once: the high watermark
+    is the log's end. Every batch is of format 2.
+
+    Attributes:
+        topic: Its topic's name.
+        name: ``topic-0``.
+        key: That is no other's, also of a topic of the same name that was deleted.
+        changed: Is told when there is more to read: after an append, the end of a transaction, and when it is closed.
+        producers: Who wrote with a producer id; their transactions.
+        epochs: Where each leader's time began.
+        start_offset: The first offset that can be read.
+        end_offset: One past the last.
+        size: Bytes of its batches.
+        closed: The partition is gone.
+
+    Raises:
+        Refused: KAFKA_STORAGE_ERROR: what it had on the disk cannot be read, or its directory not be made.
     """
 
     def __init__(self, cluster: Cluster, topic: str, topic_id: str, index: int) -> None:
+        self.topic = topic
+        self.name = f"{topic}-{index}"
+        self.key = f"{topic_id}-{index}"
         self.changed = Changed()
-        self.start_offset = 0
-        self.end_offset = 0
+        self.producers = Producers(self.name)
+        self.epochs = Epochs()
+        self.size = 0
+        self.closed = False
         self._cluster = cluster
-        self._batches: list[Batch] = []
-        self._ends: list[int] = []  # last offsets, for bisect
+        self._batches = Index()
+        self._logs = cluster.part(Logs)
+        self.start_offset = self.end_offset = self._logs.start_offset(self.key)
+        try:
+            self._segments = self._logs.segments(topic, index, topic_id)
+            self._logs.add(self)
+            if self._segments is not None:
+                for batch in self._segments.load():
+                    self._load(batch)
+        except OSError as error:
+            raise Refused(Error.KAFKA_STORAGE_ERROR, f"{error.filename or self.name}: {error.strerror}") from None
 
     @property
     def high_watermark(self) -> int:
         """One past the last offset that consumers may see."""
         return self.end_offset
 
+    @property
+    def last_stable_offset(self) -> int:
+        """One past the last offset below which every transaction has ended."""
+        first_open = self.producers.first_open
+        return self.end_offset if first_open is None else max(first_open, self.start_offset)
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory that it takes."""
+        return self.size + _OVERHEAD * len(self._batches)
+
     def append(self, batch: Batch) -> None:
-        """Add a batch whose offsets follow the last ones."""
-        self._batches.append(batch)
-        self._ends.append(batch.last_offset)
-        self.end_offset = batch.last_offset + 1
+        """Add a batch whose offsets follow the last ones, and wake who waits for it.
+
+        Raises:
+            Refused: KAFKA_STORAGE_ERROR.
+        """
+        if self._segments is not None:
+            try:
+                self._segments.append(batch)
+            except OSError as error:
+                raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self.name}: {error.strerror}") from None
+        self._take(batch)
         self.changed.tell()
 
-    def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from the one that holds `offset` on, up to `max_bytes` but one at least."""
-        first = bisect.bisect_left(self._ends, offset)
-        found: list[bytes] = []
-        size = 0
-        for batch in self._batches[first:]:
-            if found and size + len(batch.data) > max_bytes:
+    def append_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, commit: bool) -> int:
+        """End the transaction of a producer in this log with a control batch, also where it has none; its offset.
+
+        Raises:
+            Refused: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
+        """
+        offset = self.end_offset
+        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, offset)
+        end = Marker(commit, coordinator_epoch)
+        self.append(marker(offset, self.epochs.latest, producer_id, producer_epoch, end, self._cluster.clock.now()))
+        return offset
+
+    async def synced(self) -> None:
+        """Return when what was appended so far is as safe as was asked for: on the disk, with fsync.
+
+        Raises:
+            Refused: KAFKA_STORAGE_ERROR: it may not be there.
+        """
+        if self._segments is not None and self._cluster.options.fsync:
+            try:
+                await self._segments.synced()
+            except OSError as error:
+                raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self.name}: {error.strerror}") from None
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Another leader writes from now on."""
+        self.epochs.begin(epoch, self.end_offset)
+
+    def aborted(self, start: int, end: int) -> list[Aborted]:
+        """The aborted transactions with records in the offsets from `start` to below `end`, by where they end."""
+        return self.producers.aborted(start, end)
+
+    def read(self, offset: int, end: int, max_bytes: int, *, one_at_least: bool) -> list[Batch]:
+        """Whole batches from the one that holds `offset` on, below the offset `end`, together at most `max_bytes`.
+
+        Args:
+            offset: To begin with.
+            end: To end before.
+            max_bytes: Of all.
+            one_at_least: The first is given even if it is larger.
+        """
+        found: list[Batch] = []
+        for batch in self.batches(offset, end):
+            max_bytes -= len(batch.data)
+            if max_bytes < 0 and (found or not one_at_least):
                 break
-            found.append(batch.data)
-            size += len(batch.data)
-        return b"".join(found)
+            found.append(batch)
+        return found
+
+    def batches(self, offset: int, end: int) -> Iterator[Batch]:
+        """The batches from the one that holds `offset` on, as long as they begin below `end`."""
+        for position in range(self._batches.at(offset), len(self._batches)):
+            batch = self._batches[position]
+            if batch.base_offset >= end:
+                return
+            yield batch
+
+    @property
+    def greatest_timestamp(self) -> int:
+        """Of all records, in ms; -1 if there is none."""
+        return self._batches.greatest_timestamp
+
+    def record_since(self, timestamp: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record of that time or later."""
+        for position in range(self._batches.since(timestamp), len(self._batches)):
+            [batch] = decode(self._batches[position].data)
+            for record in batch["records"]:
+                if record["timestamp"] >= timestamp and record["offset"] >= self.start_offset:
+                    return record["offset"], record["timestamp"]
+        return None
+
+    def delete_before(self, offset: int) -> None:
+        """Have the log begin at `offset`; batches that lie before it are forgotten."""
+        self.start_offset = offset
+        gone = self._batches.delete_first(self._batches.at(offset))
+        size = sum(len(batch.data) for batch in gone)
+        self.size -= size
+        self.producers.forget_before(offset)
+        self.epochs.forget_before(offset)
+        self._logs.keep_start(self)
+        if self._segments is not None:
+            self._segments.delete_before(offset)
+        self._logs.changed_by(-size - _OVERHEAD * len(gone))
+
+    def delete_oldest(self, size: int) -> None:
+        """Forget the oldest batches, so many bytes of them, one at least."""
+        for batch in self.batches(self.start_offset, self.end_offset):
+            size -= len(batch.data) + _OVERHEAD
+            if size <= 0:
+                self.delete_before(batch.last_offset + 1)
+                return
+        self.delete_before(self.end_offset)
+
+    def retain(self, most_bytes: int, since: int | None) -> None:
+        """Forget the oldest batches that are more than so many bytes (-1 is no limit), or all older than a time."""
+        start, left = self.start_offset, self.size
+        for batch in self.batches(self.start_offset, self.end_offset):
+            left -= len(batch.data)
+            too_old = since is not None and -1 < batch.max_timestamp < since
+            if not too_old and not 0 <= most_bytes <= left:
+                break
+            start = batch.last_offset + 1
+        if start != self.start_offset:
+            self.delete_before(start)
 
     def close(self) -> None:
-        """The partition is gone: wake who waits for it."""
+        """The partition is gone, and what it held: wake who waits for it."""
+        self.closed = True
+        self._logs.remove(self)
+        if self._segments is not None:
+            self._segments.delete()
         self.changed.tell()
+
+    def stop(self) -> None:
+        """The broker ends; what is on the disk stays there."""
+        if self._segments is not None:
+            self._segments.close()
+
+    def _load(self, batch: Batch) -> None:
+        if batch.last_offset < self.start_offset:
+            return
+        if not len(self._batches):
+            self.start_offset = max(self.start_offset, batch.base_offset)
+        self.epochs.begin(batch.header.partition_leader_epoch, batch.base_offset)
+        self._take(batch)
+
+    def _take(self, batch: Batch) -> None:
+        header = batch.header
+        self._batches.append(batch)
+        self.size += len(batch.data)
+        self.end_offset = batch.last_offset + 1
+        if header.control:
+            [read] = decode(batch.data)
+            if read["records"] and (end := read_marker(read["records"][0])) is not None:
+                self.producers.ended(header, end)
+        elif header.producer_id >= 0:
+            self.producers.appended(header)
+        self._logs.changed_by(len(batch.data) + _OVERHEAD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,10 +16,11 @@ from kproxy.broker import Broker
 
 
 class Asking:
-    """A client with a connection to each node; `broker` is who it asks."""
+    """A client with a connection to each node; `broker` is who it asks, over TLS with `tls`."""
 
-    def __init__(self, broker: Broker, client_id: str) -> None:
+    def __init__(self, broker: Broker, client_id: str, tls: ssl.SSLContext | None = None) -> None:
         self.broker = broker
+        self.tls = tls
         self.client_id = client_id
         self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
         self._turns: dict[int, asyncio.Lock] = {}
@@ -72,7 +74,8 @@ class Asking:
     async def streams(self, node: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """The connection to a node."""
         if node not in self._streams:
-            self._streams[node] = await asyncio.open_connection("127.0.0.1", self.broker.ports[node - 1])
+            port = self.broker.ports[node - 1]
+            self._streams[node] = await asyncio.open_connection("127.0.0.1", port, ssl=self.tls)
         return self._streams[node]
 
     async def hang_up(self, node: int = 1) -> None:
@@ -83,18 +86,20 @@ class Asking:
 
     def another(self, client_id: str = "other") -> Asking:
         """Another client of the same broker; whoever makes it hangs up its connections."""
-        return Asking(self.broker, client_id)
+        return Asking(self.broker, client_id, self.tls)
 
 
 @asynccontextmanager
-async def asked(client_id: str = "test", **options: Any) -> AsyncIterator[Asking]:
-    """A broker of its own for a test, and who asks it. What it has to report is an error."""
-    said: list[str] = []
-    async with Broker(report=said.append, **options) as broker:
-        asking = Asking(broker, client_id)
+async def asked(
+    client_id: str = "test", *, said: list[str] | None = None, tls: ssl.SSLContext | None = None, **options: Any
+) -> AsyncIterator[Asking]:
+    """A broker of its own for a test, and who asks it. What it has to report is an error unless `said` takes it."""
+    wrong: list[str] = []
+    async with Broker(report=(wrong if said is None else said).append, **options) as broker:
+        asking = Asking(broker, client_id, tls)
         try:
             yield asking
         finally:
             for node in list(asking._streams):
                 await asking.hang_up(node)
-    assert not said, said
+    assert not wrong, wrong

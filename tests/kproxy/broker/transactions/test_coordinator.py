@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -8,31 +8,14 @@ from kproxy.broker.cluster import Cluster, Node
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.offsets import Committed, Offsets
-from kproxy.broker.journal import Value
 from kproxy.broker.options import Options
 from kproxy.broker.registry import served
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Producer, State, Transaction, Transactions
 from tests.kproxy.broker.fake_clock import FakeClock
+from tests.kproxy.broker.memory import Memory
 
 MINUTE = 60_000
-
-
-class Memory:
-    """A journal that one cluster after another can have."""
-
-    def __init__(self) -> None:
-        self.tables: dict[str, dict[str, Value]] = {}
-
-    def entries(self, table: str) -> Iterator[tuple[str, Value]]:
-        return iter(list(self.tables.get(table, {}).items()))
-
-    def put(self, table: str, key: str, value: Value | None) -> None:
-        self.tables.setdefault(table, {}).pop(key, None)
-        if value is not None:
-            self.tables[table][key] = value
-
-    async def synced(self) -> None: ...
 
 
 class Bench:

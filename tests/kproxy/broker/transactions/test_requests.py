@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kproxy.broker import Broker
-from kproxy.broker.apis.describe_transactions import java_hash
 from kproxy.broker.errors import Error
+from kproxy.broker.java import java_hash
 from kproxy.broker.log import Log
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.asking import Asking, asked
@@ -153,7 +153,7 @@ async def test_describes_what_takes_part() -> None:
     assert (found["producer_id"], found["producer_epoch"]) == (producer["producer_id"], 0)
     assert found["transaction_start_time_ms"] > 0
     assert [dict(each) for each in found["topics"]] == [
-        {"topic": "__consumer_offsets", "partitions": [49]},
+        {"topic": "__consumer_offsets", "partitions": [47]},
         {"topic": "a", "partitions": [0, 1]},
     ]
 

@@ -1,0 +1,31 @@
+"""AddOffsetsToTxn: has a group, whose offsets are to be committed, take part in a transaction.
+
+Leaves out: nothing. DescribeTransactions shows the group as the partition of __consumer_offsets that Kafka has it in.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.transactions import Producer, Transactions
+from kproxy.broker.transactions.fencing import fenced_as
+
+
+@api("AddOffsetsToTxn")
+async def add_offsets_to_txn(request: Request) -> Body:
+    """Answer whether it does."""
+    body = request.body
+    transactional_id, group = body["transactional_id"], body["group_id"]
+    try:
+        require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
+        require(request, "READ", "GROUP", group)
+        check_coordinator(request, transactional_id)
+        producer = Producer(body["producer_id"], body["producer_epoch"])
+        request.cluster.part(Transactions).add(transactional_id, producer, groups=(group,))
+    except Refused as refused:
+        return {"error_code": fenced_as(refused.error, known=request.version >= 2)}
+    await request.cluster.journal.synced()
+    return {}

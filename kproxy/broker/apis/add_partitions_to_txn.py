@@ -1,0 +1,90 @@
+"""AddPartitionsToTxn: has partitions take part in a transaction, or from v4 on says whether they do.
+
+Leaves out: nothing. From v4 on it is a request of brokers, about several transactional ids at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kproxy.broker.access import CLUSTER, allowed, require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.offsets import Place
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topics
+from kproxy.broker.transactions import BUMPING, Producer, Transactions
+from kproxy.broker.transactions.fencing import fenced_as
+
+_OLD: Final = "v3_and_below_"
+
+
+@api("AddPartitionsToTxn")
+async def add_partitions_to_txn(request: Request) -> Body:
+    """Answer for every partition, in the order asked."""
+    body = request.body
+    if request.version < 4:
+        transaction = {name.removeprefix(_OLD): value for name, value in body.items()}
+        answer: Body = {"results_by_topic_v3_and_below": _answered(request, transaction)}
+    elif not allowed(request, "CLUSTER_ACTION", "CLUSTER", CLUSTER):
+        return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
+    else:
+        results = [
+            {"transactional_id": each["transactional_id"], "topic_results": _answered(request, each)}
+            for each in body["transactions"]
+        ]
+        answer = {"results_by_transaction": results}
+    await request.cluster.journal.synced()
+    return answer
+
+
+def _answered(request: Request, asked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    places = [(topic["name"], index) for topic in asked["topics"] for index in topic["partitions"]]
+    transactional_id, from_client = asked["transactional_id"], request.version < 4
+    try:
+        if from_client:
+            require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
+        errors = {place: _refusal(request, place, from_client) for place in places}
+        if any(errors.values()):  # then none of them is added
+            return _results(asked, lambda place: errors[place] or Error.OPERATION_NOT_ATTEMPTED)
+        check_coordinator(request, transactional_id)
+        transactions = request.cluster.part(Transactions)
+        producer = Producer(asked["producer_id"], asked["producer_epoch"])
+        if not asked.get("verify_only"):
+            transactions.add(transactional_id, producer, places, version=0 if from_client else BUMPING)
+            return _results(asked, lambda place: Error.NONE)
+        verified = {place: _verified(transactions, transactional_id, producer, place) for place in places}
+        return _results(asked, verified.__getitem__)
+    except Refused as refused:
+        error = fenced_as(refused.error, known=request.version >= 2)
+        return _results(asked, lambda place: error)
+
+
+def _refusal(request: Request, place: Place, from_client: bool) -> Error:
+    if from_client and not allowed(request, "WRITE", "TOPIC", place[0]):
+        return Error.TOPIC_AUTHORIZATION_FAILED
+    known = request.cluster.part(Topics).partition(*place) is not None
+    return Error.NONE if known else Error.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _verified(transactions: Transactions, transactional_id: str, producer: Producer, place: Place) -> Error:
+    try:
+        transactions.verify(transactional_id, producer, place=place)
+    except Refused as refused:
+        return refused.error
+    return Error.NONE
+
+
+def _results(asked: Mapping[str, Any], error: Callable[[Place], Error]) -> list[Mapping[str, Any]]:
+    return [
+        {
+            "name": topic["name"],
+            "results_by_partition": [
+                {"partition_index": index, "partition_error_code": error((topic["name"], index))}
+                for index in topic["partitions"]
+            ],
+        }
+        for topic in asked["topics"]
+    ]

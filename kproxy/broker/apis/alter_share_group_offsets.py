@@ -1,0 +1,64 @@
+"""AlterShareGroupOffsets: has a share group without members begin elsewhere; a group that is not there is made.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dissectors.layout import NULL_UUID
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.shares.group import ShareGroup
+from kproxy.broker.shares.states import ShareStates
+from kproxy.broker.topics import Topics
+
+
+@api("AlterShareGroupOffsets")
+async def alter_share_group_offsets(request: Request) -> Body:
+    """Answer when it is kept."""
+    group_id = request.body["group_id"]
+    try:
+        require(request, "READ", "GROUP", group_id)
+        if not group_id:
+            raise Refused(Error.INVALID_GROUP_ID)
+        check_coordinator(request, group_id)
+        groups = request.cluster.part(Groups)
+        group = groups.share(group_id, create=True)
+        group.check_deletion()
+    except Refused as refused:
+        return {"error_code": refused.error, "error_message": refused.message}
+    groups.keep(group)
+    topics = [_topic(request, group, each) for each in request.body["topics"]]
+    await request.cluster.journal.synced()
+    return {"responses": topics}
+
+
+def _topic(request: Request, group: ShareGroup, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    topic = request.cluster.part(Topics).named(asked["topic_name"])
+    return {
+        "topic_name": asked["topic_name"],
+        "topic_id": topic.id if topic is not None else NULL_UUID,
+        "partitions": [_partition(request, group, asked["topic_name"], each) for each in asked["partitions"]],
+    }
+
+
+def _partition(request: Request, group: ShareGroup, name: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    index, offset = asked["partition_index"], asked["start_offset"]
+    try:
+        require(request, "READ", "TOPIC", name)
+        if (partition := request.cluster.part(Topics).partition(name, index)) is None:
+            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        if offset < 0:
+            raise Refused(Error.INVALID_REQUEST, f"The start offset {offset} is negative.")
+        part = partition.topic_id, index
+        request.cluster.part(ShareStates).initialize(group.id, part, group.epoch, offset)
+    except Refused as refused:
+        return {"partition_index": index, "error_code": refused.error, "error_message": refused.message}
+    return {"partition_index": index}

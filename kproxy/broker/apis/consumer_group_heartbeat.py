@@ -1,0 +1,99 @@
+"""ConsumerGroupHeartbeat: a member of a consumer group joins, says what it has, and is told what it is to have.
+
+The assignors are Kafka's `uniform` and `range`, without racks. An assignment is worked out at once, not at most every
+`group.consumer.assignment.interval.ms`. Patterns of topics are read as kproxy's filters do, in linear time: RE2's
+syntax without named groups, Unicode classes and word boundaries; others are INVALID_REGULAR_EXPRESSION. A group has
+at most 1,000 members, whatever `group.consumer.max.size` says.
+
+A classic group with members becomes a consumer group when one joins that speaks this protocol, and a classic one again
+when the last of those has gone, as `group.consumer.migration.policy` lets it.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import allowed, require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import ASSIGNORS
+from kproxy.broker.groups.beat import Beat
+from kproxy.broker.groups.consumer_member import AWAY, LEAVING
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("ConsumerGroupHeartbeat")
+def consumer_group_heartbeat(request: Request) -> Body:
+    """Answer at once."""
+    body = request.body
+    group_id, topics = body["group_id"], body["subscribed_topic_names"]
+    try:
+        require(request, "READ", "GROUP", group_id)
+        for topic in topics or ():
+            require(request, "DESCRIBE", "TOPIC", topic)
+        _check(body, request.version)
+        check_coordinator(request, group_id)
+        groups = request.cluster.part(Groups)
+        if body["member_epoch"] == 0:
+            groups.check_room(sum(map(len, topics or ())))
+        return groups.beat(group_id, _beat(request))
+    except Refused as refused:
+        return {"error_code": refused.error, "error_message": refused.message}
+
+
+def _check(body: Mapping[str, Any], version: int) -> None:
+    """Raise `Refused` unless the request is one that a client can mean (GroupCoordinatorService)."""
+    epoch, regex = body["member_epoch"], body.get("subscribed_topic_regex")
+    if version >= 1 or epoch > 0 or epoch == LEAVING:
+        _check_text(body["member_id"], "MemberId")
+    _check_text(body["group_id"], "GroupId")
+    _check_text(body["instance_id"], "InstanceId")
+    _check_text(body["rack_id"], "RackId")
+    if epoch == 0:
+        if body["rebalance_timeout_ms"] == -1:
+            raise Refused(Error.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
+        if body["topic_partitions"] != []:
+            raise Refused(Error.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
+        if body["subscribed_topic_names"] is None and regex is None:
+            message = "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+            raise Refused(Error.INVALID_REQUEST, message)
+    elif epoch == AWAY:
+        if body["instance_id"] is None:
+            raise Refused(Error.INVALID_REQUEST, "InstanceId can't be null.")
+    elif epoch < AWAY:
+        raise Refused(Error.INVALID_REQUEST, "MemberEpoch is invalid.")
+    assignor = body["server_assignor"]
+    if assignor is not None and assignor not in ASSIGNORS:
+        supported = ", ".join(ASSIGNORS)
+        message = f"ServerAssignor {assignor} is not supported. Supported assignors: {supported}."
+        raise Refused(Error.UNSUPPORTED_ASSIGNOR, message)
+
+
+def _check_text(value: str | None, name: str) -> None:
+    if value is not None and not value.strip():
+        raise Refused(Error.INVALID_REQUEST, f"{name} can't be empty.")
+
+
+def _beat(request: Request) -> Beat:
+    body = request.body
+    timeout, topics, owned = body["rebalance_timeout_ms"], body["subscribed_topic_names"], body["topic_partitions"]
+    return Beat(
+        body["member_id"],
+        body["member_epoch"],
+        request.client_id or "",
+        request.session.client_host,
+        body["instance_id"],
+        body["rack_id"],
+        None if timeout == -1 else timeout,
+        None if topics is None else frozenset(topics),
+        body.get("subscribed_topic_regex"),
+        body["server_assignor"],
+        None if owned is None else frozenset((each["topic_id"], part) for each in owned for part in each["partitions"]),
+        functools.partial(allowed, request, "DESCRIBE", "TOPIC"),
+    )

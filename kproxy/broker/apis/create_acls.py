@@ -1,0 +1,42 @@
+"""CreateAcls: adds entries that allow or deny somebody something.
+
+Leaves out: nothing. Without ACLs (`Options.acls`) it is answered SECURITY_DISABLED, as by a Kafka without authorizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import CLUSTER, require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.security.acls import Acl, Acls, codes
+
+
+@api("CreateAcls")
+async def create_acls(request: Request) -> Body:
+    """Answer for each, in the order asked."""
+    results = [_created(request, asked) for asked in request.body["creations"]]
+    await request.cluster.journal.synced()
+    return {"results": results}
+
+
+def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    acls = request.cluster.part(Acls)
+    kind, name = asked["resource_type"], asked["resource_name"]
+    try:
+        require(request, "ALTER", "CLUSTER")
+        if not acls.enabled:
+            raise Refused(Error.SECURITY_DISABLED, "No Authorizer is configured.")
+        if kind == codes("resource_type")["CLUSTER"] and name != CLUSTER:
+            raise Refused(Error.INVALID_REQUEST, f"The only valid name for the CLUSTER resource is {CLUSTER}")
+        if not name:
+            raise Refused(Error.INVALID_REQUEST, "Invalid empty resource name")
+        pattern = asked.get("resource_pattern_type", codes("pattern_type")["LITERAL"])
+        who = asked["principal"], asked["host"]
+        acls.create(Acl(kind, name, pattern, *who, asked["operation"], asked["permission_type"]))
+    except Refused as refused:
+        return {"error_code": refused.error, "error_message": refused.message}
+    return {"error_message": None}

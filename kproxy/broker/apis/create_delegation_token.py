@@ -1,0 +1,50 @@
+"""CreateDelegationToken: makes a token with which others can log in over SCRAM for its owner (KIP-48).
+
+Leaves out: nothing. There are tokens only where `delegation.token.secret.key` is set, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kproxy.broker.access import allowed
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.security.requester import in_parts, principal, requester
+from kproxy.broker.security.tokens import Tokens
+
+_NEVER: Final = {"issue_timestamp_ms": -1, "expiry_timestamp_ms": -1, "max_timestamp_ms": -1}
+
+
+@api("CreateDelegationToken")
+async def create_delegation_token(request: Request) -> Body:
+    """Answer with the token."""
+    asker = request.session.principal
+    owner = principal(request.body, "owner_principal") if request.body.get("owner_principal_name") else asker
+    parties = {**in_parts(owner), **in_parts(asker, "token_requester_principal")}
+    try:
+        made = _made(request, owner)
+    except Refused as refused:
+        return {"error_code": refused.error, **parties, **_NEVER}
+    await request.cluster.journal.synced()
+    return {**parties, **made}
+
+
+def _made(request: Request, owner: str) -> Mapping[str, Any]:
+    asker = requester(request)
+    if owner != asker and not allowed(request, "CREATE_TOKENS", "USER", owner):
+        raise Refused(Error.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+    renewers = request.body["renewers"]
+    if any(each["principal_type"] != "User" for each in renewers):
+        raise Refused(Error.INVALID_PRINCIPAL_TYPE)
+    tokens = request.cluster.part(Tokens)
+    token = tokens.create(owner, asker, [principal(each) for each in renewers], request.body["max_lifetime_ms"])
+    return {
+        "issue_timestamp_ms": token.issued_at,
+        "expiry_timestamp_ms": token.expires_at,
+        "max_timestamp_ms": token.max_at,
+        "token_id": token.id,
+        "hmac": tokens.hmac_of(token),
+    }

@@ -1,0 +1,37 @@
+"""DeleteGroups: forgets groups without members, and their offsets.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Refused
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("DeleteGroups")
+async def delete_groups(request: Request) -> Body:
+    """Answer for each group once."""
+    results = [_deleted(request, each) for each in dict.fromkeys(request.body["groups_names"])]
+    await request.cluster.journal.synced()
+    return {"results": results}
+
+
+def _deleted(request: Request, group_id: str) -> Mapping[str, Any]:
+    try:
+        require(request, "DELETE", "GROUP", group_id)
+        check_coordinator(request, group_id)
+        groups = request.cluster.part(Groups)
+        group = groups.find(group_id)
+        group.check_deletion()
+        groups.delete(group)
+    except Refused as refused:
+        return {"group_id": group_id, "error_code": refused.error, "error_message": refused.message}
+    return {"group_id": group_id}

@@ -1,0 +1,57 @@
+"""DeleteShareGroupOffsets: has a share group without members forget topics.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dissectors.layout import NULL_UUID
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.shares.states import ShareStates
+from kproxy.broker.topics import Topics
+
+
+@api("DeleteShareGroupOffsets")
+async def delete_share_group_offsets(request: Request) -> Body:
+    """Answer when it is kept."""
+    group_id = request.body["group_id"]
+    try:
+        require(request, "DELETE", "GROUP", group_id)
+        if not group_id:
+            raise Refused(Error.INVALID_GROUP_ID)
+        check_coordinator(request, group_id)
+        request.cluster.part(Groups).share(group_id).check_deletion()
+    except Refused as refused:
+        return {"error_code": refused.error, "error_message": refused.message}
+    topics = [_topic(request, group_id, each["topic_name"]) for each in request.body["topics"]]
+    await request.cluster.journal.synced()
+    return {"responses": topics}
+
+
+def _topic(request: Request, group_id: str, name: str) -> Mapping[str, Any]:
+    states = request.cluster.part(ShareStates)
+    try:
+        require(request, "READ", "TOPIC", name)
+        if (topic := request.cluster.part(Topics).named(name)) is None:
+            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        parts = [part for part in states.of(group_id) if part[0] == topic.id]
+        if not parts:
+            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete.")
+    except Refused as refused:
+        return {
+            "topic_name": name,
+            "topic_id": NULL_UUID,
+            "error_code": refused.error,
+            "error_message": refused.message,
+        }
+    for part in parts:
+        states.forget(group_id, part)
+    return {"topic_name": name, "topic_id": topic.id}

@@ -1,0 +1,46 @@
+"""DescribeAcls: the entries that a filter means, by resource.
+
+Leaves out: nothing. Without ACLs (`Options.acls`) it is answered SECURITY_DISABLED.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kproxy.broker.access import require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.security.acls import Acl, Acls, read_filter
+
+
+@api("DescribeAcls")
+def describe_acls(request: Request) -> Body:
+    """Answer with them."""
+    acls = request.cluster.part(Acls)
+    try:
+        require(request, "DESCRIBE", "CLUSTER")
+        if not acls.enabled:
+            raise Refused(Error.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+        wanted = read_filter(request.body)
+    except Refused as refused:
+        return {"error_code": refused.error, "error_message": refused.message}
+    by_resource: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
+    for each in acls.matching(wanted):
+        by_resource.setdefault((each.kind, each.name, each.pattern), []).append(_entry(each))
+    return {
+        "error_message": None,
+        "resources": [
+            {"resource_type": kind, "resource_name": name, "pattern_type": pattern, "acls": entries}
+            for (kind, name, pattern), entries in by_resource.items()
+        ],
+    }
+
+
+def _entry(acl: Acl) -> dict[str, Any]:
+    return {
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation,
+        "permission_type": acl.permission,
+    }

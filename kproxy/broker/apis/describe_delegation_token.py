@@ -1,0 +1,53 @@
+"""DescribeDelegationToken: the tokens that whoever asks owns, may renew, or is allowed to see.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import allowed
+from kproxy.broker.errors import Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.security.requester import in_parts, principal, requester
+from kproxy.broker.security.tokens import Token, Tokens
+
+
+@api("DescribeDelegationToken")
+def describe_delegation_token(request: Request) -> Body:
+    """Answer with those of the owners asked for; null is of all."""
+    tokens = request.cluster.part(Tokens)
+    try:
+        asker = requester(request)
+        tokens.check_enabled()
+    except Refused as refused:
+        return {"error_code": refused.error}
+    asked = request.body["owners"]
+    owners = None if asked is None else [principal(each) for each in asked]
+
+    def shown(token: Token) -> bool:
+        if owners is not None and not any(token.belongs_to(each) for each in owners):
+            return False
+        return (
+            token.belongs_to(asker)
+            or allowed(request, "DESCRIBE", "DELEGATION_TOKEN", token.id)
+            or allowed(request, "DESCRIBE_TOKENS", "USER", token.owner)
+        )
+
+    return {"tokens": [_described(tokens, each) for each in tokens if shown(each)]}
+
+
+def _described(tokens: Tokens, token: Token) -> Mapping[str, Any]:
+    return {
+        **in_parts(token.owner),
+        **in_parts(token.requester, "token_requester_principal"),
+        "issue_timestamp": token.issued_at,
+        "expiry_timestamp": token.expires_at,
+        "max_timestamp": token.max_at,
+        "token_id": token.id,
+        "hmac": tokens.hmac_of(token),
+        "renewers": [in_parts(each) for each in token.renewers],
+    }

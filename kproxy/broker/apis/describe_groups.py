@@ -1,0 +1,42 @@
+"""DescribeGroups: state, protocol and members of classic groups. A group that does not exist is Dead.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import operations, require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.classic import ClassicGroup
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("DescribeGroups")
+def describe_groups(request: Request) -> Body:
+    """Answer for each group in turn."""
+    return {"groups": [_described(request, each) for each in request.body["groups"]]}
+
+
+def _described(request: Request, group_id: str) -> Mapping[str, Any]:
+    try:
+        require(request, "DESCRIBE", "GROUP", group_id)
+        check_coordinator(request, group_id)
+        group = request.cluster.part(Groups).find(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
+        found = group.described()
+    except Refused as refused:
+        found = {"group_id": group_id, "error_code": refused.error}
+        if refused.error is Error.GROUP_ID_NOT_FOUND:
+            found |= {"group_state": "Dead", "error_message": refused.message}
+            if request.version < 6:  # which did not call that an error
+                found["error_code"] = Error.NONE
+    if request.body.get("include_authorized_operations") and not found.get("error_code"):
+        return {**found, "authorized_operations": operations(request, "GROUP", group_id)}
+    return found

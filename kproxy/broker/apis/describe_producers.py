@@ -1,0 +1,55 @@
+"""DescribeProducers: who has written to partitions with a producer id, and where its transaction there began.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topics, check_name
+
+
+@api("DescribeProducers")
+def describe_producers(request: Request) -> Body:
+    """Answer for each partition, in the order asked."""
+    return {"topics": [_described(request, asked) for asked in request.body["topics"]]}
+
+
+def _described(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = asked["name"]
+    try:
+        check_name(name)
+        require(request, "READ", "TOPIC", name)
+        request.cluster.part(Topics).find(name, None)
+    except Refused as refused:
+        error = {"error_code": refused.error, "error_message": refused.message}
+        return {"name": name, "partitions": [{"partition_index": each, **error} for each in asked["partition_indexes"]]}
+    return {"name": name, "partitions": [_producers(request, name, each) for each in asked["partition_indexes"]]}
+
+
+def _producers(request: Request, name: str, index: int) -> Mapping[str, Any]:
+    partition = request.cluster.part(Topics).partition(name, index)
+    if partition is None:
+        return {"partition_index": index, "error_code": Error.UNKNOWN_TOPIC_OR_PARTITION}
+    if request.node.id not in partition.replicas:
+        return {"partition_index": index, "error_code": Error.NOT_LEADER_OR_FOLLOWER}
+    return {
+        "partition_index": index,
+        "active_producers": [
+            {
+                "producer_id": each.id,
+                "producer_epoch": each.epoch,
+                "last_sequence": each.last_sequence,
+                "last_timestamp": each.last_timestamp,
+                "coordinator_epoch": each.coordinator_epoch,
+                "current_txn_start_offset": -1 if each.transaction_start is None else each.transaction_start,
+            }
+            for each in partition.log.producers
+        ],
+    }

@@ -1,0 +1,85 @@
+"""DescribeShareGroupOffsets: how far share groups have come in partitions, and how many records are before them.
+
+-1 stands for what nobody knows yet: also for groups, topics and partitions that are not there.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dissectors.layout import NULL_UUID
+from kproxy.broker.access import allowed, require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.shares.states import UNKNOWN, ShareStates
+from kproxy.broker.topics import Topic, Topics
+
+
+@api("DescribeShareGroupOffsets")
+def describe_share_group_offsets(request: Request) -> Body:
+    """Answer for each group in turn."""
+    return {"groups": [_group(request, each) for each in request.body["groups"]]}
+
+
+def _group(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    group = asked["group_id"]
+    try:
+        require(request, "DESCRIBE", "GROUP", group)
+        check_coordinator(request, group)
+    except Refused as refused:
+        return {"group_id": group, "error_code": refused.error, "error_message": refused.message}
+    if asked["topics"] is None:
+        return {"group_id": group, "topics": _all(request, group)}
+    return {"group_id": group, "topics": [_topic(request, group, each) for each in asked["topics"]]}
+
+
+def _all(request: Request, group: str) -> list[Mapping[str, Any]]:
+    """Every partition that the group has, of topics that the client may see."""
+    parts: dict[str, list[int]] = {}
+    for topic_id, index in sorted(request.cluster.part(ShareStates).of(group)):
+        parts.setdefault(topic_id, []).append(index)
+    found = ((request.cluster.part(Topics).with_id(topic_id), indexes) for topic_id, indexes in parts.items())
+    return [
+        _described(request, group, topic, indexes)
+        for topic, indexes in found
+        if topic is not None and allowed(request, "DESCRIBE", "TOPIC", topic.name)
+    ]
+
+
+def _topic(request: Request, group: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    name, indexes = asked["topic_name"], asked["partitions"]
+    try:
+        require(request, "DESCRIBE", "TOPIC", name)
+    except Refused as refused:
+        error = {"error_code": refused.error, "error_message": refused.message}
+    else:
+        error = {}
+        if (topic := request.cluster.part(Topics).named(name)) is not None:
+            return _described(request, group, topic, indexes)
+    unknown = [{"partition_index": index, "start_offset": UNKNOWN, "lag": UNKNOWN, **error} for index in indexes]
+    return {"topic_name": name, "topic_id": NULL_UUID, "partitions": unknown}
+
+
+def _described(request: Request, group: str, topic: Topic, indexes: Sequence[int]) -> Mapping[str, Any]:
+    partitions = [_partition(request, group, topic, index) for index in indexes]
+    return {"topic_name": topic.name, "topic_id": topic.id, "partitions": partitions}
+
+
+def _partition(request: Request, group: str, topic: Topic, index: int) -> Mapping[str, Any]:
+    state = request.cluster.part(ShareStates).get(group, (topic.id, index))
+    if state is None or index >= len(topic.partitions):
+        return {"partition_index": index, "start_offset": UNKNOWN, "lag": UNKNOWN}
+    known = UNKNOWN not in (state.start_offset, state.complete)
+    lag = topic.partitions[index].log.end_offset - state.start_offset - state.complete
+    return {
+        "partition_index": index,
+        "start_offset": state.start_offset,
+        "leader_epoch": max(state.leader_epoch, 0),
+        "lag": lag if known else UNKNOWN,
+        "error_code": Error.NONE,
+    }

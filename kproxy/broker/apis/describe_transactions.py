@@ -1,0 +1,55 @@
+"""DescribeTransactions: the state of transactional ids, and what takes part in their transactions.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any, Final
+
+from kproxy.broker.access import allowed, require
+from kproxy.broker.configs import Configs
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.java import java_hash
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.transactions import Transactions
+
+_OFFSETS: Final = "__consumer_offsets"
+
+
+@api("DescribeTransactions")
+def describe_transactions(request: Request) -> Body:
+    """Answer for each id, in the order asked."""
+    return {"transaction_states": [_described(request, each) for each in request.body["transactional_ids"]]}
+
+
+def _described(request: Request, transactional_id: str) -> Mapping[str, Any]:
+    try:
+        require(request, "DESCRIBE", "TRANSACTIONAL_ID", transactional_id)
+        if not transactional_id:
+            raise Refused(Error.INVALID_REQUEST)
+        check_coordinator(request, transactional_id)
+        transaction = request.cluster.part(Transactions).with_id(transactional_id)
+        if transaction is None:
+            raise Refused(Error.TRANSACTIONAL_ID_NOT_FOUND)
+    except Refused as refused:
+        return {"transactional_id": transactional_id, "error_code": refused.error}
+    partitions = int(request.cluster.part(Configs).broker("offsets.topic.num.partitions"))
+    places = transaction.places | {(_OFFSETS, abs(java_hash(group)) % partitions) for group in transaction.groups}
+    return {
+        "transactional_id": transactional_id,
+        "transaction_state": transaction.state,
+        "transaction_timeout_ms": transaction.timeout_ms,
+        "transaction_start_time_ms": transaction.started_at,
+        "producer_id": transaction.producer.id,
+        "producer_epoch": transaction.producer.epoch,
+        "topics": [
+            {"topic": topic, "partitions": [index for _, index in found]}
+            for topic, found in groupby(sorted(places), key=lambda place: place[0])
+            if allowed(request, "DESCRIBE", "TOPIC", topic)
+        ],
+    }

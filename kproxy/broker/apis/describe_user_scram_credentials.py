@@ -1,0 +1,44 @@
+"""DescribeUserScramCredentials: which users can log in with SCRAM, with which mechanisms.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.security.credentials import SCRAM, Credentials
+
+
+@api("DescribeUserScramCredentials")
+def describe_user_scram_credentials(request: Request) -> Body:
+    """Answer for each user, once; with none asked for all."""
+    try:
+        require(request, "DESCRIBE", "CLUSTER")
+    except Refused as refused:
+        return {"error_code": refused.error, "error_message": refused.error.name}
+    credentials = request.cluster.part(Credentials)
+    asked = Counter(each["name"] for each in request.body["users"] or ()) or Counter(credentials.users())
+    results = [_described(credentials, name, count) for name, count in asked.items()]
+    return {"error_message": None, "results": results}
+
+
+def _described(credentials: Credentials, name: str, count: int) -> Mapping[str, Any]:
+    if count > 1:
+        message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+        return {"user": name, "error_code": Error.DUPLICATE_RESOURCE, "error_message": message}
+    infos = [
+        {"mechanism": code, "iterations": found.iterations}
+        for mechanism, (code, _) in SCRAM.items()
+        if (found := credentials.get(name, mechanism)) is not None
+    ]
+    if not infos:
+        message = f"Attempt to describe a user credential that does not exist: {name}"
+        return {"user": name, "error_code": Error.RESOURCE_NOT_FOUND, "error_message": message}
+    return {"user": name, "error_message": None, "credential_infos": infos}

@@ -1,0 +1,34 @@
+"""EndTxn: commits or aborts a transaction; the markers follow when the answer has left.
+
+Leaves out: nothing. From v5 on the producer's epoch goes up with every end (KIP-890).
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.transactions import BUMPING, Producer, Transactions
+from kproxy.broker.transactions.fencing import fenced_as
+
+
+@api("EndTxn")
+async def end_txn(request: Request) -> Body:
+    """Answer with who the producer is from now on."""
+    body = request.body
+    transactional_id = body["transactional_id"]
+    try:
+        require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
+        check_coordinator(request, transactional_id)
+        producer = request.cluster.part(Transactions).end(
+            transactional_id,
+            Producer(body["producer_id"], body["producer_epoch"]),
+            commit=body["committed"],
+            version=BUMPING if request.version >= 5 else 0,
+        )
+    except Refused as refused:
+        return {"error_code": fenced_as(refused.error, known=request.version >= 2)}
+    await request.cluster.journal.synced()
+    return {"producer_id": producer.id, "producer_epoch": producer.epoch}

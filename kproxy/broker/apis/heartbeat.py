@@ -1,0 +1,34 @@
+"""Heartbeat: a member of a classic group says that it is there, and is told whether to join again.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.classic import ClassicGroup
+from kproxy.broker.groups.consumer import ConsumerGroup
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("Heartbeat")
+def heartbeat(request: Request) -> Body:
+    """Answer at once."""
+    body = request.body
+    group_id = body["group_id"]
+    try:
+        require(request, "READ", "GROUP", group_id)
+        if not group_id:
+            raise Refused(Error.INVALID_GROUP_ID)
+        check_coordinator(request, group_id)
+        group = request.cluster.part(Groups).get(group_id)
+        if not isinstance(group, ClassicGroup | ConsumerGroup):
+            raise Refused(Error.UNKNOWN_MEMBER_ID)
+        group.heartbeat(body["member_id"], body.get("group_instance_id"), body["generation_id"])
+    except Refused as refused:
+        return {"error_code": refused.error}
+    return {}

@@ -1,0 +1,42 @@
+"""InitProducerId: gives a producer its id and epoch, and fences who had its transactional id before.
+
+Leaves out: two-phase commit (KIP-939), which Kafka has not finished either: v6 is not served.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import CLUSTER, allowed, allowed_some, require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.transactions import NOBODY, Producer, Transactions
+from kproxy.broker.transactions.fencing import fenced_as
+
+
+@api("InitProducerId")
+async def init_producer_id(request: Request) -> Body:
+    """Answer with the id and epoch."""
+    try:
+        producer = _begun(request)
+    except Refused as refused:
+        error = fenced_as(refused.error, known=request.version >= 4)
+        return {"error_code": error, "producer_id": NOBODY, "producer_epoch": NOBODY}
+    await request.cluster.journal.synced()
+    return {"producer_id": producer.id, "producer_epoch": producer.epoch}
+
+
+def _begun(request: Request) -> Producer:
+    body = request.body
+    transactional_id = body["transactional_id"]
+    if transactional_id is not None:
+        require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
+    elif not allowed(request, "IDEMPOTENT_WRITE", "CLUSTER", CLUSTER) and not allowed_some(request, "WRITE", "TOPIC"):
+        raise Refused(Error.CLUSTER_AUTHORIZATION_FAILED)
+    given = Producer(body.get("producer_id", NOBODY), body.get("producer_epoch", NOBODY))
+    if (given.id == NOBODY) != (given.epoch == NOBODY):
+        raise Refused(Error.INVALID_REQUEST)
+    if transactional_id:
+        check_coordinator(request, transactional_id)
+    expected = None if given.id == NOBODY else given
+    return request.cluster.part(Transactions).init(transactional_id, body["transaction_timeout_ms"], expected)

@@ -1,0 +1,62 @@
+"""JoinGroup: a member of a classic group joins; answered when all members have, the leader with what they brought.
+
+The first member of an empty group does not wait for more: `group.initial.rebalance.delay.ms` is 0 unless it is set,
+where Kafka's own is 3000. A group has at most 1,000 members, whatever `group.max.size` says.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.classic_member import Joining
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.groups.waiting import answer_of
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("JoinGroup")
+async def join_group(request: Request) -> Body:
+    """Wait until all have joined."""
+    body = request.body
+    group_id, member_id = body["group_id"], body["member_id"]
+    try:
+        require(request, "READ", "GROUP", group_id)
+        if not group_id:
+            raise Refused(Error.INVALID_GROUP_ID)
+        groups = request.cluster.part(Groups)
+        if body["session_timeout_ms"] not in groups.settings.session_timeouts:
+            raise Refused(Error.INVALID_SESSION_TIMEOUT)
+        check_coordinator(request, group_id)
+        if member_id and groups.get(group_id) is None:
+            raise Refused(Error.UNKNOWN_MEMBER_ID)
+        asked = _joining(request)
+        groups.check_room(sum(map(len, asked.protocols.values())))
+        group = groups.classic(group_id)
+        answer = await answer_of(functools.partial(group.join, asked))
+    except Refused as refused:
+        answer = {"error_code": refused.error, "member_id": member_id}
+    # Before version 7 null is not allowed.
+    name = answer.get("protocol_name")
+    return {**answer, "protocol_name": "" if name is None and request.version < 7 else name}
+
+
+def _joining(request: Request) -> Joining:
+    body = request.body
+    return Joining(
+        body["member_id"],
+        body.get("group_instance_id"),
+        request.client_id or "",
+        request.session.client_host,
+        body["session_timeout_ms"],
+        body.get("rebalance_timeout_ms", body["session_timeout_ms"]),
+        body["protocol_type"],
+        {each["name"]: each["metadata"] for each in body["protocols"]},
+        learns_id=request.version >= 4,
+        skips=request.version >= 9,
+    )

@@ -1,0 +1,43 @@
+"""LeaveGroup: members leave a group, or an admin client has them out; several at a time from version 3 on.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.classic import ClassicGroup
+from kproxy.broker.groups.consumer import ConsumerGroup
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("LeaveGroup")
+def leave_group(request: Request) -> Body:
+    """Answer for each member; before version 3 there is one, and its error is that of the whole."""
+    body = request.body
+    group_id = body["group_id"]
+    asked = body.get("members") or ([] if request.version >= 3 else [body])
+    members = [(each["member_id"], each.get("group_instance_id")) for each in asked]
+    try:
+        require(request, "READ", "GROUP", group_id)
+        if not group_id:
+            raise Refused(Error.INVALID_GROUP_ID)
+        check_coordinator(request, group_id)
+        group = request.cluster.part(Groups).get(group_id)
+        if isinstance(group, ClassicGroup | ConsumerGroup):
+            errors = group.leave(members)
+        else:
+            errors = [Error.UNKNOWN_MEMBER_ID] * len(members)
+    except Refused as refused:
+        return {"error_code": refused.error}
+    return {
+        "error_code": errors[0] if request.version < 3 else Error.NONE,
+        "members": [
+            {"member_id": member_id, "group_instance_id": instance_id, "error_code": error}
+            for (member_id, instance_id), error in zip(members, errors, strict=True)
+        ],
+    }

@@ -1,0 +1,35 @@
+"""ListGroups: the groups of every kind that this broker looks after, by state and kind.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.coordinators import coordinator
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("ListGroups")
+def list_groups(request: Request) -> Body:
+    """Answer with those that pass the filters; cases do not matter, and no filter lets all pass."""
+    states = {each.strip().lower() for each in request.body.get("states_filter", ())}
+    types = {each.strip().lower() for each in request.body.get("types_filter", ())}
+    sees_all = allowed(request, "DESCRIBE", "CLUSTER", CLUSTER)
+    return {
+        "groups": [
+            {
+                "group_id": group.id,
+                "protocol_type": group.protocol_type,
+                "group_state": group.state,
+                "group_type": group.type,
+            }
+            for group in request.cluster.part(Groups)
+            if coordinator(request.cluster, group.id) is request.node
+            and (not states or group.state.lower() in states)
+            and (not types or group.type in types)
+            and (sees_all or allowed(request, "DESCRIBE", "GROUP", group.id))
+        ]
+    }

@@ -1,0 +1,58 @@
+"""ListTransactions: the transactional ids that this broker coordinates, by state, producer, duration or pattern.
+
+Leaves out: patterns that need backtracking (look-around, back-references); they count as invalid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kproxy.broker.access import allowed
+from kproxy.broker.coordinators import coordinator
+from kproxy.broker.errors import Error
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.transactions import State, Transaction, Transactions
+from kproxy.filters.pattern import PatternError, compile_pattern
+
+
+@api("ListTransactions")
+def list_transactions(request: Request) -> Body:
+    """Answer with those that pass all filters, and say which states nobody knows."""
+    body = request.body
+    states, producer_ids = body["state_filters"], body["producer_id_filters"]
+    pattern = body.get("transactional_id_pattern")
+    try:
+        fits = compile_pattern(f"^({pattern})$" if pattern else "")
+    except PatternError:
+        return {"error_code": Error.INVALID_REGULAR_EXPRESSION}
+    began_before = _began_before(request, body.get("duration_filter", -1))
+
+    def passes(transaction: Transaction) -> bool:
+        return (
+            (not producer_ids or transaction.producer.id in producer_ids)
+            and (not states or transaction.state in states)
+            and began_before(transaction)
+            and fits(transaction.id)
+            and coordinator(request.cluster, transaction.id) is request.node
+            and allowed(request, "DESCRIBE", "TRANSACTIONAL_ID", transaction.id)
+        )
+
+    known = {each.value for each in State}
+    return {
+        "unknown_state_filters": [each for each in dict.fromkeys(states) if each not in known],
+        "transaction_states": [
+            {
+                "transactional_id": each.id,
+                "producer_id": each.producer.id,
+                "transaction_state": each.state,
+            }
+            for each in request.cluster.part(Transactions)
+            if passes(each)
+        ],
+    }
+
+
+def _began_before(request: Request, duration_ms: int) -> Callable[[Transaction], bool]:
+    now = request.cluster.clock.now()
+    return lambda transaction: duration_ms < 0 or now - transaction.started_at > duration_ms

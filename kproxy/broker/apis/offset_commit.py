@@ -1,0 +1,50 @@
+"""OffsetCommit: keeps how far a group has come, or a client that belongs to none and only keeps its offsets here.
+
+Versions 0 and 1, for which Kafka 4 has no code any more, are answered like the others: nothing is kept in ZooKeeper.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.groups.offsets import Offsets
+from kproxy.broker.groups.places import Row, Rows
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("OffsetCommit")
+async def offset_commit(request: Request) -> Body:
+    """Answer for each partition when what was committed is safe."""
+    rows = Rows(request)
+    with rows.refusing(list(rows)):
+        require(request, "READ", "GROUP", request.body["group_id"])
+    valid = rows.valid()
+    if valid:
+        with rows.refusing(valid):
+            _commit(request, rows, valid)
+    await request.cluster.journal.synced()
+    return {"topics": rows.answered()}
+
+
+def _commit(request: Request, rows: Rows, valid: list[Row]) -> None:
+    body = request.body
+    group_id, epoch = body["group_id"], body.get("generation_id_or_member_epoch", -1)
+    check_coordinator(request, group_id)
+    groups = request.cluster.part(Groups)
+    if epoch >= 0 and groups.get(group_id) is None:
+        raise Refused(Error.GROUP_ID_NOT_FOUND if request.version >= 9 else Error.ILLEGAL_GENERATION)
+    check = groups.for_commits(group_id).check_commit(
+        body.get("member_id", ""),
+        body.get("group_instance_id"),
+        epoch,
+        transactional=False,
+        version=request.version,
+    )
+    retention = body.get("retention_time_ms", -1)
+    expires = None if retention == -1 else request.cluster.clock.now() + retention
+    request.cluster.part(Offsets).commit(group_id, rows.commits(valid, check, expires))

@@ -1,0 +1,40 @@
+"""OffsetDelete: forgets offsets of a group, of topics that no member reads.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.groups.offsets import Offsets
+from kproxy.broker.groups.places import Rows
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("OffsetDelete")
+async def offset_delete(request: Request) -> Body:
+    """Answer for each partition, or with an error for all."""
+    group_id = request.body["group_id"]
+    rows = Rows(request)
+    offsets = request.cluster.part(Offsets)
+    try:
+        require(request, "DELETE", "GROUP", group_id)
+        if not group_id:
+            raise Refused(Error.INVALID_GROUP_ID)
+        check_coordinator(request, group_id)
+        group = request.cluster.part(Groups).find(group_id)
+        group.check_offset_deletion()
+    except Refused as refused:
+        return {"error_code": refused.error}
+    for row in rows.valid():
+        assert row.topic is not None
+        if group.is_subscribed(row.topic.name):
+            row.error = Error.GROUP_SUBSCRIBED_TO_TOPIC
+        else:
+            offsets.delete(group_id, (row.topic.name, row.asked["partition_index"]))
+    await request.cluster.journal.synced()
+    return {"topics": rows.answered()}

@@ -1,0 +1,101 @@
+"""OffsetFetch: how far groups have come; of a group that does not exist -1, and no error.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dissectors.layout import NULL_UUID
+from kproxy.broker.access import allowed, require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.groups.offsets import Committed, Offsets, Place
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topics
+
+_NONE: Final = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": ""}
+
+
+@api("OffsetFetch")
+def offset_fetch(request: Request) -> Body:
+    """Answer for each group; before version 8 there is one."""
+    if request.version >= 8:
+        return {"groups": [_of_group(request, each) for each in request.body["groups"]]}
+    found = _of_group(request, request.body)
+    if request.version < 2 and found["error_code"]:  # no room but in each partition
+        return {"topics": _refused(request.body["topics"], found["error_code"])}
+    return found
+
+
+def _of_group(request: Request, asked: Mapping[str, Any]) -> dict[str, Any]:
+    group_id, topics = asked["group_id"], asked["topics"]
+    answer = {"group_id": group_id, "error_code": Error.NONE, "topics": []}
+    try:
+        require(request, "DESCRIBE", "GROUP", group_id)
+        check_coordinator(request, group_id)
+        group = request.cluster.part(Groups).get(group_id)
+        if group is not None:
+            group.check_fetch(asked.get("member_id"), asked.get("member_epoch", -1))
+    except Refused as refused:
+        return {**answer, "error_code": refused.error}
+    offsets = request.cluster.part(Offsets)
+    committed = offsets.of(group_id)
+    unstable = offsets.pending(group_id) if request.body.get("require_stable") else frozenset()
+    if topics is None:
+        return {**answer, "topics": _all(request, committed, unstable)}
+    return {**answer, "topics": [_of_topic(request, each, committed, unstable) for each in topics]}
+
+
+def _all(request: Request, committed: Mapping[Place, Committed], unstable: frozenset[Place]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for place, one in committed.items():
+        if allowed(request, "DESCRIBE", "TOPIC", place[0]):
+            topic = found.setdefault(place[0], {"name": place[0], "topic_id": one.topic_id, "partitions": []})
+            topic["partitions"].append(_of_partition(place, committed, unstable))
+    return list(found.values())
+
+
+def _of_topic(
+    request: Request, asked: Mapping[str, Any], committed: Mapping[Place, Committed], unstable: frozenset[Place]
+) -> dict[str, Any]:
+    topic_id, name = asked.get("topic_id", NULL_UUID), asked.get("name", "")
+    if request.version >= 10:
+        known = request.cluster.part(Topics).with_id(topic_id)
+        if known is None:
+            return _refused([asked], Error.UNKNOWN_TOPIC_ID)[0]
+        name = known.name
+    if not allowed(request, "DESCRIBE", "TOPIC", name):
+        return _refused([asked], Error.TOPIC_AUTHORIZATION_FAILED)[0]
+    partitions = [_of_partition((name, index), committed, unstable) for index in asked["partition_indexes"]]
+    return {"name": name, "topic_id": topic_id, "partitions": partitions}
+
+
+def _of_partition(place: Place, committed: Mapping[Place, Committed], unstable: frozenset[Place]) -> dict[str, Any]:
+    if place in unstable:
+        return {"partition_index": place[1], **_NONE, "error_code": Error.UNSTABLE_OFFSET_COMMIT}
+    if (found := committed.get(place)) is None:
+        return {"partition_index": place[1], **_NONE}
+    return {
+        "partition_index": place[1],
+        "committed_offset": found.offset,
+        "committed_leader_epoch": found.leader_epoch,
+        "metadata": found.metadata,
+    }
+
+
+def _refused(topics: list[Mapping[str, Any]], error: Error) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.get("name", ""),
+            "topic_id": each.get("topic_id", NULL_UUID),
+            "partitions": [
+                {"partition_index": index, **_NONE, "error_code": error} for index in each["partition_indexes"]
+            ],
+        }
+        for each in topics
+    ]

@@ -1,0 +1,44 @@
+"""OffsetForLeaderEpoch: where the time of a leader ended, for readers that look for a truncated log (KIP-320).
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topics
+
+
+@api("OffsetForLeaderEpoch")
+def offset_for_leader_epoch(request: Request) -> Body:
+    """Answer for each partition."""
+    return {
+        "topics": [
+            {
+                "topic": topic["topic"],
+                "partitions": [
+                    {"partition": each["partition"]} | _answer(request, topic["topic"], each)
+                    for each in topic["partitions"]
+                ],
+            }
+            for topic in request.body["topics"]
+        ]
+    }
+
+
+def _answer(request: Request, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    topics = request.cluster.part(Topics)
+    try:
+        require(request, "DESCRIBE", "TOPIC", name)
+        topic = topics.find(name, None)
+        partition = topics.led_by(request.node, topic, asked["partition"], asked.get("current_leader_epoch", -1))
+    except Refused as refused:
+        return {"error_code": refused.error, "leader_epoch": -1, "end_offset": -1}
+    epoch, end = partition.log.epochs.end(asked["leader_epoch"], partition.log.end_offset)
+    return {"error_code": Error.NONE, "leader_epoch": epoch, "end_offset": end}

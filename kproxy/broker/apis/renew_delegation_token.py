@@ -1,0 +1,25 @@
+"""RenewDelegationToken: has a token live longer.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.errors import Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.security.requester import requester
+from kproxy.broker.security.tokens import Tokens
+
+
+@api("RenewDelegationToken")
+async def renew_delegation_token(request: Request) -> Body:
+    """Answer with when it expires now."""
+    body = request.body
+    try:
+        asker = requester(request)
+        expires_at = request.cluster.part(Tokens).renew(body["hmac"], asker, body["renew_period_ms"])
+    except Refused as refused:
+        return {"error_code": refused.error, "expiry_timestamp_ms": -1}
+    await request.cluster.journal.synced()
+    return {"expiry_timestamp_ms": expires_at}

@@ -1,0 +1,25 @@
+"""SaslAuthenticate: carries the messages of a login, or of a re-authentication (KIP-368).
+
+Leaves out: nothing. A login that fails is answered and the connection closed.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("SaslAuthenticate", unauthenticated=True)
+def sasl_authenticate(request: Request) -> Body:
+    """Answer with the server's message, and in the end how long the session lasts."""
+    login = request.session.login
+    if login is None:
+        message = "SaslAuthenticate request received after successful authentication"
+        return {"error_code": Error.ILLEGAL_SASL_STATE, "error_message": message}
+    try:
+        answer = login.step(request.body["auth_bytes"])
+    except Refused as refused:
+        return {"error_code": refused.error, "error_message": refused.message}
+    lifetime_ms = login.lifetime_ms if request.session.authenticated else 0
+    return {"auth_bytes": answer, "session_lifetime_ms": lifetime_ms}

@@ -1,0 +1,25 @@
+"""SaslHandshake: a client chooses the mechanism that it logs in with.
+
+Leaves out: nothing. After v0 the messages of the mechanism come as frames without a header, after v1 in
+SaslAuthenticate. Where nobody logs in, or has done so already, it is answered ILLEGAL_SASL_STATE.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("SaslHandshake", unauthenticated=True)
+def sasl_handshake(request: Request) -> Body:
+    """Answer with the mechanisms that there are."""
+    login = request.session.login
+    if login is None:
+        return {"error_code": Error.ILLEGAL_SASL_STATE}
+    try:
+        login.handshake(request.body["mechanism"], headers=request.version >= 1)
+    except Refused as refused:
+        known = login.mechanisms if refused.error is Error.UNSUPPORTED_SASL_MECHANISM else []
+        return {"error_code": refused.error, "mechanisms": known}
+    return {"mechanisms": login.mechanisms}

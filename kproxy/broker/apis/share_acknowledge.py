@@ -1,0 +1,36 @@
+"""ShareAcknowledge: a member of a share group says what became of records that it had acquired.
+
+Records are accepted, released, rejected, or from version 2 on had for longer (KIP-1222), all of a request's for a
+partition or none. Version 0 was another API.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.errors import Refused
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.shares.asking import acknowledged, asker, end
+from kproxy.broker.shares.reading import by_topic
+from kproxy.broker.shares.sessions import END, AllShareSessions
+from kproxy.broker.shares.settings import ShareSettings
+
+
+@api("ShareAcknowledge", lowest=1)
+async def share_acknowledge(request: Request) -> Body:
+    """Answer when it is kept."""
+    epoch = request.body["share_session_epoch"]
+    try:
+        key = asker(request)
+        session = request.cluster.part(AllShareSessions).of(request.node).acknowledge(key, epoch)
+    except Refused as refused:
+        return {"error_code": refused.error}
+    answers = acknowledged(request)
+    if epoch == END:
+        end(request, key, session)
+    await request.cluster.journal.synced()
+    return {
+        "acquisition_lock_timeout_ms": request.cluster.part(ShareSettings).lock_ms(key[0]),
+        "responses": by_topic(answers),
+    }

@@ -1,0 +1,117 @@
+"""ShareFetch: members of a share group get records to themselves for a while, and acknowledge those that they had.
+
+Which partitions is said once in a session, which belongs to a connection. Waits until there are min_bytes that can be
+acquired, or max_wait_ms have passed. Batches come whole, with the offsets of them that were acquired. Version 2 has
+renewals (KIP-1222) and the mode that gives no record too many (KIP-1206). Version 0 was another API.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kproxy.broker.changes import any_of
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.leaders import Leaders
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.shares.asking import acknowledged, asker, connect, end
+from kproxy.broker.shares.reading import ShareReader, by_topic
+from kproxy.broker.shares.sessions import BEGIN, END, AllShareSessions, ShareSession
+from kproxy.broker.shares.settings import ShareSettings
+
+
+@api("ShareFetch", lowest=1)
+async def share_fetch(request: Request) -> Body:
+    """Acknowledge, then answer at once if there is enough, else wait."""
+    body = request.body
+    try:
+        key = asker(request)
+        _check_renewal(body)
+        acknowledges = _acknowledges(body)
+        session = _session(request, key, acknowledges=acknowledges)
+    except Refused as refused:
+        if refused.error is Error.SHARE_SESSION_LIMIT_REACHED:  # so that the client does not ask again at once
+            await any_of((), body["max_wait_ms"])
+        return {"error_code": refused.error}
+    leaders = Leaders(request.cluster)
+    said = acknowledged(request) if acknowledges else {}
+    if acknowledges:
+        await request.cluster.journal.synced()
+    answers: dict[Part, dict[str, Any]] = {}
+    if not body.get("is_renew_ack", False) and body["share_session_epoch"] != END:
+        answers = await _fetched(request, session, leaders)
+    answers = {part: each for part, each in answers.items() if _is_news(session, part, each)}
+    for part, each in said.items():
+        answer = answers.setdefault(part, {"partition_index": part[1], "records": b""})
+        answer["acknowledge_error_code"] = each.get("error_code", Error.NONE)
+        answer["acknowledge_error_message"] = each.get("error_message")
+    if body["share_session_epoch"] == END:
+        end(request, key, session)
+    return {
+        "acquisition_lock_timeout_ms": request.cluster.part(ShareSettings).lock_ms(key[0]),
+        "responses": by_topic(answers),
+        "node_endpoints": leaders.endpoints(),
+    }
+
+
+def _check_renewal(body: Mapping[str, Any]) -> None:
+    """Raise `Refused` with INVALID_REQUEST if the request renews and fetches in one."""
+    if body.get("is_renew_ack", False) and any(
+        body[name] for name in ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
+    ):
+        raise Refused(Error.INVALID_REQUEST)
+
+
+def _acknowledges(body: Mapping[str, Any]) -> bool:
+    return any(each["acknowledgement_batches"] for topic in body["topics"] for each in topic["partitions"])
+
+
+def _session(request: Request, key: tuple[str, str], *, acknowledges: bool) -> ShareSession:
+    body = request.body
+    session = (
+        request.cluster.part(AllShareSessions)
+        .of(request.node)
+        .fetch(
+            key,
+            body["share_session_epoch"],
+            [(topic["topic_id"], each["partition_index"]) for topic in body["topics"] for each in topic["partitions"]],
+            [(topic["topic_id"], index) for topic in body["forgotten_topics_data"] for index in topic["partitions"]],
+            acknowledges=acknowledges,
+        )
+    )
+    if body["share_session_epoch"] == BEGIN:
+        connect(request, key, session)
+    return session
+
+
+async def _fetched(request: Request, session: ShareSession, leaders: Leaders) -> dict[Part, dict[str, Any]]:
+    """What the member has acquired of the partitions of its session, once that is enough or the time is up."""
+    body, clock = request.body, request.cluster.clock
+    parts = _rotated(list(session.partitions), body["share_session_epoch"])
+    if not parts or body["max_records"] <= 0 or body["max_bytes"] <= 0:
+        return {}
+    reader = ShareReader(request, leaders)
+    deadline = clock.now() + body["max_wait_ms"]
+    while True:
+        reader.read(parts)
+        size = sum(read.size for read in reader.reads)
+        enough = size >= min(body["min_bytes"], reader.max_bytes) and reader.acquirable
+        left = deadline - clock.now()
+        if enough or left <= 0 or not reader.reads:
+            return reader.acquired()
+        await any_of(reader.changes(), left)
+
+
+def _rotated(parts: Sequence[Part], epoch: int) -> list[Part]:
+    """The partitions, another one first each time."""
+    first = epoch % len(parts) if parts else 0
+    return [*parts[first:], *parts[:first]]
+
+
+def _is_news(session: ShareSession, part: Part, answer: Mapping[str, Any]) -> bool:
+    failed = bool(answer.get("error_code", Error.NONE))
+    return session.news(part, has_records=bool(answer["records"]), has_error=failed)

@@ -1,0 +1,45 @@
+"""ShareGroupDescribe: epochs, assignor and members of share groups, with what they read.
+
+Version 0 was another API.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import allowed, operations, require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("ShareGroupDescribe", lowest=1)
+def share_group_describe(request: Request) -> Body:
+    """Answer for each group in turn."""
+    return {"groups": [_described(request, each) for each in request.body["group_ids"]]}
+
+
+def _described(request: Request, group_id: str) -> Mapping[str, Any]:
+    try:
+        require(request, "DESCRIBE", "GROUP", group_id)
+        if not group_id:
+            raise Refused(Error.INVALID_GROUP_ID)
+        check_coordinator(request, group_id)
+        found = request.cluster.part(Groups).share(group_id).described()
+        if not all(allowed(request, "DESCRIBE", "TOPIC", topic) for topic in _topics(found)):
+            message = "The group has described topic(s) that the client is not authorized to describe."
+            raise Refused(Error.TOPIC_AUTHORIZATION_FAILED, message)
+    except Refused as refused:
+        return {"group_id": group_id, "error_code": refused.error, "error_message": refused.message}
+    if not request.body["include_authorized_operations"]:
+        return found
+    return {**found, "authorized_operations": operations(request, "GROUP", group_id)}
+
+
+def _topics(group: Mapping[str, Any]) -> set[str]:
+    return {topic["topic_name"] for member in group["members"] for topic in member["assignment"]["topic_partitions"]}

@@ -1,0 +1,68 @@
+"""ShareGroupHeartbeat: a member of a share group joins, says that it is there, or goes, and is told what to read.
+
+The assignor is Kafka's `simple`. Partitions are assigned in the answer to the first heartbeat that names their topic,
+not in that to the next, and at once, not at most every `share.assignment.interval.ms`. Version 0 was another API.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.shares.asking import check_member_id
+from kproxy.broker.shares.group import LEAVING, ShareBeat
+
+
+@api("ShareGroupHeartbeat", lowest=1)
+def share_group_heartbeat(request: Request) -> Body:
+    """Answer at once."""
+    body = request.body
+    group_id, topics = body["group_id"], body["subscribed_topic_names"]
+    try:
+        require(request, "READ", "GROUP", group_id)
+        check_member_id(body["member_id"])
+        for topic in topics or ():
+            require(request, "DESCRIBE", "TOPIC", topic)
+        _check(body)
+        check_coordinator(request, group_id)
+        groups = request.cluster.part(Groups)
+        joins = body["member_epoch"] == 0
+        if joins:
+            groups.check_room(sum(map(len, topics or ())))
+        elif groups.get(group_id) is None and body["member_epoch"] != LEAVING:
+            raise Refused(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+        return groups.share(group_id, create=joins).heartbeat(_beat(request))
+    except Refused as refused:
+        return {"error_code": refused.error, "error_message": refused.message}
+
+
+def _check(body: Mapping[str, Any]) -> None:
+    """Raise `Refused` with INVALID_REQUEST unless the request is one that a client can mean."""
+    for name, label in (("member_id", "MemberId"), ("group_id", "GroupId"), ("rack_id", "RackId")):
+        if body[name] is not None and not body[name].strip():
+            raise Refused(Error.INVALID_REQUEST, f"{label} can't be empty.")
+    if body["member_epoch"] == 0 and not body["subscribed_topic_names"]:
+        raise Refused(Error.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
+    if body["member_epoch"] < LEAVING:
+        raise Refused(Error.INVALID_REQUEST, "MemberEpoch is invalid.")
+
+
+def _beat(request: Request) -> ShareBeat:
+    body = request.body
+    topics = body["subscribed_topic_names"]
+    return ShareBeat(
+        body["member_id"],
+        body["member_epoch"],
+        request.client_id or "",
+        request.session.client_host,
+        body["rack_id"],
+        None if topics is None else frozenset(topics),
+    )

@@ -1,0 +1,46 @@
+"""SyncGroup: the leader of a classic group says who gets what, and each member is told its part.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.classic import ClassicGroup
+from kproxy.broker.groups.consumer import ConsumerGroup
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.groups.waiting import answer_of
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+
+@api("SyncGroup")
+async def sync_group(request: Request) -> Body:
+    """Wait until the leader has synced."""
+    body = request.body
+    group_id = body["group_id"]
+    protocol = body.get("protocol_type"), body.get("protocol_name")
+    try:
+        if request.version >= 5 and None in protocol:
+            raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
+        require(request, "READ", "GROUP", group_id)
+        if not group_id:
+            raise Refused(Error.INVALID_GROUP_ID)
+        check_coordinator(request, group_id)
+        groups = request.cluster.part(Groups)
+        group = groups.get(group_id)
+        if not isinstance(group, ClassicGroup | ConsumerGroup):
+            raise Refused(Error.UNKNOWN_MEMBER_ID)
+        assignments = {each["member_id"]: each["assignment"] for each in body["assignments"]}
+        groups.check_room(sum(map(len, assignments.values())))
+        instance_id = body.get("group_instance_id")
+        sync = functools.partial(
+            group.sync, body["member_id"], instance_id, body["generation_id"], protocol, assignments
+        )
+        return await answer_of(sync)
+    except Refused as refused:
+        return {"error_code": refused.error, "assignment": b""}

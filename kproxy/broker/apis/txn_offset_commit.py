@@ -1,0 +1,58 @@
+"""TxnOffsetCommit: stages offsets of a group that hold when the producer's transaction is committed.
+
+Leaves out: nothing.
+"""
+
+from __future__ import annotations
+
+from kproxy.broker.access import require
+from kproxy.broker.coordinators import check_coordinator
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.groups.offsets import Offsets
+from kproxy.broker.groups.places import Row, Rows
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.transactions.verify import verify_commit
+
+
+@api("TxnOffsetCommit")
+async def txn_offset_commit(request: Request) -> Body:
+    """Answer for each partition when what was staged is safe."""
+    body = request.body
+    rows = Rows(request)
+    with rows.refusing(list(rows)):
+        require(request, "WRITE", "TRANSACTIONAL_ID", body["transactional_id"])
+        require(request, "READ", "GROUP", body["group_id"])
+    valid = rows.valid()
+    if valid:
+        with rows.refusing(valid):
+            _stage(request, rows, valid)
+    await request.cluster.journal.synced()
+    return {"topics": rows.answered()}
+
+
+def _stage(request: Request, rows: Rows, valid: list[Row]) -> None:
+    body = request.body
+    group_id, producer = body["group_id"], (body["producer_id"], body["producer_epoch"])
+    if not group_id:
+        raise Refused(Error.INVALID_GROUP_ID)
+    check_coordinator(request, group_id)
+    verify_commit(request, body["transactional_id"], *producer, group_id)
+    groups, epoch = request.cluster.part(Groups), body.get("generation_id_or_member_epoch", -1)
+    if epoch >= 0 and groups.get(group_id) is None:
+        raise Refused(Error.ILLEGAL_GENERATION)
+    try:
+        check = groups.for_commits(group_id).check_commit(
+            body.get("member_id", ""),
+            body.get("group_instance_id"),
+            epoch,
+            transactional=True,
+            version=request.version,
+        )
+        commits = rows.commits(valid, check)
+    except Refused as refused:
+        if refused.error is Error.STALE_MEMBER_EPOCH:  # which producers do not know
+            raise Refused(Error.ILLEGAL_GENERATION) from None
+        raise
+    request.cluster.part(Offsets).stage(*producer, group_id, commits)

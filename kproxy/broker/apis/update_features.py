@@ -1,0 +1,54 @@
+"""UpdateFeatures (KIP-584): raises and lowers the levels of the cluster's features.
+
+Leaves out: the effect of most levels, and whether a lower one would lose something.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kproxy.broker.access import require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.features import Features
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+
+_UPGRADE: Final = 1
+
+
+@api("UpdateFeatures")
+def update_features(request: Request) -> Body:
+    """All of them, or none: the answer is one error, below version 2 with one for each feature."""
+    body, features = request.body, request.cluster.part(Features)
+    updates = body["feature_updates"]
+    try:
+        require(request, "ALTER", "CLUSTER")
+        counts = Counter(each["feature"] for each in updates)
+        if any(count > 1 for count in counts.values()):
+            raise Refused(Error.INVALID_REQUEST, "A feature is named twice.")
+        for each in updates:
+            _check(features, each)
+    except Refused as refused:
+        return {"error_code": refused.error, "error_message": refused.message}
+    if not body.get("validate_only", False):
+        for each in updates:
+            features.finalize(each["feature"], each["max_version_level"])
+    return {"error_message": None, "results": [{"feature": each["feature"], "error_message": None} for each in updates]}
+
+
+def _check(features: Features, update: Mapping[str, Any]) -> None:
+    name, level = update["feature"], update["max_version_level"]
+    known, now = features.known.get(name), features.level(name)
+    said = "The update failed for all features since the following feature had an error: "
+    wrong = f"{said}Invalid update version {level} for feature {name}. "
+    if known is None or not (level == 0 or known.lowest <= level <= known.highest) or level < known.lowest:
+        range_ = f"versions {known.lowest}-{known.highest}" if known else "the feature"
+        raise Refused(Error.INVALID_UPDATE_VERSION, f"{wrong}Local controller does not support {range_}.")
+    upgrades = not update["allow_downgrade"] if "allow_downgrade" in update else update["upgrade_type"] == _UPGRADE
+    if level < now and upgrades:
+        raise Refused(
+            Error.INVALID_UPDATE_VERSION, f"{wrong}Can't downgrade the version of this feature without setting the "
+            "upgrade type to either safe or unsafe downgrade."
+        )  # fmt: skip

@@ -1,0 +1,63 @@
+"""WriteTxnMarkers: ends transactions in single partitions, as brokers and `kafka-transactions.sh abort` ask for.
+
+Leaves out: markers for __consumer_offsets, which this cluster does not have as a topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.offsets import Place
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topics
+from kproxy.broker.transactions import BUMPING
+
+
+@api("WriteTxnMarkers")
+async def write_txn_markers(request: Request) -> Body:
+    """Answer for each partition, by producer."""
+    answers: dict[int, dict[str, dict[int, Error]]] = {}
+    for marker in request.body["markers"]:
+        for topic in marker["topics"]:
+            for index in topic["partition_indexes"]:
+                error = _ended(request, marker, (topic["name"], index))
+                answers.setdefault(marker["producer_id"], {}).setdefault(topic["name"], {})[index] = error
+    await request.cluster.journal.synced()
+    return {
+        "markers": [
+            {
+                "producer_id": producer_id,
+                "topics": [
+                    {
+                        "name": name,
+                        "partitions": [
+                            {"partition_index": index, "error_code": error} for index, error in partitions.items()
+                        ],
+                    }
+                    for name, partitions in topics.items()
+                ],
+            }
+            for producer_id, topics in answers.items()
+        ]
+    }
+
+
+def _ended(request: Request, marker: Mapping[str, Any], place: Place) -> Error:
+    granted = ("ALTER", "CLUSTER_ACTION")
+    if not any(allowed(request, operation, "CLUSTER", CLUSTER) for operation in granted):
+        return Error.CLUSTER_AUTHORIZATION_FAILED
+    topics = request.cluster.part(Topics)
+    producer_id, epoch = marker["producer_id"], marker["producer_epoch"]
+    try:
+        log = topics.led_by(request.node, topics.find(place[0], None), place[1]).log
+        state = log.producers.get(producer_id)
+        if marker.get("transaction_version", 0) >= BUMPING and state is not None and epoch <= state.epoch:
+            raise Refused(Error.INVALID_PRODUCER_EPOCH)
+        log.append_marker(producer_id, epoch, marker["coordinator_epoch"], commit=marker["transaction_result"])
+    except Refused as refused:
+        return refused.error
+    return Error.NONE

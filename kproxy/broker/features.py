@@ -1,0 +1,42 @@
+"""Features of the cluster (KIP-584): which levels there are, and which hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from dissectors.schemas.lines import Feature, line, lines
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+
+
+class Features:
+    """The features that the cluster's release has, at their finalized levels; 0 is off.
+
+    `epoch` grows with each change.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._journal = cluster.journal
+        self.known: Mapping[str, Feature] = line(cluster.options.release or lines()[-1]).features
+        self._levels = {name: feature.level for name, feature in self.known.items()}
+        self.epoch = 1
+        for name, kept in cluster.journal.entries("features"):
+            self._levels[name] = kept["level"]
+            self.epoch += 1
+
+    @property
+    def levels(self) -> Mapping[str, int]:
+        """The finalized level of each feature that is on."""
+        return {name: level for name, level in self._levels.items() if level > 0}
+
+    def level(self, name: str) -> int:
+        """The finalized level of a feature, 0 if it is off or not known."""
+        return self._levels.get(name, 0)
+
+    def finalize(self, name: str, level: int) -> None:
+        """Set a level that has been checked."""
+        self._levels[name] = level
+        self.epoch += 1
+        self._journal.put("features", name, {"level": level})

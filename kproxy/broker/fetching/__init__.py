@@ -1,0 +1,1 @@
+"""Fetch without its waiting: what partitions have for a reader, and the sessions of readers (KIP-227)."""

@@ -1,0 +1,163 @@
+"""Reading: what one partition has for a reader."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from kproxy.broker.access import require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.fetching.wanted import Key, Wanted
+from kproxy.broker.leaders import Leaders
+from kproxy.broker.log.batch import Batch
+from kproxy.broker.log.converting import downgraded
+from kproxy.broker.log.log import Log
+from kproxy.broker.log.settings import settings
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Partition, Topic, Topics
+
+_READ_COMMITTED: Final = 1
+_MAGIC_1_FROM: Final = 2  # versions of Fetch
+_MAGIC_2_FROM: Final = 4
+_BY_TOPIC_ID_FROM: Final = 13
+_FOLLOWERS_FROM: Final = 11
+_ZSTD_FROM: Final = 10
+_ONE_BATCH_FROM: Final = 3
+_LEADERS_FROM: Final = 16
+_UNKNOWN: Final = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Error.TOPIC_AUTHORIZATION_FAILED)
+
+
+class Read(NamedTuple):
+    """The answer for a partition without its records, those, and where more would come from (None if it is refused).
+
+    `urgent`: the reader is not kept waiting for others.
+    """
+
+    key: Key
+    topic: str
+    answer: dict[str, Any]
+    batches: list[Batch]
+    log: Log | None
+    urgent: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batches."""
+        return sum(len(batch.data) for batch in self.batches)
+
+
+class Reader:
+    """Reads partitions for one Fetch."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._topics = request.cluster.part(Topics)
+        self._committed = request.body.get("isolation_level", 0) == _READ_COMMITTED
+        state = request.body.get("replica_state", {})
+        self._is_follower = request.body.get("replica_id", state.get("replica_id", -1)) >= 0
+        self.leaders = Leaders(request.cluster)
+
+    def read(self, wanted: Wanted, limit: int, *, one_at_least: bool) -> Read:
+        """What a partition has.
+
+        Args:
+            wanted: Of it.
+            limit: Bytes that the answer has room for.
+            one_at_least: The first batch is given even if it is larger than that.
+        """
+        try:
+            topic = self._topic(wanted.key[0])
+        except Refused as refused:
+            name = "" if self._request.version >= _BY_TOPIC_ID_FROM else wanted.key[0]
+            return Read(wanted.key, name, _refused(wanted, refused.error), [], None)
+        try:
+            partition = self._partition(topic, wanted)
+            return self._read(partition, wanted, limit, one_at_least=one_at_least)
+        except Refused as refused:
+            answer = _refused(wanted, refused.error)
+            moved = refused.error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
+            if moved and self._request.version >= _LEADERS_FROM:
+                answer["current_leader"] = self.leaders.current(self._topics.partition(topic.name, wanted.key[1]))
+            urgent = refused.error not in _UNKNOWN
+            return Read(wanted.key, topic.name, answer, [], None, urgent)
+
+    def records(self, read: Read, offset: int, limit: int) -> bytes:
+        """The bytes of what was read in the record format that the version of the request knows.
+
+        Args:
+            read: The partition.
+            offset: That was asked for.
+            limit: Bytes; before version 3 what is beyond is cut off.
+
+        Raises:
+            Refused: UNSUPPORTED_COMPRESSION_TYPE.
+        """
+        version = self._request.version
+        if version >= _MAGIC_2_FROM:
+            return b"".join([batch.data for batch in read.batches])
+        magic = 1 if version >= _MAGIC_1_FROM else 0
+        data = bytearray()
+        for batch in read.batches:
+            try:
+                data += downgraded(batch, magic, offset)
+            except Refused:
+                if not data:
+                    raise
+                break  # what comes before it can be read
+        return bytes(data if version >= _ONE_BATCH_FROM else data[: max(limit, 0)])
+
+    def _topic(self, name_or_id: str) -> Topic:
+        by_id = self._request.version >= _BY_TOPIC_ID_FROM
+        topic = self._topics.with_id(name_or_id) if by_id else self._topics.named(name_or_id)
+        if topic is None:
+            raise Refused(Error.UNKNOWN_TOPIC_ID if by_id else Error.UNKNOWN_TOPIC_OR_PARTITION)
+        if self._is_follower:
+            require(self._request, "CLUSTER_ACTION", "CLUSTER")
+        else:
+            require(self._request, "READ", "TOPIC", topic.name)
+        return topic
+
+    def _partition(self, topic: Topic, wanted: Wanted) -> Partition:
+        request = self._request
+        partition = self._topics.led_by(
+            request.node, topic, wanted.key[1], wanted.leader_epoch, any_replica=request.version >= _FOLLOWERS_FROM
+        )
+        if self._is_follower:  # no broker replicates from here, so that it is none of the replicas
+            raise Refused(Error.NOT_LEADER_OR_FOLLOWER)
+        if request.version < _ZSTD_FROM and settings(request.cluster, topic.name).compression_type == "zstd":
+            raise Refused(Error.UNSUPPORTED_COMPRESSION_TYPE)
+        return partition
+
+    def _read(self, partition: Partition, wanted: Wanted, limit: int, *, one_at_least: bool) -> Read:
+        log = partition.log
+        if not log.start_offset <= wanted.offset <= log.end_offset:
+            raise Refused(Error.OFFSET_OUT_OF_RANGE)
+        end = log.last_stable_offset if self._committed else log.high_watermark
+        limit = min(limit, wanted.max_bytes)
+        one_at_least |= self._request.version < _ONE_BATCH_FROM  # cut off later
+        batches = log.read(wanted.offset, end, limit, one_at_least=one_at_least)
+        answer: dict[str, Any] = {
+            "partition_index": partition.index,
+            "error_code": Error.NONE,
+            "high_watermark": log.high_watermark,
+            "last_stable_offset": log.last_stable_offset,
+            "log_start_offset": log.start_offset,
+            "aborted_transactions": None,
+        }
+        if self._committed:
+            upper = batches[-1].last_offset + 1 if batches else wanted.offset
+            answer["aborted_transactions"] = [
+                {"producer_id": each.producer_id, "first_offset": each.first_offset}
+                for each in log.aborted(wanted.offset, upper)
+            ]
+        return Read(wanted.key, partition.topic, answer, batches, log)
+
+
+def _refused(wanted: Wanted, error: Error) -> dict[str, Any]:
+    return {
+        "partition_index": wanted.key[1],
+        "error_code": error,
+        "high_watermark": -1,
+        "log_start_offset": -1,
+        "aborted_transactions": [] if error in _UNKNOWN else None,
+        "records": b"",
+    }

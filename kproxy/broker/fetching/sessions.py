@@ -1,0 +1,176 @@
+"""Fetch sessions: a reader says once what it wants, then only what has changed; so does the broker (KIP-227).
+
+Source: Kafka's FetchSession.scala.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.fetching.wanted import Key, Wanted
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster, Node
+
+_FULL: Final = 0  # epochs that begin a session, and that want none
+_SESSIONLESS: Final = -1
+_NO_SESSION: Final = 0
+_MAX_INT32: Final = 2**31 - 1
+#: Kafka's max.incremental.fetch.session.cache.slots and min.incremental.fetch.session.eviction.ms.
+SLOTS: Final = 1000
+EVICTABLE_AFTER_MS: Final = 120_000
+
+
+@dataclass(slots=True)
+class _Told:
+    """A partition of a session: what is wanted of it, and what its reader was told of it last."""
+
+    wanted: Wanted
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    def is_news(self, answer: Mapping[str, Any], *, has_records: bool) -> bool:
+        """Whether an answer has to be sent; takes note of it."""
+        failed = bool(answer["error_code"])
+        start = answer["log_start_offset"]
+        high_watermark = -1 if failed else answer["high_watermark"]
+        news = failed or has_records or (high_watermark, start) != (self.high_watermark, self.log_start_offset)
+        self.high_watermark, self.log_start_offset = high_watermark, start
+        return news
+
+
+@dataclass(slots=True)
+class _Session:
+    """A session; `epoch` is that of the request that it expects next."""
+
+    id: int
+    by_topic_id: bool
+    partitions: dict[Key, _Told]
+    epoch: int
+    used_at: int
+
+
+class Context:
+    """One Fetch: what it wants, listed or known of its session, and which of the answers are sent."""
+
+    def __init__(self, wanted: Collection[Wanted], session: _Session | None, *, full: bool) -> None:
+        self.wanted = wanted
+        self._session = session
+        self._full = full
+        self._epoch = session.epoch if session is not None else 0
+
+    @property
+    def session_id(self) -> int:
+        """That the answer says; 0 is none."""
+        return self._session.id if self._session is not None else _NO_SESSION
+
+    def news(self, answers: Iterable[tuple[Key, Mapping[str, Any], bool]]) -> set[Key]:
+        """The partitions whose answers are sent, of all; partitions with records go behind the others next time.
+
+        Args:
+            answers: Of every partition, and whether they have records.
+
+        Raises:
+            Refused: INVALID_FETCH_SESSION_EPOCH: the session went on meanwhile.
+        """
+        session, sent = self._session, set()
+        if session is None:
+            return {key for key, _, _ in answers}
+        if session.epoch != self._epoch:
+            raise Refused(Error.INVALID_FETCH_SESSION_EPOCH)
+        for key, answer, has_records in answers:
+            told = session.partitions[key]
+            if told.is_news(answer, has_records=has_records) or self._full:
+                sent.add(key)
+            if has_records and not self._full:
+                session.partitions[key] = session.partitions.pop(key)
+        return sent
+
+
+class Sessions:
+    """The fetch sessions of one broker: a thousand, then those that were not used for two minutes make room."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, _Session] = {}  # the one that was used longest ago first
+
+    def begin(
+        self,
+        session_id: int,
+        epoch: int,
+        wanted: Mapping[Key, Wanted],
+        forgotten: Iterable[Key],
+        now: int,
+        *,
+        by_topic_id: bool,
+    ) -> Context:
+        """Take a request.
+
+        Args:
+            session_id: As it says; 0 is none.
+            epoch: Of the session, as it says: 0 begins one, -1 ends it.
+            wanted: What it lists.
+            forgotten: What it wants no longer.
+            now: Time in ms.
+            by_topic_id: It is of a version that names topics by their ids.
+
+        Raises:
+            Refused: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+        """
+        if epoch in (_FULL, _SESSIONLESS):
+            self._sessions.pop(session_id, None)
+            session = self._made(wanted, now, by_topic_id=by_topic_id) if epoch == _FULL else None
+            return Context(wanted.values(), session, full=True)
+        found = self._sessions.get(session_id)
+        if found is None:
+            raise Refused(Error.FETCH_SESSION_ID_NOT_FOUND)
+        if found.epoch != epoch:
+            raise Refused(Error.INVALID_FETCH_SESSION_EPOCH)
+        if found.by_topic_id != by_topic_id:
+            raise Refused(Error.FETCH_SESSION_TOPIC_ID_ERROR)
+        for key, each in wanted.items():
+            if key in found.partitions:
+                found.partitions[key].wanted = each
+            else:
+                found.partitions[key] = _Told(each)
+        for key in forgotten:
+            found.partitions.pop(key, None)
+        del self._sessions[session_id]
+        if not found.partitions:
+            return Context((), None, full=True)
+        self._sessions[session_id] = found
+        found.used_at, found.epoch = now, _following(epoch)
+        return Context([each.wanted for each in found.partitions.values()], found, full=False)
+
+    def _made(self, wanted: Mapping[Key, Wanted], now: int, *, by_topic_id: bool) -> _Session | None:
+        """A new session, if there is room for one."""
+        if len(self._sessions) >= SLOTS:
+            oldest = next(iter(self._sessions.values()))
+            if now - oldest.used_at <= EVICTABLE_AFTER_MS:
+                return None
+            del self._sessions[oldest.id]
+        session_id = _NO_SESSION
+        while session_id == _NO_SESSION or session_id in self._sessions:
+            session_id = random.randint(1, _MAX_INT32)  # noqa: S311 - as in Kafka, it protects nothing
+        partitions = {key: _Told(each) for key, each in wanted.items()}
+        session = _Session(session_id, by_topic_id, partitions, _following(_FULL), now)
+        self._sessions[session_id] = session
+        return session
+
+
+class FetchSessions:
+    """The sessions of all brokers of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._of_nodes: dict[int, Sessions] = {}
+
+    def of(self, node: Node) -> Sessions:
+        """Those of one broker."""
+        return self._of_nodes.setdefault(node.id, Sessions())
+
+
+def _following(epoch: int) -> int:
+    return 1 if epoch == _MAX_INT32 else epoch + 1

@@ -1,0 +1,111 @@
+"""The assignors of consumer groups: who is to have which partitions.
+
+Source: UniformAssignor and RangeAssignor of Kafka 4.3; racks are not looked at, nor does Kafka's default configuration.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+#: The id of a topic and the index of one of its partitions.
+Part: TypeAlias = tuple[str, int]
+
+_MOST_PASSES: Final = 10  # over the members, to even out what they have
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """What an assignor knows of a member: the ids of its topics, and the partitions that it was to have so far."""
+
+    id: str
+    instance_id: str | None
+    topics: frozenset[str]
+    target: frozenset[Part]
+
+
+#: Takes the members and the number of partitions of each topic; gives the partitions of each member.
+Assignor: TypeAlias = Callable[[Collection[Subscriber], Mapping[str, int]], dict[str, frozenset[Part]]]
+
+
+def uniform(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[Part]]:
+    """Give members about the same number of partitions, and of what they have take away as little as that needs."""
+    share = _Share(members, topics)
+    free = {(topic, index) for topic, count in topics.items() for index in range(count)}
+    for each in members:
+        kept = {part for part in each.target if part[0] in each.topics} & free
+        free -= kept
+        share.give_all(each.id, kept)
+    for part in sorted(free):
+        if (member := share.poorest(part[0])) is not None:
+            share.give(member, part)
+    share.even_out()
+    return {member: frozenset(parts) for member, parts in share.parts.items()}
+
+
+def range_(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[Part]]:
+    """Give each member a run of each topic's partitions, the same run of topics that have equally many."""
+    given: dict[str, set[Part]] = {each.id: set() for each in members}
+    ranked = sorted(members, key=lambda each: (each.instance_id is None, each.instance_id or each.id))
+    for topic, count in topics.items():
+        readers = [each.id for each in ranked if topic in each.topics]
+        start = 0
+        for number, reader in enumerate(readers):
+            end = start + count // len(readers) + (number < count % len(readers))
+            given[reader].update((topic, index) for index in range(start, end))
+            start = end
+    return {member: frozenset(parts) for member, parts in given.items()}
+
+
+#: By the names that clients ask for; the first is the default.
+ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform, "range": range_}
+
+
+class _Share:
+    """Who has what, and who of a topic's readers has least."""
+
+    def __init__(self, members: Collection[Subscriber], topics: Mapping[str, int]) -> None:
+        self.parts: dict[str, set[Part]] = {each.id: set() for each in members}
+        # Readers of the same topics share a heap of (load, member): entries that are no longer so are put right when
+        # they come up.
+        readers = {topic: tuple(each.id for each in members if topic in each.topics) for topic in topics}
+        heaps = {each: [(0, member) for member in sorted(each)] for each in set(readers.values())}
+        self._heaps = {topic: heaps[each] for topic, each in readers.items()}
+
+    def give(self, member: str, part: Part) -> None:
+        self.parts[member].add(part)
+
+    def give_all(self, member: str, parts: Collection[Part]) -> None:
+        self.parts[member].update(parts)
+
+    def poorest(self, topic: str) -> str | None:
+        """The reader of a topic that has least; None if nobody reads it."""
+        heap = self._heaps[topic]
+        while heap:
+            load, member = heap[0]
+            if load == len(self.parts[member]):
+                return member
+            heapq.heapreplace(heap, (len(self.parts[member]), member))
+        return None
+
+    def even_out(self) -> None:
+        """Move partitions from those who have more to those who have at least two less."""
+        for _ in range(_MOST_PASSES):
+            if not sum(self._move(*each) for each in self._richest_first()):
+                return
+
+    def _richest_first(self) -> Iterator[tuple[str, Part]]:
+        for member in sorted(self.parts, key=lambda each: -len(self.parts[each])):
+            for part in sorted(self.parts[member], reverse=True):
+                yield member, part
+
+    def _move(self, owner: str, part: Part) -> bool:
+        to = self.poorest(part[0])
+        if to is None or len(self.parts[owner]) - len(self.parts[to]) < 2:
+            return False
+        self.parts[owner].remove(part)
+        heapq.heappush(self._heaps[part[0]], (len(self.parts[owner]), owner))
+        self.give(to, part)
+        return True

@@ -1,0 +1,64 @@
+"""Beat: what a member of a consumer group says in a heartbeat, and whether that can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.groups.consumer_member import ConsumerMember
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A ConsumerGroupHeartbeat; None is what a member does not say again.
+
+    `visible` says whether who asks may know of a topic.
+    """
+
+    member_id: str
+    epoch: int
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int | None = None
+    topics: frozenset[str] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: frozenset[Part] | None = None
+    visible: Callable[[str], bool] = lambda topic: True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it says everything."""
+        subscribes = self.topics is not None or self.regex is not None
+        return subscribes and self.rebalance_timeout_ms is not None and self.owned is not None
+
+
+def check_epoch(member: ConsumerMember, beat: Beat) -> None:
+    """Raise `Refused` with FENCED_MEMBER_EPOCH unless the member knows its epoch, or has missed only the last one."""
+    if beat.epoch == member.epoch:
+        return
+    missed = beat.owned is not None and all(part in member.assigned for part in beat.owned)
+    if beat.epoch > member.epoch or beat.epoch != member.previous_epoch or not missed:
+        kind = "greater" if beat.epoch > member.epoch else "smaller"
+        message = (
+            f"The consumer group member has a {kind} member epoch ({beat.epoch}) than the one known by the group "
+            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
+        )
+        raise Refused(Error.FENCED_MEMBER_EPOCH, message)
+
+
+def check_since(member: ConsumerMember, epoch: int, topic_id: str, partition: int) -> None:
+    """Raise `Refused` unless the member has had the partition since that epoch or an older one."""
+    part = topic_id, partition
+    since = member.assigned.get(part, member.revoking.get(part))
+    if since is None or epoch < since:
+        raise Refused(stale(member))
+
+
+def stale(member: ConsumerMember) -> Error:
+    """The error for an epoch that is not the member's; the classic protocol has one of its own."""
+    return Error.STALE_MEMBER_EPOCH if member.classic is None else Error.ILLEGAL_GENERATION

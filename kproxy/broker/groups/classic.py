@@ -1,0 +1,291 @@
+"""ClassicGroup: what the members of a classic group ask for, and what they are answered.
+
+Source: ClassicGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.classic_member import Joining, Member
+from kproxy.broker.groups.group import Answer, PlaceCheck, no_check
+from kproxy.broker.groups.rounds import GONE, Rounds, State
+from kproxy.broker.groups.settings import MOST_MEMBERS
+from kproxy.broker.groups.subscriptions import CONSUMER
+
+if TYPE_CHECKING:
+    from kproxy.broker.groups.offsets import Committed
+
+_NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000  # of one that waits for the first answer to its JoinGroup
+
+
+class ClassicGroup(Rounds):
+    """A group whose members assign among themselves."""
+
+    def join(self, asked: Joining, answer: Answer) -> None:
+        """A member joins, or joins again; answered when all have.
+
+        Raises:
+            Refused: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+        """
+        if not self._has_room(asked.member_id):
+            self._forget(asked.member_id)
+            raise Refused(Error.GROUP_MAX_SIZE_REACHED)
+        if not self._supports(asked.protocol_type, asked.protocols):
+            raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
+        if not asked.member_id:
+            self._join_new(asked, answer)
+        elif asked.member_id not in self._pending:
+            self._join_again(self._checked(asked.member_id, asked.instance_id), asked, answer)
+        elif asked.instance_id is None:
+            self._add(asked.member_id, asked, answer)
+        else:
+            raise Refused(Error.UNKNOWN_SERVER_ERROR)  # as Kafka: only dynamic members are told their ids first
+
+    def sync(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        protocol: tuple[str | None, str | None],
+        assignments: Mapping[str, bytes],
+        answer: Answer,
+    ) -> None:
+        """A member asks for its assignment; the leader brings those of all.
+
+        Args:
+            member_id: Who asks.
+            instance_id: Of a static member.
+            generation: That it joined.
+            protocol: Type and name that it knows; None before version 5.
+            assignments: By member; used of the leader alone.
+            answer: Called when the leader has synced.
+
+        Raises:
+            Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL,
+                REBALANCE_IN_PROGRESS.
+        """
+        member = self._of_generation(member_id, instance_id, generation)
+        known = zip(protocol, (self.protocol_type, self.protocol), strict=True)
+        if any(None not in (theirs, ours) and theirs != ours for theirs, ours in known):
+            raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
+        if self._now is State.PREPARING:
+            raise Refused(Error.REBALANCE_IN_PROGRESS)
+        self._synced(member_id)
+        member.sync = answer
+        if self._now is State.STABLE:
+            member.answer_sync(self._assigned(member))
+        elif member_id == self.leader:
+            for each in self.members.values():
+                each.assignment = assignments.get(each.id, b"")
+            self._propagate()
+            self._become(State.STABLE)
+            self._context.keep(self)
+
+    def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
+        """A member is there.
+
+        Raises:
+            Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
+        """
+        self._expect(self._of_generation(member_id, instance_id, generation))
+        if self._now is State.PREPARING:
+            raise Refused(Error.REBALANCE_IN_PROGRESS)
+
+    def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
+        """Members go: their ids, which static ones may leave empty, and instance ids. What became of each."""
+        errors = [self._leave(*each) for each in members]
+        if Error.NONE in errors and not self.is_empty:
+            self._prepare_or_complete()
+        return errors
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, version: int
+    ) -> PlaceCheck:
+        if epoch < 0 and self.is_empty:
+            return no_check
+        if epoch >= 0 or member_id or instance_id is not None:
+            member = self._of_generation(member_id, instance_id, epoch)
+            if not transactional and self._now is not State.COMPLETING:
+                self._expect(member)
+        elif not transactional:
+            raise Refused(Error.UNKNOWN_MEMBER_ID)
+        if not transactional and self._now is State.COMPLETING:
+            raise Refused(Error.REBALANCE_IN_PROGRESS)
+        return no_check
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Anybody may."""
+
+    def check_offset_deletion(self) -> None:
+        if not self.is_empty and self.protocol_type != CONSUMER:
+            raise Refused(Error.NON_EMPTY_GROUP)
+
+    def is_subscribed(self, topic: str) -> bool:
+        return self.protocol_type == CONSUMER if self._topics is None else topic in self._topics
+
+    def unused_since(self, committed: Committed) -> int | None:
+        if not self.protocol_type:
+            return committed.at
+        if self.is_empty:
+            return self._since
+        known = self._now is State.STABLE and self._topics is not None
+        return committed.at if known else None
+
+    def close(self) -> None:
+        """It is gone, or one of another kind: who waits is to join again."""
+        super().close()
+        for member in self.members.values():
+            member.answer_join({"error_code": Error.REBALANCE_IN_PROGRESS, "member_id": member.id})
+            member.answer_sync({"error_code": Error.REBALANCE_IN_PROGRESS})
+
+    def described(self) -> Mapping[str, Any]:
+        """The group as DescribeGroups gives it."""
+        stable = self._now is State.STABLE
+        return {
+            "group_id": self.id,
+            "group_state": self.state,
+            "protocol_type": self.protocol_type,
+            "protocol_data": self.protocol if stable else "",
+            "members": [
+                {
+                    "member_id": each.id,
+                    "group_instance_id": each.instance_id,
+                    "client_id": each.client_id,
+                    "client_host": each.client_host,
+                    "member_metadata": each.protocols[self.protocol or ""] if stable else b"",
+                    "member_assignment": each.assignment,
+                }
+                for each in self.members.values()
+            ],
+        }
+
+    def kept(self) -> Mapping[str, Any]:
+        return {
+            "type": self.type,
+            "generation": self.generation,
+            "protocol_type": self.protocol_type,
+            "protocol": self.protocol,
+            "leader": self.leader,
+            "since": self._since,
+            "members": [each.kept() for each in self.members.values()],
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        self.generation, self.protocol_type = kept["generation"], kept["protocol_type"]
+        self.settle([Member.restored(each) for each in kept["members"]], kept["protocol"], kept["leader"])
+        self._since = kept["since"]
+
+    def _has_room(self, member_id: str) -> bool:
+        """Whether who asks can join; the bound on those who were only told their ids is ours, not Kafka's."""
+        if not member_id and len(self._pending) >= MOST_MEMBERS:
+            return False
+        preparing = self._now is State.PREPARING
+        known = self.members.get(member_id)
+        if self.is_empty or (known is not None and (known.join is not None or not preparing)):
+            return True
+        counted = sum(each.join is not None for each in self.members.values()) if preparing else len(self.members)
+        return counted < self._context.settings.classic_size
+
+    def _supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
+        if self.is_empty:
+            return bool(protocol_type and protocols)
+        return protocol_type == self.protocol_type and any(
+            all(name in member.protocols for member in self.members.values()) for name in protocols
+        )
+
+    def _of_generation(self, member_id: str, instance_id: str | None, generation: int) -> Member:
+        member = self._checked(member_id, instance_id)
+        if generation != self.generation:
+            raise Refused(Error.ILLEGAL_GENERATION)
+        return member
+
+    def _checked(self, member_id: str, instance_id: str | None) -> Member:
+        if instance_id is not None:
+            if (known := self._static.get(instance_id)) is None:
+                raise Refused(Error.UNKNOWN_MEMBER_ID)
+            if known != member_id:
+                raise Refused(Error.FENCED_INSTANCE_ID)
+        if (member := self.members.get(member_id)) is None:
+            raise Refused(Error.UNKNOWN_MEMBER_ID)
+        return member
+
+    def _join_new(self, asked: Joining, answer: Answer) -> None:
+        made = f"{asked.client_id if asked.instance_id is None else asked.instance_id}-{uuid.uuid4()}"
+        if asked.instance_id is not None and (known := self._static.get(asked.instance_id)) is not None:
+            self._replace(self.members[known], made, asked, answer)
+        elif asked.instance_id is not None or not asked.learns_id:
+            self._add(made, asked, answer)
+        else:
+            self._pending.add(made)
+            self._timers.set(made, asked.session_timeout_ms, functools.partial(self._expire, made))
+            answer({"error_code": Error.MEMBER_ID_REQUIRED, "member_id": made})
+
+    def _join_again(self, member: Member, asked: Joining, answer: Answer) -> None:
+        leads = member.id == self.leader
+        same = member.joins_as(asked.protocols)
+        if same and (self._now is State.COMPLETING or (self._now is State.STABLE and not leads)):
+            answer(self._joined(member))  # it missed the answer of this generation
+        else:
+            self._update(member, asked, answer)
+            self._prepare_or_complete()
+
+    def _add(self, member_id: str, asked: Joining, answer: Answer) -> None:
+        member = asked.member(member_id, answer)
+        self._delayed_again = self._now is State.PREPARING and self._before is State.EMPTY
+        if not self.members:
+            self.protocol_type = asked.protocol_type
+        self.members[member_id] = member
+        if asked.instance_id is not None:
+            self._static[asked.instance_id] = member_id
+        self.leader = self.leader or member_id
+        self._pending.discard(member_id)
+        self._expect(member, _NEW_MEMBER_TIMEOUT_MS)
+        self._prepare_or_complete()
+
+    def _update(self, member: Member, asked: Joining, answer: Answer) -> None:
+        member.protocols = asked.protocols
+        member.session_timeout_ms = asked.session_timeout_ms
+        member.rebalance_timeout_ms = asked.rebalance_timeout_ms
+        member.join = answer
+
+    def _replace(self, member: Member, new_id: str, asked: Joining, answer: Answer) -> None:
+        """A static member comes back without its id: it gets a new one, and who still has the old one is fenced."""
+        member.answer_join({"error_code": Error.FENCED_INSTANCE_ID, "member_id": member.id})
+        member.answer_sync({"error_code": Error.FENCED_INSTANCE_ID})
+        leads, old_leader = member.id == self.leader, self.leader
+        self._forget(member.id)
+        member.id, member.is_new = new_id, False
+        self.members[new_id] = member
+        self._static[asked.instance_id or ""] = new_id
+        self.leader = new_id if leads else self.leader
+        self._expect(member)
+        self._update(member, asked, answer)
+        if self._now is not State.STABLE:
+            self.prepare() if self._now is State.COMPLETING else self._complete_if_all_joined()
+        elif self._voted() != self.protocol:
+            self.prepare()
+        else:  # as it was: no round
+            self._context.keep(self)
+            known: dict[str, Any] = {"leader": old_leader, "members": []}  # so that it takes itself for a follower
+            member.answer_join(self._joined(member) | ({"skip_assignment": leads} if asked.skips else known))
+
+    def _synced(self, member_id: str) -> None:
+        self._unsynced.discard(member_id)
+        if not self._unsynced:
+            self._timers.cancel("sync")
+
+    def _leave(self, member_id: str, instance_id: str | None) -> Error:
+        try:
+            if not member_id:
+                member_id = self._static.get(instance_id or "", "")
+            if member_id not in self._pending:
+                self._checked(member_id, instance_id).answer_join(GONE)
+        except Refused as refused:
+            return refused.error
+        self._forget(member_id)
+        return Error.NONE

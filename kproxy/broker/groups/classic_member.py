@@ -1,0 +1,133 @@
+"""Member: a member of a classic group."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from kproxy.broker.groups.group import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """What a JoinGroup asks for. `protocols` are names and metadata, best first.
+
+    `learns_id`: a new member is first told its id and then joins with that (from version 4 on).
+    `skips`: a static leader that comes back is told to leave the assignment as it is (from version 9 on).
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Mapping[str, bytes]
+    learns_id: bool = True
+    skips: bool = True
+
+    def kept(self) -> Mapping[str, Any]:
+        """What of it outlives a restart."""
+        return {**{each.name: getattr(self, each.name) for each in fields(self)}, "protocols": _texts(self.protocols)}
+
+    @classmethod
+    def restored(cls, kept: Mapping[str, Any]) -> Self:
+        """What was kept."""
+        return cls(**{**kept, "protocols": _bytes(kept["protocols"])})
+
+    def member(self, member_id: str, answer: Answer | None) -> Member:
+        """A member that asks for that; a new one if it waits for its first answer."""
+        return Member(
+            member_id,
+            self.instance_id,
+            self.client_id,
+            self.client_host,
+            self.session_timeout_ms,
+            self.rebalance_timeout_ms,
+            self.protocols,
+            is_new=answer is not None,
+            join=answer,
+        )
+
+
+@dataclass(slots=True)
+class Member:
+    """A member, and the answers that it waits for: `join` and `sync`. `is_new` until its first join is answered."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: Mapping[str, bytes]
+    assignment: bytes = b""
+    is_new: bool = False
+    join: Answer | None = None
+    sync: Answer | None = None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return 500 + len(self.assignment) + sum(len(name) + len(data) for name, data in self.protocols.items())
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for an answer, and so need not call."""
+        return self.join is not None or self.sync is not None
+
+    def joins_as(self, protocols: Mapping[str, bytes]) -> bool:
+        """Whether these are its protocols, in its order."""
+        return list(self.protocols.items()) == list(protocols.items())
+
+    def vote(self, candidates: Collection[str]) -> str:
+        """The candidate that it likes best."""
+        return next(each for each in self.protocols if each in candidates)
+
+    def answer_join(self, body: Mapping[str, Any]) -> None:
+        """Answer its JoinGroup, if it waits for that."""
+        if self.join is not None:
+            self.join(body)
+            self.join = None
+
+    def answer_sync(self, body: Mapping[str, Any]) -> bool:
+        """Answer its SyncGroup, if it waits for that; whether it did."""
+        if self.sync is None:
+            return False
+        self.sync(body)
+        self.sync = None
+        return True
+
+    def kept(self) -> Mapping[str, Any]:
+        """What of it outlives a restart."""
+        return {
+            "id": self.id,
+            "instance_id": self.instance_id,
+            "client_id": self.client_id,
+            "client_host": self.client_host,
+            "session_timeout_ms": self.session_timeout_ms,
+            "rebalance_timeout_ms": self.rebalance_timeout_ms,
+            "protocols": _texts(self.protocols),
+            "assignment": _text(self.assignment),
+        }
+
+    @classmethod
+    def restored(cls, kept: Mapping[str, Any]) -> Self:
+        """The member that was kept."""
+        assignment = base64.b64decode(kept["assignment"])
+        return cls(**{**kept, "protocols": _bytes(kept["protocols"]), "assignment": assignment})
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _texts(protocols: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: _text(data) for name, data in protocols.items()}
+
+
+def _bytes(protocols: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: base64.b64decode(data) for name, data in protocols.items()}

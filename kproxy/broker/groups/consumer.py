@@ -1,0 +1,159 @@
+"""ConsumerGroup: what the members of a consumer group ask for, and what they are answered (KIP-848).
+
+Source: ConsumerGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kproxy.broker.cluster import new_uuid
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.groups.beat import Beat, check_epoch, check_since, stale
+from kproxy.broker.groups.bridge import Bridge
+from kproxy.broker.groups.consumer_member import AWAY, LEAVING, ConsumerMember
+from kproxy.broker.groups.group import PlaceCheck, no_check
+from kproxy.broker.groups.interests import matcher
+
+if TYPE_CHECKING:
+    from kproxy.broker.groups.offsets import Committed
+
+
+class ConsumerGroup(Bridge):
+    """A group whose members are assigned partitions by the broker."""
+
+    def beat(self, beat: Beat) -> Mapping[str, Any]:
+        """A member joins, says that it is there, or goes; what it is answered.
+
+        Raises:
+            Refused: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
+                UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
+        """
+        if beat.epoch in (LEAVING, AWAY):
+            return self._leave(beat)
+        if beat.regex:
+            matcher(beat.regex)
+        member = self._member(beat)
+        subscribed = self._take(member, beat)
+        moved = self._progress(member, beat.owned, beat.visible, subscribed=subscribed)
+        answer: dict[str, Any] = {
+            "member_id": member.id,
+            "member_epoch": member.epoch,
+            "heartbeat_interval_ms": self._context.settings.heartbeat_interval_ms(self.id),
+        }
+        if beat.epoch == 0 or beat.is_full or moved:
+            answer["assignment"] = {"topic_partitions": _by_topic(member.assigned)}
+        return answer
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, version: int
+    ) -> PlaceCheck:
+        if epoch < 0 and self.is_empty:
+            return no_check
+        if transactional and epoch == -1 and not member_id and instance_id is None:
+            return no_check
+        member = self._known(member_id, None)
+        if not transactional and version < 9 and member.classic is None:
+            message = "OffsetCommit version 9 or above must be used by members using the consumer group protocol"
+            raise Refused(Error.UNSUPPORTED_VERSION, message)
+        if epoch > member.epoch:
+            raise Refused(stale(member))
+        return no_check if epoch == member.epoch else functools.partial(check_since, member, epoch)
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        if member_id is None and epoch < 0:
+            return
+        member = self._known(member_id or "", None)
+        if member.epoch != epoch:
+            raise Refused(stale(member))
+
+    def check_offset_deletion(self) -> None:
+        """Of topics that nobody subscribes to they can."""
+
+    def is_subscribed(self, topic: str) -> bool:
+        return any(topic in self._interests.names(each) for each in self.members.values())
+
+    def unused_since(self, committed: Committed) -> int | None:
+        return committed.at
+
+    def described(self) -> Mapping[str, Any]:
+        """The group as ConsumerGroupDescribe gives it."""
+        return {
+            "group_id": self.id,
+            "group_state": self.state,
+            "group_epoch": self.epoch,
+            "assignment_epoch": self.assignment_epoch,
+            "assignor_name": self.assignor,
+            "members": [
+                {
+                    "member_id": each.id,
+                    "instance_id": each.instance_id,
+                    "rack_id": each.rack_id,
+                    "member_epoch": each.epoch,
+                    "client_id": each.client_id,
+                    "client_host": each.client_host,
+                    "subscribed_topic_names": sorted(each.topics),
+                    "subscribed_topic_regex": each.regex,
+                    "assignment": {"topic_partitions": self._named({*each.assigned, *each.revoking})},
+                    "target_assignment": {"topic_partitions": self._named(self.target.get(each.id, ()))},
+                    "member_type": 1 if each.classic is None else 0,
+                }
+                for each in self.members.values()
+            ],
+        }
+
+    def _member(self, beat: Beat) -> ConsumerMember:
+        """Whose heartbeat it is; a new member if it joins."""
+        self._check_room(beat.member_id)
+        if beat.epoch != 0:
+            member = self._known(beat.member_id, beat.instance_id)
+            check_epoch(member, beat)
+            return member
+        member_id = beat.member_id or new_uuid()
+        known = self._static.get(beat.instance_id) if beat.instance_id is not None else None
+        if known is None:
+            return self.members.setdefault(member_id, ConsumerMember(member_id))
+        old = self.members[known]
+        if old.epoch != AWAY and old.classic is None:
+            message = (
+                f"Static member {member_id} with instance id {old.instance_id} cannot join the group because the "
+                f"instance id is owned by {old.id} member."
+            )
+            raise Refused(Error.UNRELEASED_INSTANCE_ID, message)
+        return self._replace(old, member_id)
+
+    def _take(self, member: ConsumerMember, beat: Beat) -> bool:
+        """Take note of what the member says of itself; whether it subscribes to something else than before."""
+        before = member.topics, member.regex
+        if beat.instance_id is not None:
+            member.instance_id = beat.instance_id
+            self._static[beat.instance_id] = member.id
+        for name in ("rack_id", "rebalance_timeout_ms", "topics", "regex", "assignor"):
+            if (said := getattr(beat, name)) is not None:
+                setattr(member, name, said)
+        member.classic = None
+        member.client_id, member.client_host = beat.client_id, beat.client_host
+        return before != (member.topics, member.regex)
+
+    def _leave(self, beat: Beat) -> Mapping[str, Any]:
+        member = self._known(beat.member_id, beat.instance_id)
+        if beat.epoch == AWAY:
+            member.go_away()
+            self._context.keep(self)
+        else:
+            self._remove({member.id})
+        return {"member_id": member.id, "member_epoch": beat.epoch}
+
+    def _named(self, parts: Iterable[Part]) -> list[dict[str, Any]]:
+        found = ((self._context.topics.with_id(each["topic_id"]), each) for each in _by_topic(parts))
+        return [{**each, "topic_name": topic.name} for topic, each in found if topic is not None]
+
+
+def _by_topic(parts: Iterable[Part]) -> list[dict[str, Any]]:
+    found: dict[str, list[int]] = {}
+    for topic_id, index in sorted(parts):
+        found.setdefault(topic_id, []).append(index)
+    return [{"topic_id": topic_id, "partitions": indexes} for topic_id, indexes in found.items()]

@@ -1,0 +1,169 @@
+"""Offsets: how far groups have come in the partitions that they read, and what transactions have staged of it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.topics import Topics
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+
+#: A topic's name and the index of one of its partitions.
+Place: TypeAlias = tuple[str, int]
+
+_MOST_OFFSETS: Final = 1_000_000  # of all groups, staged ones too; who would have more is refused
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """How far a group has come in one partition.
+
+    Attributes:
+        offset: Of the next record to read.
+        leader_epoch: Of the record before that; -1 where the client did not say.
+        metadata: Whatever the client wants to read again.
+        at: When it was committed, in ms since the epoch.
+        topic_id: Of the topic at that time: one of the same name that is made later has no offsets.
+        expires: When it is forgotten whatever the group does, in ms since the epoch; None if only the brokers'
+            retention counts (before OffsetCommit v5 a client could ask for a time of its own).
+    """
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    at: int
+    topic_id: str
+    expires: int | None = None
+
+
+@dataclass(slots=True)
+class _Kept:
+    committed: Committed
+    order: int  # of all commits, staged or not: the later one holds
+
+
+class Offsets:
+    """The committed offsets of all groups.
+
+    Those that a transaction commits are staged until its coordinator completes it; nobody is shown them before.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._topics = cluster.part(Topics)
+        self._journal = cluster.journal
+        self._orders = itertools.count()
+        self._count = 0
+        self._committed: dict[str, dict[Place, _Kept]] = {}
+        self._staged: dict[str, dict[int, dict[Place, tuple[int, _Kept]]]] = {}  # group -> producer id -> (epoch, ...)
+        for key, value in cluster.journal.entries("offsets"):
+            group, topic, partition = json.loads(key)
+            self._put(group, (topic, partition), _Kept(Committed(**value), next(self._orders)))
+        for key, value in cluster.journal.entries("staged offsets"):
+            group, topic, partition, producer_id = json.loads(key)
+            epoch, fields = value["producer_epoch"], value["committed"]
+            staged = self._staged.setdefault(group, {}).setdefault(producer_id, {})
+            staged[topic, partition] = epoch, _Kept(Committed(**fields), next(self._orders))
+            self._count += 1
+
+    def groups(self) -> Iterator[str]:
+        """Every group that has offsets, committed or staged."""
+        return iter(list(dict.fromkeys((*self._committed, *self._staged))))
+
+    def of(self, group: str) -> Mapping[Place, Committed]:
+        """What a group has committed. Offsets of topics that are gone are forgotten here."""
+        kept = self._committed.get(group, {})
+        for place in [each for each, one in kept.items() if self._is_gone(each[0], one.committed)]:
+            self.delete(group, place)
+        return {place: one.committed for place, one in kept.items()}
+
+    def commit(self, group: str, commits: Mapping[Place, Committed]) -> None:
+        """Take note of offsets of a group.
+
+        Raises:
+            Refused: INVALID_COMMIT_OFFSET_SIZE when all groups together have too many.
+        """
+        self._check_room(len(commits))
+        for place, committed in commits.items():
+            self._put(group, place, _Kept(committed, next(self._orders)))
+            self._journal.put("offsets", _key(group, place), asdict(committed))
+
+    def delete(self, group: str, place: Place) -> None:
+        """Forget an offset of a group; staged ones stay."""
+        kept = self._committed.get(group, {})
+        if kept.pop(place, None) is not None:
+            self._count -= 1
+            self._journal.put("offsets", _key(group, place), None)
+        if not kept:
+            self._committed.pop(group, None)
+
+    def forget(self, group: str) -> None:
+        """Forget all offsets of a group, staged ones too: it was deleted."""
+        for place in list(self._committed.get(group, ())):
+            self.delete(group, place)
+        for producer_id, staged in self._staged.pop(group, {}).items():
+            for place in staged:
+                self._unstage(group, place, producer_id)
+
+    def stage(self, producer_id: int, producer_epoch: int, group: str, commits: Mapping[Place, Committed]) -> None:
+        """Take note of offsets that hold if the producer's transaction is committed.
+
+        Raises:
+            Refused: INVALID_COMMIT_OFFSET_SIZE when all groups together have too many.
+        """
+        self._check_room(len(commits))
+        staged = self._staged.setdefault(group, {}).setdefault(producer_id, {})
+        for place, committed in commits.items():
+            self._count += place not in staged
+            staged[place] = producer_epoch, _Kept(committed, next(self._orders))
+            value = {"producer_epoch": producer_epoch, "committed": asdict(committed)}
+            self._journal.put("staged offsets", _key(group, place, producer_id), value)
+
+    def complete(self, producer_id: int, producer_epoch: int, group: str, commit: bool) -> None:
+        """A producer's transaction has ended: what it staged for the group holds from now on, or is dropped.
+
+        Offsets that were committed outside of it since then stay, and what a newer epoch has staged stays staged.
+        """
+        producers = self._staged.get(group, {})
+        staged = producers.get(producer_id, {})
+        for place in [each for each, (epoch, _) in staged.items() if epoch <= producer_epoch]:
+            _, kept = staged.pop(place)
+            self._unstage(group, place, producer_id)
+            before = self._committed.get(group, {}).get(place)
+            if commit and (before is None or before.order < kept.order):
+                self._put(group, place, kept)
+                self._journal.put("offsets", _key(group, place), asdict(kept.committed))
+        if not staged:
+            producers.pop(producer_id, None)
+        if not producers:
+            self._staged.pop(group, None)
+
+    def pending(self, group: str) -> frozenset[Place]:
+        """The partitions whose offsets some transaction has staged."""
+        return frozenset(place for staged in self._staged.get(group, {}).values() for place in staged)
+
+    def _put(self, group: str, place: Place, kept: _Kept) -> None:
+        offsets = self._committed.setdefault(group, {})
+        self._count += place not in offsets
+        offsets[place] = kept
+
+    def _unstage(self, group: str, place: Place, producer_id: int) -> None:
+        self._count -= 1
+        self._journal.put("staged offsets", _key(group, place, producer_id), None)
+
+    def _is_gone(self, topic: str, committed: Committed) -> bool:
+        found = self._topics.named(topic)
+        return found is None or found.id != committed.topic_id
+
+    def _check_room(self, more: int) -> None:
+        if self._count + more > _MOST_OFFSETS:
+            raise Refused(Error.INVALID_COMMIT_OFFSET_SIZE, f"more than {_MOST_OFFSETS} offsets are committed")
+
+
+def _key(group: str, place: Place, *more: Any) -> str:
+    return json.dumps((group, *place, *more))

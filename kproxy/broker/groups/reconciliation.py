@@ -1,0 +1,203 @@
+"""Reconciliation: who is in a consumer group, what they are to have, and what they have (KIP-848).
+
+Source: ConsumerGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import ASSIGNORS, Part, Subscriber
+from kproxy.broker.groups.consumer_member import ConsumerMember, MemberState
+from kproxy.broker.groups.group import Context, Group, Timers
+from kproxy.broker.groups.interests import Interests
+from kproxy.broker.groups.subscriptions import CONSUMER
+
+
+class Reconciliation(Group):
+    """The members of a consumer group.
+
+    Every change of members, subscriptions or topics makes a new epoch; the next member that calls has it worked out who
+    is to have what in it, and each then goes there at its own pace.
+    """
+
+    type = CONSUMER
+
+    def __init__(self, group_id: str, context: Context) -> None:
+        super().__init__(group_id, context)
+        self.protocol_type = CONSUMER
+        self.epoch = self.assignment_epoch = 1
+        self.members: dict[str, ConsumerMember] = {}
+        self.target: dict[str, frozenset[Part]] = {}
+        self._static: dict[str, str] = {}  # instance -> member
+        self._partitions: dict[str, int] = {}  # of each topic that members subscribe to, when the epoch began
+        self._interests = Interests(context.topics)
+        self._timers = Timers(context.clock)
+
+    @property
+    def state(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        there = all(each.is_at(self.assignment_epoch) for each in self.members.values())
+        return "Stable" if there else "Reconciling"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def size(self) -> int:
+        parts = sum(len(each.assigned) + len(self.target.get(each.id, ())) for each in self.members.values())
+        return 200 + 100 * parts + sum(each.size for each in self.members.values())
+
+    @property
+    def assignor(self) -> str:
+        """The one that most members ask for."""
+        asked = Counter(each.assignor for each in self.members.values() if each.assignor)
+        return asked.most_common(1)[0][0] if asked else next(iter(ASSIGNORS))
+
+    def close(self) -> None:
+        self._timers.cancel_all()
+
+    def kept(self) -> Mapping[str, Any]:
+        return {
+            "type": self.type,
+            "epoch": self.epoch,
+            "assignment_epoch": self.assignment_epoch,
+            "members": [each.kept() for each in self.members.values()],
+            "target": {member: sorted(parts) for member, parts in self.target.items()},
+            "partitions": self._partitions,
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        target = {member: frozenset((t, i) for t, i in parts) for member, parts in kept["target"].items()}
+        self.settle(kept["epoch"], [ConsumerMember.restored(each) for each in kept["members"]], target)
+        self.assignment_epoch, self._partitions = kept["assignment_epoch"], dict(kept["partitions"])
+
+    def settle(self, epoch: int, members: Collection[ConsumerMember], target: Mapping[str, frozenset[Part]]) -> None:
+        """Have these members, who are to have these partitions, in that epoch."""
+        self.epoch = self.assignment_epoch = epoch
+        self.target = dict(target)
+        self.members = {each.id: each for each in members}
+        self._static = {each.instance_id: each.id for each in members if each.instance_id is not None}
+        self._partitions = self._count_partitions()
+        for each in members:
+            self._expect(each)
+            self._await_revocation(each)
+
+    def _progress(
+        self,
+        member: ConsumerMember,
+        owned: Collection[Part] | None,
+        visible: Callable[[str], bool],
+        *,
+        subscribed: bool,
+    ) -> bool:
+        """Have a member that has called go as far as it can; whether it has other partitions then.
+
+        Args:
+            member: Who has called.
+            owned: What it says that it has; None if it does not say.
+            visible: Whether it may know of a topic.
+            subscribed: It is new, or subscribes to something else than before.
+        """
+        before = (member.epoch, member.state, dict(member.assigned))
+        self._interests.refresh({each.regex for each in self.members.values() if each.regex}, visible)
+        partitions = self._count_partitions()
+        if subscribed or partitions != self._partitions:
+            self.epoch += 1
+            self._partitions = partitions
+        if self.assignment_epoch < self.epoch:
+            self._assign()
+        if subscribed or not member.is_at(self.assignment_epoch):
+            others = [each for each in self.members.values() if each is not member]
+            taken = {part for each in others for part in (*each.assigned, *each.revoking)}
+            topics = {topic.id for topic in self._interests.existing(member)}
+            target = self.target.get(member.id, ())
+            member.reconcile(self.assignment_epoch, target, topics, taken, owned, changed=subscribed)
+        if (member.epoch, member.state, member.assigned) != before or subscribed:
+            self._await_revocation(member)
+            self._context.keep(self)
+        self._expect(member)
+        return member.assigned != before[2]
+
+    def _check_room(self, member_id: str) -> None:
+        if len(self.members) >= self._context.settings.consumer_size and member_id not in self.members:
+            message = f"The consumer group has reached its maximum capacity of {len(self.members)} members."
+            raise Refused(Error.GROUP_MAX_SIZE_REACHED, message)
+
+    def _known(self, member_id: str, instance_id: str | None, *, any_id: bool = False) -> ConsumerMember:
+        if instance_id is not None:
+            if (known := self._static.get(instance_id)) is None:
+                raise Refused(Error.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+            if known != member_id and (member_id or not any_id):
+                message = f"Static member {member_id} with instance id {instance_id} was fenced by member {known}."
+                raise Refused(Error.FENCED_INSTANCE_ID, message)
+            member_id = known
+        if (member := self.members.get(member_id)) is None:
+            raise Refused(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
+        return member
+
+    def _replace(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
+        """A static member comes back under another id; its partitions stay its own."""
+        target = self.target.get(old.id, frozenset())
+        self._drop(old.id)
+        member = self.members[member_id] = old.replaced_by(member_id)
+        self.target[member_id] = target
+        return member
+
+    def _count_partitions(self) -> dict[str, int]:
+        return {
+            topic.id: len(topic.partitions)
+            for each in self.members.values()
+            for topic in self._interests.existing(each)
+        }
+
+    def _assign(self) -> None:
+        subscribers = [
+            Subscriber(
+                each.id,
+                each.instance_id,
+                frozenset(topic.id for topic in self._interests.existing(each)),
+                self.target.get(each.id, frozenset()),
+            )
+            for each in self.members.values()
+        ]
+        self.target = ASSIGNORS[self.assignor](subscribers, self._partitions)
+        self.assignment_epoch = self.epoch
+
+    def _remove(self, members: Collection[str]) -> None:
+        """Members are gone."""
+        if members:
+            for each in members:
+                self._drop(each)
+            self.epoch += 1
+            self._partitions = self._count_partitions()
+            self._context.keep(self)
+
+    def _drop(self, member_id: str) -> None:
+        member = self.members.pop(member_id)
+        self.target.pop(member_id, None)
+        if member.instance_id is not None:
+            self._static.pop(member.instance_id, None)
+        for name in (f"session-{member_id}", f"revocation-{member_id}", f"join-{member_id}", f"sync-{member_id}"):
+            self._timers.cancel(name)
+
+    def _expect(self, member: ConsumerMember) -> None:
+        """Have the member out unless it is heard of in time."""
+        timeout_ms = member.session_timeout_ms or self._context.settings.session_timeout_ms(self.id)
+        self._timers.set(f"session-{member.id}", timeout_ms, functools.partial(self._remove, {member.id}))
+
+    def _await_revocation(self, member: ConsumerMember) -> None:
+        """Have the member out unless it gives up in time what it is told to."""
+        name = f"revocation-{member.id}"
+        if member.state is MemberState.UNREVOKED and member.classic is None:
+            self._timers.set(name, member.rebalance_timeout_ms, functools.partial(self._remove, {member.id}))
+        else:
+            self._timers.cancel(name)

@@ -1,0 +1,46 @@
+"""The consumer protocol that travels in JoinGroup and SyncGroup: what members subscribe to and are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dissectors.decode import decode
+from dissectors.encode import encode
+from dissectors.layout import layout
+
+#: The protocol type of consumers.
+CONSUMER: Final = "consumer"
+
+_NEWEST: Final = 3
+
+
+def read_subscription(data: bytes) -> Mapping[str, Any] | None:
+    """A ConsumerProtocolSubscription behind its version; None if that is not what these bytes are."""
+    return _read("ConsumerProtocolSubscription", data)
+
+
+def read_assignment(data: bytes) -> Mapping[str, Any] | None:
+    """A ConsumerProtocolAssignment behind its version; None if that is not what these bytes are."""
+    return _read("ConsumerProtocolAssignment", data)
+
+
+def write_assignment(partitions: Mapping[str, list[int]], version: int) -> bytes:
+    """A ConsumerProtocolAssignment of these partitions by topic, behind its version."""
+    version = min(version, _NEWEST)
+    assigned = [{"topic": topic, "partitions": indexes} for topic, indexes in partitions.items()]
+    made = encode(layout("ConsumerProtocolAssignment", version), {"assigned_partitions": assigned, "user_data": None})
+    return version.to_bytes(2, "big") + made
+
+
+def version_of(data: bytes) -> int:
+    """The version that a subscription or an assignment says it is."""
+    return int.from_bytes(data[:2], "big", signed=True)
+
+
+def _read(name: str, data: bytes) -> Mapping[str, Any] | None:
+    # Like Kafka's own reader: newer versions only add fields behind those that are known.
+    if len(data) < 2 or (version := version_of(data)) < 0:
+        return None
+    decoded = decode(layout(name, min(version, _NEWEST)), data, 2)
+    return None if decoded.error is not None else decoded.values

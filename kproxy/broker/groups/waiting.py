@@ -1,0 +1,16 @@
+"""Waiting for the answer of a group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kproxy.broker.groups.group import Answer
+
+
+async def answer_of(ask: Callable[[Answer], None]) -> Mapping[str, Any]:
+    """Ask a group, and wait until it answers. Like Kafka it does not learn that a client has gone meanwhile."""
+    future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+    ask(lambda body: None if future.done() else future.set_result(body))
+    return await future

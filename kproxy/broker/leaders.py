@@ -1,0 +1,31 @@
+"""Who leads instead: what Produce and Fetch say beside NOT_LEADER_OR_FOLLOWER (KIP-951)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+    from kproxy.broker.topics import Partition
+
+
+class Leaders:
+    """Collects the leaders that one answer names."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._nodes = cluster.nodes
+        self._named: dict[int, None] = {}
+
+    def current(self, partition: Partition | None) -> Mapping[str, int]:
+        """The answer's field ``current_leader``."""
+        if partition is None:
+            return {"leader_id": -1, "leader_epoch": -1}
+        if partition.leader >= 0:
+            self._named[partition.leader] = None
+        return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
+
+    def endpoints(self) -> list[Mapping[str, Any]]:
+        """The answer's field ``node_endpoints``."""
+        nodes = [self._nodes[number] for number in self._named]
+        return [{"node_id": node.id, "host": node.host, "port": node.port, "rack": node.rack} for node in nodes]

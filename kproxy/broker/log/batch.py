@@ -1,0 +1,123 @@
+"""Batch: what a log keeps of a batch, and the control batches that brokers write themselves."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final, NamedTuple
+
+from dissectors.records import encode
+from dissectors.records.batch import HEADER
+from dissectors.records.control import control
+from dissectors.records.formats import CONTROL, TRANSACTIONAL
+
+_CONTROL_KEY: Final = struct.Struct(">hh")  # version, type
+_MARKER_VALUE: Final = struct.Struct(">hi")  # version, epoch of the coordinator
+_ABORT: Final = 0
+_COMMIT: Final = 1
+_MAX_SEQUENCE: Final = 2**31 - 1
+
+
+class Header(NamedTuple):
+    """The header of a batch of format 2, in wire order."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def transactional(self) -> bool:
+        """Part of a transaction."""
+        return self.attributes & TRANSACTIONAL != 0
+
+    @property
+    def control(self) -> bool:
+        """Written by a broker, not for consumers."""
+        return self.attributes & CONTROL != 0
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of its last record; they begin again at 0 behind 2^31 - 1."""
+        return after(self.base_sequence, self.last_offset_delta)
+
+
+class Batch(NamedTuple):
+    """A batch of format 2 with its offsets, as it is stored and sent."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    data: bytes
+
+    @property
+    def header(self) -> Header:
+        """All that its header says."""
+        return read_header(self.data)
+
+
+class Marker(NamedTuple):
+    """The end of a transaction, as a control batch says it."""
+
+    commit: bool
+    coordinator_epoch: int
+
+
+def read_header(data: bytes | bytearray | memoryview, start: int = 0) -> Header:
+    """The header of the batch at `start`.
+
+    Raises:
+        struct.error: Fewer bytes than a header has.
+    """
+    return Header._make(HEADER.unpack_from(data, start))
+
+
+def after(sequence: int, steps: int) -> int:
+    """The sequence so many steps later."""
+    return (sequence + steps) & _MAX_SEQUENCE
+
+
+def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, end: Marker, at: int) -> Batch:
+    """The control batch that ends a transaction, as Kafka writes it (EndTransactionMarker).
+
+    Args:
+        base_offset: Its offset, which is that of its one record.
+        leader_epoch: Of the partition.
+        producer_id: Whose transaction.
+        epoch: Of the producer.
+        end: How it ended.
+        at: When, in ms.
+    """
+    record = {
+        "offset": base_offset,
+        "timestamp": at,
+        "key": _CONTROL_KEY.pack(0, _COMMIT if end.commit else _ABORT),
+        "value": _MARKER_VALUE.pack(0, end.coordinator_epoch),
+    }
+    values: dict[str, Any] = {
+        "base_offset": base_offset,
+        "partition_leader_epoch": leader_epoch,
+        "is_transactional": True,
+        "is_control": True,
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+        "records": [record],
+    }
+    return Batch(base_offset, base_offset, at, encode([values]))
+
+
+def read_marker(record: dict[str, Any]) -> Marker | None:
+    """The end of a transaction that a control record stands for; None if it is another kind of control record."""
+    kind = control(record["key"])["type"]
+    value = record["value"]
+    if kind not in ("ABORT", "COMMIT") or value is None or len(value) < _MARKER_VALUE.size:
+        return None
+    return Marker(kind == "COMMIT", _MARKER_VALUE.unpack_from(value)[1])

@@ -1,0 +1,207 @@
+"""Producers: what a log knows of the producers with an id that wrote to it: sequences, epochs, transactions."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.log.batch import Header, Marker, after
+
+_REMEMBERED: Final = 5  # batches; as many as an idempotent producer may have in flight
+#: Producers without a transaction in progress that a log remembers; Kafka has no such end.
+_MOST: Final = 50_000
+
+
+class Sent(NamedTuple):
+    """A batch of a producer, to know it again: inclusive sequences and offsets, time in ms."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Aborted(NamedTuple):
+    """A transaction that was aborted: from its first offset in this log to that of its marker.
+
+    `last_stable_offset` is where consumers of committed records could read up to when it ended.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+@dataclass(slots=True)
+class ProducerState:
+    """What a log knows of one producer; times in ms.
+
+    Attributes:
+        id: The producer's.
+        epoch: The newest that it wrote with; -1 is none.
+        batches: Its last five with that epoch, the oldest first.
+        last_timestamp: The greatest of its last batch, or the time of its last marker.
+        coordinator_epoch: Of the coordinator that ended its last transaction; -1 is none.
+        transaction_start: The first offset of its transaction in progress, None without one.
+    """
+
+    id: int
+    epoch: int = -1
+    batches: deque[Sent] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    last_timestamp: int = -1
+    coordinator_epoch: int = -1
+    transaction_start: int | None = None
+
+    @property
+    def last_sequence(self) -> int:
+        """Of its last batch; -1 is none."""
+        return self.batches[-1].last_sequence if self.batches else -1
+
+
+class Producers:
+    """The producers of one log, and its transactions. Iterates over their states.
+
+    Source: Kafka's ProducerStateManager, ProducerAppendInfo.
+
+    Args:
+        name: Of the partition, for messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._states: dict[int, ProducerState] = {}
+        self._open: dict[int, int] = {}  # producer id -> first offset of its transaction; the oldest first
+        self._aborted: list[Aborted] = []  # by last_offset
+
+    def __iter__(self) -> Iterator[ProducerState]:
+        return iter(self._states.values())
+
+    def get(self, producer_id: int) -> ProducerState | None:
+        """What is known of a producer."""
+        return self._states.get(producer_id)
+
+    @property
+    def first_open(self) -> int | None:
+        """The first offset of the oldest transaction in progress."""
+        return next(iter(self._open.values()), None)
+
+    def duplicate(self, header: Header) -> Sent | None:
+        """The batch among the last ones of its producer that this one repeats."""
+        state = self._states.get(header.producer_id)
+        if state is None or state.epoch != header.producer_epoch:
+            return None
+        sequences = header.base_sequence, header.last_sequence
+        return next((sent for sent in state.batches if sent[:2] == sequences), None)
+
+    def check(self, header: Header, offset: int) -> None:
+        """Raise unless a batch that is to be written at `offset` follows what its producer wrote before.
+
+        Raises:
+            Refused: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
+        """
+        state = self._states.get(header.producer_id)
+        if state is None:
+            return
+        self._check_epoch(state, header.producer_epoch, offset)
+        where = f"at offset {offset} in partition {self._name}"
+        first = header.base_sequence
+        if header.producer_epoch != state.epoch:
+            if first != 0:
+                raise Refused(
+                    Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Invalid sequence number for new epoch of producer {state.id} {where}: "
+                    f"{header.producer_epoch} (request epoch), {first} (seq. number), "
+                    f"{state.epoch} (current producer epoch)",
+                )
+        elif first != (after(state.last_sequence, 1) if state.batches else 0):
+            raise Refused(
+                Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {state.id} {where}: "
+                f"{first} (incoming seq. number), {state.last_sequence} (current end sequence number)",
+            )
+        if state.transaction_start is not None and not header.transactional:
+            raise Refused(Error.INVALID_TXN_STATE, f"Expected transactional write from producer {state.id} {where}")
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int) -> None:
+        """Raise unless the transaction of a producer may be ended.
+
+        Raises:
+            Refused: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+        """
+        state = self._states.get(producer_id)
+        if state is None:
+            return
+        self._check_epoch(state, epoch, offset)
+        if state.coordinator_epoch > coordinator_epoch:
+            raise Refused(
+                Error.TRANSACTION_COORDINATOR_FENCED,
+                f"Invalid coordinator epoch for producerId {producer_id} at offset {offset} in partition {self._name}: "
+                f"{coordinator_epoch} (zombie), {state.coordinator_epoch} (current)",
+            )
+
+    def appended(self, header: Header) -> None:
+        """Take note of a batch that is in the log now."""
+        state = self._of(header.producer_id, header.producer_epoch)
+        last_offset = header.base_offset + header.last_offset_delta
+        state.batches.append(
+            Sent(header.base_sequence, header.last_sequence, header.base_offset, last_offset, header.max_timestamp)
+        )
+        state.last_timestamp = header.max_timestamp
+        if header.transactional and state.transaction_start is None:
+            state.transaction_start = self._open[state.id] = header.base_offset
+
+    def ended(self, header: Header, end: Marker) -> None:
+        """Take note of a marker that is in the log now."""
+        state = self._of(header.producer_id, header.producer_epoch)
+        state.coordinator_epoch = end.coordinator_epoch
+        state.last_timestamp = header.max_timestamp
+        if state.transaction_start is None:
+            return
+        first_offset, state.transaction_start = state.transaction_start, None
+        del self._open[state.id]
+        if not end.commit:
+            stable = header.base_offset + 1 if self.first_open is None else self.first_open
+            self._aborted.append(Aborted(state.id, first_offset, header.base_offset, stable))
+
+    def aborted(self, start: int, end: int) -> list[Aborted]:
+        """The transactions that were aborted with records in the offsets from `start` to below `end`."""
+        return [each for each in self._aborted if each.last_offset >= start and each.first_offset < end]
+
+    def forget_before(self, offset: int) -> None:
+        """The log begins at `offset` now."""
+        self._aborted = [each for each in self._aborted if each.last_offset >= offset]
+
+    def expire(self, before: int) -> None:
+        """Forget who has no transaction in progress and wrote last before a time."""
+        gone = [each.id for each in self if each.transaction_start is None and each.last_timestamp < before]
+        for producer_id in gone:
+            del self._states[producer_id]
+
+    def _of(self, producer_id: int, epoch: int) -> ProducerState:
+        state = self._states.get(producer_id)
+        if state is None:
+            if len(self._states) >= _MOST:
+                self._forget_oldest()
+            state = self._states[producer_id] = ProducerState(producer_id)
+        if state.epoch != epoch:
+            state.epoch = epoch
+            state.batches.clear()
+        return state
+
+    def _forget_oldest(self) -> None:
+        idle = next((each.id for each in self if each.transaction_start is None), None)
+        if idle is not None:
+            del self._states[idle]
+
+    def _check_epoch(self, state: ProducerState, epoch: int, offset: int) -> None:
+        if epoch < state.epoch:
+            raise Refused(
+                Error.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {state.id} at offset {offset} in {self._name} is {epoch}, "
+                f"which is smaller than the last seen epoch {state.epoch}",
+            )

@@ -1,0 +1,65 @@
+"""Settings: the configs of a topic that its logs go by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kproxy.broker.configs import Configs
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+
+
+class Settings(NamedTuple):
+    """What holds for a topic, by Kafka's names with underscores; sizes in bytes, times in ms, -1 is no limit."""
+
+    max_message_bytes: int
+    compacted: bool
+    deleted: bool
+    append_time: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    compression_type: str
+    min_insync_replicas: int
+    retention_bytes: int
+    retention_ms: int
+
+
+class AllSettings:
+    """The settings of all topics, worked out once for each edition of the configs."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._configs = cluster.part(Configs)
+        self._edition = self._configs.edition
+        self._of: dict[str, Settings] = {}
+
+    def of(self, topic: str) -> Settings:
+        """What holds for a topic now."""
+        if self._edition != self._configs.edition:
+            self._edition = self._configs.edition
+            self._of.clear()
+        found = self._of.get(topic)
+        if found is None:
+            found = self._of[topic] = _settings(self._configs, topic)
+        return found
+
+
+def settings(cluster: Cluster, topic: str) -> Settings:
+    """What holds for a topic now."""
+    return cluster.part(AllSettings).of(topic)
+
+
+def _settings(configs: Configs, topic: str) -> Settings:
+    policies = configs.topic(topic, "cleanup.policy").split(",")
+    return Settings(
+        max_message_bytes=int(configs.topic(topic, "max.message.bytes")),
+        compacted="compact" in policies,
+        deleted="delete" in policies,
+        append_time=configs.topic(topic, "message.timestamp.type") == "LogAppendTime",
+        timestamp_before_max_ms=int(configs.topic(topic, "message.timestamp.before.max.ms")),
+        timestamp_after_max_ms=int(configs.topic(topic, "message.timestamp.after.max.ms")),
+        compression_type=configs.topic(topic, "compression.type"),
+        min_insync_replicas=int(configs.topic(topic, "min.insync.replicas")),
+        retention_bytes=int(configs.topic(topic, "retention.bytes")),
+        retention_ms=int(configs.topic(topic, "retention.ms")),
+    )

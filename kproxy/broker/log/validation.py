@@ -1,0 +1,214 @@
+"""Validation: record data from a client becomes a batch that a log can take, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import google_crc32c
+
+from dissectors.errors import DecodeError
+from dissectors.primitives import Odd
+from dissectors.records.batch import CRC_START, HEADER
+from dissectors.records.compression import DEFAULT_LIMIT, Decompressor, codec_name
+from dissectors.records.fast import read_records
+from dissectors.records.formats import TIMESTAMP_TYPE, entries
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.log.batch import Batch, Header, read_header
+from kproxy.broker.log.converting import rebuilt, upgraded
+from kproxy.broker.log.settings import Settings
+
+_NO_TIMESTAMP: Final = -1
+_CODEC: Final = 0x07
+_ATTRIBUTES_AT: Final = 21
+_MAX_TIMESTAMP_AT: Final = 35
+_MAX_INT64: Final = 2**63 - 1
+
+
+class RecordsRefused(Refused):
+    """Some records of a batch are why it is refused: `records` has their index and what is wrong with each."""
+
+    def __init__(self, error: Error, message: str, records: list[tuple[int, str]]) -> None:
+        super().__init__(error, message)
+        self.records = records
+
+
+class Prepared(NamedTuple):
+    """A batch whose offsets are still to be set, and whether its timestamps are those of the log (-1 if not)."""
+
+    header: Header
+    data: bytearray
+    append_time: int
+
+    def at(self, offset: int, leader_epoch: int) -> Batch:
+        """The batch with its offsets and the epoch of the leader, which the CRC does not cover."""
+        self.data[:8] = offset.to_bytes(8, "big")
+        self.data[12:16] = leader_epoch.to_bytes(4, "big", signed=True)
+        header = self.header
+        return Batch(offset, offset + header.last_offset_delta, header.max_timestamp, bytes(self.data))
+
+
+def prepare(data: memoryview, settings: Settings, now: int, partition: str) -> Prepared | None:
+    """Check record data as the leader of a partition does, and make one batch of format 2 of it.
+
+    Args:
+        data: As a client sent it: a batch of format 2, or message sets of formats 0 and 1.
+        settings: Of the topic.
+        now: For topics with LogAppendTime, ms.
+        partition: ``topic-0``, for messages.
+
+    Returns:
+        None if there is no whole batch in it: nothing to append, which is no error.
+
+    Raises:
+        RecordsRefused: INVALID_RECORD or INVALID_TIMESTAMP for some of its records.
+        Refused: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD; UNKNOWN_SERVER_ERROR, like Kafka, for what
+            cannot be decompressed.
+
+    Source: Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator.
+    """
+    spans = []
+    for entry in entries(data, 0, len(data)):
+        if entry.fault is not None:
+            raise Refused(Error.CORRUPT_MESSAGE, entry.fault.message)
+        if entry.magic is not None:
+            _check_size(entry.end - entry.start, settings, partition)
+            spans.append(entry)
+    if not spans:
+        return None
+    magic = spans[0].magic
+    if any(entry.magic != magic for entry in spans):
+        raise Refused(
+            Error.INVALID_RECORD, f"Batches of different formats in one message set in topic partition {partition}"
+        )
+    if magic != 2:
+        made = upgraded(bytes(data[: spans[-1].end]), partition)
+        _check_size(len(made), settings, partition)
+        return _checked(made, settings, now, partition)
+    if len(spans) > 1:
+        raise Refused(Error.INVALID_RECORD, "Compressed outer record has more than one batch")
+    return _checked(bytearray(data[: spans[0].end]), settings, now, partition)
+
+
+def _checked(data: bytearray, settings: Settings, now: int, partition: str) -> Prepared:
+    header = _header(data, partition)
+    records = _records(data, header)
+    _check_records(records, header, settings, now, partition)
+    codec = codec_name(header.attributes)
+    wanted = {"producer": codec, "uncompressed": "none"}.get(settings.compression_type, settings.compression_type)
+    if wanted != codec:
+        data = rebuilt(header, records, wanted)
+        _check_size(len(data), settings, partition)
+    if settings.append_time:
+        latest, kind = now, TIMESTAMP_TYPE
+    else:
+        latest, kind = max(_NO_TIMESTAMP, *(record["timestamp"] for record in records)), 0
+    return Prepared(_stamped(data, latest, kind), data, now if settings.append_time else _NO_TIMESTAMP)
+
+
+def _check_size(size: int, settings: Settings, partition: str) -> None:
+    if size > settings.max_message_bytes:
+        raise Refused(
+            Error.MESSAGE_TOO_LARGE,
+            f"The record batch size in the append to {partition} is {size} bytes "
+            f"which exceeds the maximum configured value of {settings.max_message_bytes}.",
+        )
+
+
+def _header(data: bytearray, partition: str) -> Header:
+    """The header of a batch that a client may write."""
+    if len(data) < HEADER.size or google_crc32c.value(bytes(data[CRC_START:])) != read_header(data).crc:
+        raise Refused(Error.CORRUPT_MESSAGE, f"Record is corrupt in topic partition {partition}.")
+    header = read_header(data)
+    where = f"in topic partition {partition}"
+    count = header.records_count
+    wrong = None
+    if header.base_offset != 0:
+        wrong = (
+            f"The baseOffset of the record batch in the append to {partition} should be 0, "
+            f"but it is {header.base_offset}"
+        )
+    elif header.last_offset_delta < 0:
+        wrong = f"Batch has an invalid offset range: [0, {header.last_offset_delta}] {where}"
+    elif count <= 0:
+        wrong = f"Invalid reported count for record batch: {count} {where}"
+    elif header.last_offset_delta + 1 != count:
+        wrong = f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {count} {where}"
+    elif header.control:
+        wrong = f"Clients are not allowed to write control records {where}"
+    elif header.producer_id >= 0 and header.base_sequence < 0:
+        wrong = (
+            f"Invalid sequence number {header.base_sequence} in record batch "
+            f"with producerId {header.producer_id} {where}"
+        )
+    if wrong is not None:
+        raise Refused(Error.INVALID_RECORD, wrong)
+    return header
+
+
+def _records(data: bytearray, header: Header) -> list[dict[str, Any]]:
+    payload = bytes(data[HEADER.size :])
+    codec = header.attributes & _CODEC
+    if codec:
+        try:
+            decompressor = Decompressor(DEFAULT_LIMIT)
+            payload = decompressor.decompress(codec, payload, offset=0)
+            decompressor.charge_records(header.records_count, offset=0)
+        except DecodeError as error:  # Kafka has no code of its own for these
+            raise Refused(Error.UNKNOWN_SERVER_ERROR, error.message) from None
+    try:
+        records = read_records(payload, header._asdict())
+    except (Odd, IndexError):
+        raise Refused(Error.INVALID_RECORD, "Found invalid record structure") from None
+    if codec and any(record["offset"] != index for index, record in enumerate(records)):
+        raise Refused(Error.INVALID_RECORD, "Offsets inside a compressed batch have gaps")
+    return records
+
+
+def _check_records(
+    records: Iterable[dict[str, Any]], header: Header, settings: Settings, now: int, partition: str
+) -> None:
+    wrong: list[tuple[int, str]] = []
+    error = Error.INVALID_RECORD
+    batch_append_time = header.attributes & TIMESTAMP_TYPE
+    for index, record in enumerate(records):
+        timestamp = header.max_timestamp if batch_append_time else record["timestamp"]
+        if settings.compacted and record["key"] is None:
+            message = f"Compacted topic cannot accept message without key in topic partition {partition}"
+            wrong.append((index, message))
+        elif not settings.append_time and timestamp != _NO_TIMESTAMP:
+            earliest, latest = now - settings.timestamp_before_max_ms, now + settings.timestamp_after_max_ms
+            if not earliest <= timestamp <= min(latest, _MAX_INT64):
+                error = Error.INVALID_TIMESTAMP
+                message = (
+                    f"Timestamp {timestamp} of message with offset {record['offset']} is out of range. "
+                    f"The timestamp should be within [{earliest}, {latest}]"
+                )
+                wrong.append((index, message))
+        elif batch_append_time:
+            error = Error.INVALID_TIMESTAMP
+            message = "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime."
+            wrong.append((index, message))
+    if not wrong:
+        return
+    if error is Error.INVALID_TIMESTAMP:
+        raise RecordsRefused(error, "One or more records have been rejected due to invalid timestamp", wrong)
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{message}')" for index, message in wrong[:3])
+    raise RecordsRefused(
+        error,
+        f"One or more records have been rejected due to {len(wrong)} record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]",
+        wrong,
+    )
+
+
+def _stamped(data: bytearray, max_timestamp: int, kind: int) -> Header:
+    """The header once the batch has that timestamp type and maximum; its CRC is made anew only where they change."""
+    header = read_header(data)
+    if header.max_timestamp != max_timestamp or header.attributes & TIMESTAMP_TYPE != kind:
+        attributes = header.attributes & ~TIMESTAMP_TYPE | kind
+        data[_ATTRIBUTES_AT : _ATTRIBUTES_AT + 2] = attributes.to_bytes(2, "big", signed=True)
+        data[_MAX_TIMESTAMP_AT : _MAX_TIMESTAMP_AT + 8] = max_timestamp.to_bytes(8, "big", signed=True)
+        data[CRC_START - 4 : CRC_START] = google_crc32c.value(bytes(data[CRC_START:])).to_bytes(4, "big")
+        return read_header(data)
+    return header

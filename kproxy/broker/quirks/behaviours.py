@@ -1,0 +1,190 @@
+"""Quirks of behaviour: wrong values, errors, answers that come late, twice, not at all, or not whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dissectors import schemas
+from kproxy.broker.errors import Error
+from kproxy.broker.quirks.quirk import Answer, Quirk
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """A kind of behaviour: the words that follow its name, a sentence, and what makes a quirk do it.
+
+    `make` gets the quirk and the words, and raises ValueError with a sentence where they are wrong.
+    """
+
+    words: tuple[str, ...]
+    says: str
+    make: Callable[..., None]
+
+
+def _error(quirk: Quirk, name: str) -> None:
+    try:
+        code = int(Error[name.upper()])
+    except KeyError:
+        raise ValueError(f"{name!r} is no error of Kafka's; write its name, e.g. NOT_LEADER_OR_FOLLOWER") from None
+
+    def before(answer: Answer) -> None:
+        if answer.api == "Produce":  # what was not taken must not be there
+            answer.body = _produced(answer.request)
+        answer.body = _with_errors(answer.body, code)
+
+    quirk.before, quirk.skips = before, quirk.api == "Produce"
+
+
+def _produced(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "responses": [
+            {
+                "name": topic.get("name", ""),
+                "topic_id": topic.get("topic_id"),
+                "partition_responses": [
+                    {"index": each["index"], "error_code": 0, "base_offset": -1} for each in topic["partition_data"]
+                ],
+            }
+            for topic in request["topic_data"]
+        ]
+    }
+
+
+def _with_errors(body: Mapping[str, Any], code: int) -> Mapping[str, Any]:
+    """The body with the code in its innermost error fields; at the top where there is nothing further in."""
+    made, found = _innermost(body, code)
+    return made if found else {**body, "error_code": code}
+
+
+def _innermost(body: Mapping[str, Any], code: int) -> tuple[dict[str, Any], bool]:
+    made, below = dict(body), False
+    for name, value in body.items():
+        if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+            inside = [_innermost(each, code) for each in value]
+            if any(found for _, found in inside):
+                made[name], below = [each for each, _ in inside], True
+    if not below and "error_code" in body:
+        made["error_code"] = code
+        return made, True
+    return made, below
+
+
+def _value(quirk: Quirk, path: str, text: str) -> None:
+    parts = path.split(".")
+    if not all(parts):
+        raise ValueError(f"{path!r} is no path of a field, e.g. brokers[].host")
+
+    def before(answer: Answer) -> None:
+        answer.body = _changed(answer.body, parts, text)
+
+    quirk.before = before
+
+
+def _changed(body: Mapping[str, Any], parts: Sequence[str], text: str) -> Mapping[str, Any]:
+    name = parts[0].removesuffix("[]")
+    if name not in body:
+        return body
+    value = body[name]
+    if len(parts) == 1:
+        return {**body, name: _like(value, text)}
+    if isinstance(value, Mapping):
+        return {**body, name: _changed(value, parts[1:], text)}
+    return {**body, name: [_changed(each, parts[1:], text) for each in value or ()]}
+
+
+def _like(value: Any, text: str) -> Any:
+    """The text as a value of the same type, as far as that is known."""
+    if text == "null":
+        return None
+    if isinstance(value, bool):
+        return text == "true"
+    if isinstance(value, int | float):
+        return type(value)(int(text, 0) if isinstance(value, int) else float(text)) if _number(text) else value
+    return text
+
+
+def _number(text: str) -> bool:
+    try:
+        int(text, 0)
+    except ValueError:
+        return False
+    return True
+
+
+def _versions(quirk: Quirk, lowest: str, highest: str) -> None:
+    if not (lowest.isdecimal() and highest.isdecimal()):
+        raise ValueError("versions takes the lowest and the highest, as numbers")
+    api = schemas.api_by_name(quirk.api)
+    if api is None:
+        raise ValueError("versions needs the name of an API")
+    key, named = api.key, quirk.api
+
+    def before(answer: Answer) -> None:
+        limits = {"min_version": int(lowest), "max_version": int(highest)}
+        keys = [{**each, **limits} if each["api_key"] == key else each for each in answer.body["api_keys"]]
+        answer.body = {**answer.body, "api_keys": keys}
+
+    quirk.api, quirk.before = "ApiVersions", before
+    quirk.says = f"ApiVersions says that {named} is served from version {lowest} to {highest}"
+
+
+def _delay(quirk: Quirk, ms: str) -> None:
+    if not ms.isdecimal():
+        raise ValueError(f"a delay is in milliseconds, not {ms!r}")
+
+    def before(answer: Answer) -> None:
+        answer.delay_ms += int(ms)
+
+    quirk.before = before
+
+
+def _drop(quirk: Quirk) -> None:
+    quirk.after = lambda answer: answer.frames.clear()
+
+
+def _duplicate(quirk: Quirk) -> None:
+    quirk.after = lambda answer: answer.frames.extend(answer.frames[:1])
+
+
+def _correlation_id(quirk: Quirk, delta: str) -> None:
+    if not delta.lstrip("+-").isdecimal():
+        raise ValueError(f"a correlation id is off by a number, not {delta!r}")
+
+    def before(answer: Answer) -> None:
+        answer.correlation_id = (answer.correlation_id + int(delta) + 2**31) % 2**32 - 2**31
+
+    quirk.before = before
+
+
+def _close(quirk: Quirk) -> None:
+    def after(answer: Answer) -> None:
+        answer.frames.clear()
+        answer.close = True
+
+    quirk.after = after
+
+
+def _cut(quirk: Quirk, size: str) -> None:
+    if not size.isdecimal():
+        raise ValueError(f"a frame is cut after a number of bytes, not {size!r}")
+
+    def after(answer: Answer) -> None:
+        answer.frames = [frame[: int(size)] for frame in answer.frames[:1]]
+        answer.close = True
+
+    quirk.after = after
+
+
+BEHAVIOURS: Final[dict[str, Behaviour]] = {
+    "error": Behaviour(("ERROR",), "answers with {0}", _error),
+    "value": Behaviour(("FIELD", "VALUE"), "says {1} in {0}", _value),
+    "versions": Behaviour(("LOWEST", "HIGHEST"), "", _versions),
+    "delay": Behaviour(("MS",), "answers {0} ms late", _delay),
+    "drop": Behaviour((), "is never answered", _drop),
+    "duplicate": Behaviour((), "is answered twice", _duplicate),
+    "correlation_id": Behaviour(("DELTA",), "is answered with a correlation id that is off by {0}", _correlation_id),
+    "close": Behaviour((), "closes the connection instead of an answer", _close),
+    "cut": Behaviour(("BYTES",), "closes the connection after {0} bytes of the answer", _cut),
+}

@@ -1,0 +1,61 @@
+"""The quirks of a running cluster: which concern a request, and what becomes of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dissectors import schemas
+from dissectors.layout import layout
+from kproxy.broker.answers import Head, without_defaults
+from kproxy.broker.quirks.notation import parse
+from kproxy.broker.quirks.quirk import Answer, Quirk
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+
+
+class Quirks:
+    """All quirks of a cluster, in the order in which they were given."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._quirks = [quirk for text in cluster.options.quirks for quirk in parse(text)]
+
+    @property
+    def says(self) -> list[str]:
+        """What each does, a sentence."""
+        return [each.says for each in self._quirks]
+
+    def of(self, head: Head, body: Mapping[str, Any]) -> Sequence[Quirk]:
+        """Those that happen to this request; throws the dice."""
+        if not self._quirks:
+            return ()
+        api = schemas.api(head.api_key)
+        assert api is not None
+        return [each for each in self._quirks if each.concerns(api.name, head.version, head.client_id, body)]
+
+
+def depart(quirks: Sequence[Quirk], head: Head, request: Mapping[str, Any], body: Mapping[str, Any]) -> Answer:
+    """The answer as these quirks have it: what is sent, when, and whether the connection is closed afterwards.
+
+    Args:
+        quirks: That happen.
+        head: Of the request.
+        request: Its body.
+        body: Of the right answer.
+
+    Raises:
+        EncodeError: A value that its type cannot hold.
+    """
+    api = schemas.api(head.api_key)
+    assert api is not None
+    right = without_defaults(layout(f"{api.name}Response", head.version), body)
+    answer = Answer(api.name, head.version, head.correlation_id, right, request)
+    for each in quirks:
+        if each.before is not None:
+            each.before(answer)
+    answer.write()
+    for each in quirks:
+        if each.after is not None:
+            each.after(answer)
+    return answer

@@ -1,0 +1,125 @@
+"""Quirks of the layout: an edit in a few words, made whole for each version of a message.
+
+What an edit says of one layout (the index at which a field stands) is looked up there, so that one quirk holds for
+versions whose layouts differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from dissectors.edits import KINDS, Edit, EditError
+from dissectors.layout import Layout
+
+#: The words that follow each kind. A field comes first unless the edit is one of the whole frame.
+WORDS: Final[dict[str, tuple[str, ...]]] = {
+    "field_moved": ("FIELD", "PLACE"),
+    "field_missing": ("FIELD",),
+    "field_duplicated": ("FIELD", "PLACE"),
+    "field_from_version": ("FIELD", "VERSION", "PLACE"),
+    "int_width": ("FIELD", "TYPE"),
+    "body_version": ("VERSION",),
+    "generic_error_body": (),
+    "header_version": ("VERSION",),
+    "duplicated_prefix": ("size|correlation_id",),
+    "truncated": ("BYTES",),
+    "trailing_bytes": ("BYTES",),
+    "flexibility": ("fixed|compact",),
+    "length_encoding": ("FIELD", "fixed|compact"),
+    "length_off_by_one": ("FIELD", "DELTA"),
+    "null_in_non_nullable": ("FIELD",),
+    "null_as_empty": ("FIELD",),
+    "tag_buffer_missing": ("FIELD",),
+    "tag_buffer_extra": ("FIELD",),
+    "tag_below_version": ("FIELD", "TAG"),
+    "tag_size": ("FIELD", "TAG"),
+    "tag_order": ("FIELD", "TAG"),
+    "record_encoding": ("FIELD", "WAY"),
+}
+
+#: A word that is a place among siblings.
+_PLACES: Final = {"first": 0, "last": -1}
+
+
+def kind_of(word: str) -> str | None:
+    """The kind of edit that a word names: ``moved`` and ``field_moved`` are one."""
+    return next((name for name in WORDS if word in (name, name.removeprefix("field_"))), None)
+
+
+def edit_for(kind: str, words: Sequence[str]) -> Callable[[Layout], Edit]:
+    """What makes the edit for a layout of a body.
+
+    Raises:
+        EditError: Not the words of the kind. What is made raises it too, where a layout has no such field.
+    """
+    wanted = WORDS[kind]
+    if len(words) != len(wanted):
+        raise EditError(f"{kind} takes {':'.join(wanted) or 'nothing'}, not {':'.join(words) or 'nothing'}")
+    given = dict(zip(wanted, words, strict=True))
+    field = given.get("FIELD", "header" if kind == "header_version" else "*")
+    for name in ("VERSION", "BYTES", "DELTA", "TAG"):
+        if name in given and not given[name].lstrip("+-").isdecimal():
+            raise EditError(f"{name} of {kind} is a number, not {given[name]!r}")
+    if (place := given.get("PLACE")) is not None and place not in _PLACES and not place.isdecimal():
+        raise EditError(f"PLACE of {kind} is first, last or an index, not {place!r}")
+
+    def make(body: Layout) -> Edit:
+        return Edit.of(kind, _field(kind, field), **_details(kind, field, given, body))
+
+    return make
+
+
+def _field(kind: str, field: str) -> str:
+    return "header.correlation_id" if kind == "duplicated_prefix" else field
+
+
+def _details(kind: str, field: str, given: dict[str, str], body: Layout) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    for name in KINDS[kind].details:
+        match name:
+            case "from":
+                details["from_"] = _index(body, field)
+            case "where" if kind == "field_missing":
+                details[name] = _index(body, field)
+            case "where" | "place" | "to":
+                details[name] = _place(body, field, given["PLACE"], moved=kind == "field_moved")
+            case "from_version" | "body_version":
+                details[name] = int(given["VERSION"])
+            case "bytes" | "delta" | "tag":
+                details[name] = int(given[name.upper()])
+            case "header" | "nullable_from":
+                details[name] = None
+            case "prefix":
+                details[name] = given["size|correlation_id"]
+            case "written" if kind == "header_version":
+                details[name] = int(given["VERSION"])
+            case "written":
+                details[name] = next(given[word] for word in ("TYPE", "WAY", "fixed|compact") if word in given)
+    return details
+
+
+def _struct(body: Layout, field: str) -> tuple[Layout, str]:
+    """The struct that holds a field, and the field's name."""
+    *above, name = field.replace("[]", "").split(".")
+    struct = body
+    for each in above:
+        found = next((one.struct for one in struct.fields if one.name == each), None)
+        if found is None:
+            raise EditError(f"{body.name} has no {field}")
+        struct = found
+    return struct, name
+
+
+def _index(body: Layout, field: str) -> int:
+    struct, name = _struct(body, field)
+    for index, one in enumerate(struct.fields):
+        if one.name == name:
+            return index
+    raise EditError(f"{body.name} has no {field}")
+
+
+def _place(body: Layout, field: str, place: str, *, moved: bool) -> int:
+    index = _PLACES[place] if place in _PLACES else int(place)
+    count = len(_struct(body, field)[0].fields)
+    return (count - 1 if moved else count) if index < 0 else index

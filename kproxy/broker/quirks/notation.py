@@ -1,0 +1,146 @@
+"""Quirks as text: ``API[:VERSIONS]:KIND[:WORDS][,CONDITION=VALUE]``.
+
+``JoinGroup:2:moved:throttle_time_ms:last``, ``Fetch:delay:500,client=consumer-1``,
+``Produce:3-8:error:NOT_LEADER_OR_FOLLOWER,topic=orders,probability=0.1``. After the versions an edit can stand as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from dissectors import schemas
+from dissectors.edits import Edit, EditError, frame_layout
+from dissectors.edits import parse as parse_edit
+from dissectors.layout import Layout, layout
+from kproxy.broker.quirks.behaviours import BEHAVIOURS
+from kproxy.broker.quirks.layouts import WORDS, edit_for, kind_of
+from kproxy.broker.quirks.quirk import Answer, Quirk
+from kproxy.broker.quirks.sets import SETS
+
+_VERSIONS: Final = re.compile(r"(\d+)(?:(-)(\d+)|(\+))?")
+_CONDITIONS: Final = re.compile(r"(.*?)((?:,(?:client|topic|probability|times)=[^,]*)*)", re.DOTALL)
+_NEWEST: Final = 1000
+
+
+class QuirkError(ValueError):
+    """A text that is no quirk; a sentence that says what to write."""
+
+
+def parse(text: str) -> list[Quirk]:
+    """The quirks that a text means: those of a named set, or one.
+
+    Raises:
+        QuirkError: See there.
+    """
+    if text in SETS:
+        return [_one(each) for each in SETS[text].quirks]
+    if ":" not in text:
+        raise QuirkError(f"there is no quirk {text!r}; kproxy quirks lists them")
+    return [_one(text)]
+
+
+def _one(text: str) -> Quirk:
+    found = _CONDITIONS.fullmatch(text)
+    assert found is not None
+    api, _, rest = found[1].partition(":")
+    if api != "*" and schemas.api_by_name(api) is None:
+        raise QuirkError(f"quirk {text!r}: there is no API {api!r}")
+    versions: range | None = None
+    if match := _VERSIONS.fullmatch(rest.partition(":")[0]):
+        low = int(match[1])
+        high = _NEWEST if match[4] else int(match[3] or low)
+        versions, rest = range(low, high + 1), rest.partition(":")[2]
+    quirk = Quirk(text, "", api, versions)
+    try:
+        _act(quirk, rest)
+        _condition(quirk, found[2])
+    except ValueError as error:
+        raise QuirkError(f"quirk {text!r}: {error}") from None
+    return quirk
+
+
+def _act(quirk: Quirk, rest: str) -> None:
+    if rest.startswith("{"):
+        try:
+            edit = parse_edit(json.loads(rest))
+        except json.JSONDecodeError as error:
+            raise EditError(f"that is no JSON: {error}") from None
+        _write_under(quirk, lambda body: edit)
+        return
+    name, *words = rest.split(":")
+    if behaviour := BEHAVIOURS.get(name):
+        if len(words) != len(behaviour.words):
+            raise ValueError(
+                f"{name} takes {':'.join(behaviour.words) or 'nothing'}, not {':'.join(words) or 'nothing'}"
+            )
+        quirk.says = f"{quirk.api} {behaviour.says.format(*words)}"
+        behaviour.make(quirk, *words)
+    elif kind := kind_of(name):
+        _write_under(quirk, edit_for(kind, words))
+    else:
+        known = [*BEHAVIOURS, *(each.removeprefix("field_") for each in WORDS)]
+        raise ValueError(f"{name!r} is no kind; there are {', '.join(known)}")
+
+
+def _write_under(quirk: Quirk, make: Callable[[Layout], Edit]) -> None:
+    edits = _edits(quirk, make)
+    if not edits:
+        raise EditError("it fits no version of the answer")
+
+    def before(answer: Answer) -> None:
+        edit = edits.get((answer.api, answer.version))
+        if edit is not None:
+            answer.edit = answer.edit.followed_by(edit) if answer.edit else edit
+
+    quirk.before = before
+    quirk.says = f"in answers of {quirk.api}: {next(iter(edits.values()))}"
+
+
+def _edits(quirk: Quirk, make: Callable[[Layout], Edit]) -> dict[tuple[str, int], Edit]:
+    """The edit for each version that it fits. What is wrong with it, if it fits none, is raised."""
+    made: dict[tuple[str, int], Edit] = {}
+    wrong: EditError | None = None
+    for api in schemas.apis() if quirk.api == "*" else _named(quirk.api):
+        for version in api.versions:
+            if quirk.versions is not None and version not in quirk.versions:
+                continue
+            body = layout(f"{api.name}Response", version)
+            try:
+                edit = make(body)
+                edit.apply(frame_layout(layout("ResponseHeader", schemas.header_versions(api.key, version)[1]), body))
+            except EditError as error:
+                wrong = error
+                continue
+            made[api.name, version] = edit
+    if not made and wrong is not None:
+        raise wrong
+    return made
+
+
+def _named(api: str) -> Sequence[schemas.Api]:
+    found = schemas.api_by_name(api)
+    assert found is not None
+    return (found,)
+
+
+def _condition(quirk: Quirk, text: str) -> None:
+    for each in text.split(",")[1:]:
+        name, _, value = each.partition("=")
+        if name == "client":
+            quirk.client = value
+        elif name == "topic":
+            quirk.topic = value
+        elif name == "times":
+            if not value.isdecimal() or not int(value):
+                raise ValueError(f"times={value} is no number of times")
+            quirk.times = int(value)
+        else:
+            try:
+                quirk.probability = float(value)
+            except ValueError:
+                quirk.probability = -1
+            if not 0 < quirk.probability <= 1:
+                raise ValueError(f"probability={value} is not over 0 and up to 1")

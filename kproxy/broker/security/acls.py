@@ -1,0 +1,208 @@
+"""Acls: who may do what with which resources, as Kafka's StandardAuthorizer decides it."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from dissectors import schemas
+from kproxy.broker.errors import Error, Refused
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+
+_ANY, _MATCH, _LITERAL, _PREFIXED = 1, 2, 3, 4
+_DENY, _ALLOW = 2, 3
+_EVERY: Final = "*"
+_MOST: Final = 10_000
+_TABLE: Final = "acls"
+
+#: Who is allowed one of these operations is allowed the key too.
+_IMPLIED_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"),
+    "DESCRIBE_CONFIGS": ("ALTER_CONFIGS",),
+}
+
+
+class Acl(NamedTuple):
+    """An entry; kinds, patterns, operations and permissions by Kafka's codes."""
+
+    kind: int
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+    def covers(self, name: str) -> bool:
+        """Whether it is about the resource of that name."""
+        if self.pattern == _PREFIXED:
+            return name.startswith(self.name)
+        return self.name in (name, _EVERY)
+
+    def concerns(self, principal: str, host: str, operations: frozenset[int]) -> bool:
+        """Whether it is about who asks, from where, and what for."""
+        return (
+            self.principal in (principal, "User:*")
+            and self.host in (host, _EVERY)
+            and (self.operation in operations or self.operation == codes("acl_operation")["ALL"])
+        )
+
+
+class Filter(NamedTuple):
+    """What is the same in the entries that are meant; None and the code for ANY are whatever is there."""
+
+    kind: int
+    name: str | None
+    pattern: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+    def matches(self, acl: Acl) -> bool:
+        """Whether it means the entry."""
+        return (
+            self.kind in (_ANY, acl.kind)
+            and self.pattern in (_ANY, _MATCH, acl.pattern)
+            and (self.name is None or self.name == acl.name or (self.pattern == _MATCH and acl.covers(self.name)))
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (_ANY, acl.operation)
+            and self.permission in (_ANY, acl.permission)
+        )
+
+
+def read_filter(body: Mapping[str, Any]) -> Filter:
+    """What a request means.
+
+    Raises:
+        Refused: INVALID_REQUEST for codes that Kafka does not have.
+    """
+    wanted = Filter(
+        body["resource_type_filter"],
+        body["resource_name_filter"],
+        body.get("pattern_type_filter", _LITERAL),
+        body["principal_filter"],
+        body["host_filter"],
+        body["operation"],
+        body["permission_type"],
+    )
+    if wanted.kind not in _known("resource_type") or wanted.pattern not in _known("pattern_type"):
+        raise Refused(Error.INVALID_REQUEST, "Unknown patternFilter.")
+    if wanted.operation not in _known("acl_operation") or wanted.permission not in _known("acl_permission_type"):
+        raise Refused(Error.INVALID_REQUEST, "Unknown entryFilter.")
+    return wanted
+
+
+class Acls:
+    """The ACLs of a cluster. They count only if `enabled`; else everybody may do everything, and there are none."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        options = cluster.options
+        self.enabled = options.acls
+        self._super_users = frozenset(options.super_users)
+        self._without = options.configs.get("allow.everyone.if.no.acl.found") == "true"
+        self._journal = cluster.journal
+        self._acls = dict.fromkeys(Acl(*json.loads(key)) for key, _ in self._journal.entries(_TABLE))
+
+    def __iter__(self) -> Iterator[Acl]:
+        return iter(self._acls)
+
+    def allow(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool:
+        """Whether somebody may do something; names are Kafka's, e.g. ``READ`` of a ``TOPIC``.
+
+        Who is denied it is not allowed it by anything else. With no entry at all about the resource only super users
+        may, or everybody if ``allow.everyone.if.no.acl.found`` is true.
+        """
+        if not self.enabled or principal in self._super_users:
+            return True
+        kind_code = codes("resource_type")[kind]
+        about = [each for each in self if each.kind == kind_code and each.covers(name)]
+        if not about:
+            return self._without
+        return not _any(about, _DENY, principal, host, operation) and _any(about, _ALLOW, principal, host, operation)
+
+    def allow_some(self, principal: str, host: str, operation: str, kind: str) -> bool:
+        """Whether there can be a resource of a kind with which somebody may do something (KIP-679)."""
+        if not self.enabled or principal in self._super_users:
+            return True
+        kind_code, wanted = codes("resource_type")[kind], _operations(operation, _ALLOW)
+        concerning = [each for each in self if each.kind == kind_code and each.concerns(principal, host, wanted)]
+        denied = [each for each in concerning if each.permission == _DENY]
+        allowed = [each for each in concerning if each.permission == _ALLOW]
+        if not concerning:
+            return self._without
+        return any(not any(_swallows(each, one) for each in denied) for one in allowed)
+
+    def create(self, acl: Acl) -> None:
+        """Add an entry, unless it is there.
+
+        Raises:
+            Refused: INVALID_REQUEST.
+        """
+        _check(acl)
+        if acl not in self._acls:
+            if len(self._acls) >= _MOST:
+                raise Refused(Error.INVALID_REQUEST, f"there are {_MOST} ACLs already")
+            self._acls[acl] = None
+            self._journal.put(_TABLE, json.dumps(acl), {})
+
+    def matching(self, wanted: Filter) -> list[Acl]:
+        """The entries that are meant."""
+        return [each for each in self if wanted.matches(each)]
+
+    def delete(self, acl: Acl) -> None:
+        """Take an entry away."""
+        del self._acls[acl]
+        self._journal.put(_TABLE, json.dumps(acl), None)
+
+
+def _any(acls: list[Acl], permission: int, principal: str, host: str, operation: str) -> bool:
+    operations = _operations(operation, permission)
+    return any(each.permission == permission and each.concerns(principal, host, operations) for each in acls)
+
+
+@functools.cache
+def _operations(operation: str, permission: int) -> frozenset[int]:
+    """Those that an entry can be about to allow, or deny, the operation."""
+    implied = _IMPLIED_BY.get(operation, ()) if permission == _ALLOW else ()
+    return frozenset(codes("acl_operation")[each] for each in (operation, *implied))
+
+
+def _swallows(denied: Acl, allowed: Acl) -> bool:
+    """Whether nothing is left of what is allowed."""
+    if denied.pattern == _LITERAL:
+        return denied.name == _EVERY or (allowed.pattern == _LITERAL and allowed.name == denied.name)
+    return allowed.name.startswith(denied.name) and allowed.name != _EVERY
+
+
+def _check(acl: Acl) -> None:
+    checks = (
+        (acl.kind in _known("resource_type") and acl.kind != _ANY, f"Invalid resourceType {acl.kind}"),
+        (acl.pattern in (_LITERAL, _PREFIXED), f"Invalid patternType {acl.pattern}"),
+        (acl.operation in _known("acl_operation") and acl.operation != _ANY, f"Invalid operation {acl.operation}"),
+        (acl.permission in (_DENY, _ALLOW), f"Invalid permissionType {acl.permission}"),
+        (bool(acl.name), "Resource name should not be empty"),
+        (
+            ":" in acl.principal,
+            f"Could not parse principal from `{acl.principal}` "
+            "(no colon is present separating the principal type from the principal name)",
+        ),
+    )
+    for right, message in checks:
+        if not right:
+            raise Refused(Error.INVALID_REQUEST, message)
+
+
+@functools.cache
+def codes(table: str) -> Mapping[str, int]:
+    """The codes of an enum of the schemas, by name."""
+    return {name: code for code, name in schemas.enum(table).items()}
+
+
+def _known(table: str) -> frozenset[int]:
+    return frozenset(schemas.enum(table)) - {0}

@@ -1,0 +1,100 @@
+"""What proves a SCRAM user (RFC 5802): never the password, but keys that follow from it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from kproxy.broker.errors import Error, Refused
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+    from kproxy.broker.journal import Value
+
+#: Mechanism -> (its code on the wire, its hash).
+SCRAM: Final[Mapping[str, tuple[int, str]]] = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+LEAST_ITERATIONS: Final = 4096
+MOST_ITERATIONS: Final = 16384
+_MOST: Final = 10_000
+_TABLE: Final = "scram credentials"
+
+
+class Credential(NamedTuple):
+    """The keys of a user for one mechanism."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    @classmethod
+    def of_salted(cls, digest: str, salt: bytes, salted_password: bytes, iterations: int) -> Self:
+        """From the password as a client has salted and hashed it."""
+        client_key = hmac.digest(salted_password, b"Client Key", digest)
+        server_key = hmac.digest(salted_password, b"Server Key", digest)
+        return cls(salt, hashlib.new(digest, client_key).digest(), server_key, iterations)
+
+    @classmethod
+    def of_password(cls, digest: str, password: str) -> Self:
+        """With a salt of its own."""
+        salt = os.urandom(16)
+        salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, LEAST_ITERATIONS)
+        return cls.of_salted(digest, salt, salted, LEAST_ITERATIONS)
+
+
+class Credentials:
+    """The SCRAM users of a cluster: those of its options, and what administrators have made of them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._journal = cluster.journal
+        self._kept: dict[tuple[str, str], Credential] = {}  # (name, mechanism)
+        for mechanism in cluster.options.sasl:
+            if mechanism in SCRAM:
+                for name, password in cluster.options.users.items():
+                    self._kept[name, mechanism] = Credential.of_password(SCRAM[mechanism][1], password)
+        for key, value in self._journal.entries(_TABLE):
+            name, mechanism = json.loads(key)
+            self._kept[name, mechanism] = _restored(value)
+
+    def get(self, name: str, mechanism: str) -> Credential | None:
+        """Of a user, for one mechanism."""
+        return self._kept.get((name, mechanism))
+
+    def users(self) -> list[str]:
+        """Everybody who has one, once."""
+        return list(dict.fromkeys(name for name, _ in self._kept))
+
+    def put(self, name: str, mechanism: str, credential: Credential) -> None:
+        """Give a user one for a mechanism, or another.
+
+        Raises:
+            Refused: UNACCEPTABLE_CREDENTIAL when there are too many.
+        """
+        if len(self._kept) >= _MOST and (name, mechanism) not in self._kept:
+            raise Refused(Error.UNACCEPTABLE_CREDENTIAL, f"there are {_MOST} credentials already")
+        self._kept[name, mechanism] = credential
+        value = {key: _text(part) for key, part in zip(_KEYS, credential[:3], strict=True)}
+        self._journal.put(_TABLE, json.dumps([name, mechanism]), {**value, "iterations": credential.iterations})
+
+    def delete(self, name: str, mechanism: str) -> None:
+        """Take it away from a user that has it."""
+        del self._kept[name, mechanism]
+        self._journal.put(_TABLE, json.dumps([name, mechanism]), None)
+
+
+_KEYS: Final = ("salt", "stored_key", "server_key")
+
+
+def _restored(value: Value) -> Credential:
+    salt, stored_key, server_key = (base64.b64decode(value[key]) for key in _KEYS)
+    return Credential(salt, stored_key, server_key, value["iterations"])
+
+
+def _text(part: object) -> str:
+    assert isinstance(part, bytes)
+    return base64.b64encode(part).decode()

@@ -1,0 +1,135 @@
+"""Login: the SASL state of one connection, from the handshake to the end of the session and over to the next.
+
+Source: Kafka's SaslServerAuthenticator, KIP-43, KIP-152, KIP-368.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from kproxy.broker.configs import Configs
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.security.credentials import SCRAM
+from kproxy.broker.security.exchange import Exchange, Identity, LoginFailed
+from kproxy.broker.security.oauthbearer import OAuthBearer
+from kproxy.broker.security.plain import Plain
+from kproxy.broker.security.scram import Scram
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+    from kproxy.broker.request import Session
+
+#: Every mechanism that a cluster can have.
+MECHANISMS: Final[Mapping[str, Callable[[Cluster], Exchange]]] = {
+    "PLAIN": Plain,
+    **{name: partial(Scram, mechanism=name) for name in SCRAM},
+    "OAUTHBEARER": OAuthBearer,
+}
+_SOONEST_AGAIN_MS: Final = 1000  # between two re-authentications
+
+
+class Login:
+    """How far the client of a session has come with its login.
+
+    Attributes:
+        raw: The next frames are SASL messages without a header, as after SaslHandshake v0.
+        by_token: It has logged in with a delegation token.
+        lifetime_ms: How long the session lasts from the end of the login on; 0 is for ever.
+    """
+
+    def __init__(self, cluster: Cluster, session: Session) -> None:
+        self._cluster = cluster
+        self._session = session
+        self._exchange: Exchange | None = None
+        self._mechanism = ""
+        self._before: tuple[str, str] | None = None  # mechanism and principal of the login before
+        self._began_again: int | None = None
+        self._expires_at: int | None = None
+        self.raw = False
+        self.by_token = False
+        self.lifetime_ms = 0
+
+    @property
+    def mechanisms(self) -> list[str]:
+        """Those that the client can choose from."""
+        return list(self._cluster.options.sasl)
+
+    @property
+    def expired(self) -> bool:
+        """The session is over; all that the client can do is to log in again."""
+        over = self._expires_at is not None and self._cluster.clock.now() > self._expires_at
+        return over and self._session.authenticated
+
+    def handshake(self, mechanism: str, *, headers: bool) -> None:
+        """The client has chosen a mechanism.
+
+        Args:
+            mechanism: Its name.
+            headers: Its messages come in SaslAuthenticate.
+
+        Raises:
+            Refused: UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE.
+        """
+        if self._exchange is not None:
+            self._session.closing = True
+            raise Refused(Error.ILLEGAL_SASL_STATE)
+        if self._session.authenticated:
+            self._begin_again()
+        if mechanism not in self._cluster.options.sasl:
+            self._session.closing = True
+            raise Refused(Error.UNSUPPORTED_SASL_MECHANISM)
+        self._mechanism, self._exchange = mechanism, MECHANISMS[mechanism](self._cluster)
+        self.raw = not headers
+
+    def step(self, message: bytes) -> bytes:
+        """Take a message of the mechanism; the answer to it.
+
+        Raises:
+            Refused: SASL_AUTHENTICATION_FAILED, and the connection is to be closed; ILLEGAL_SASL_STATE.
+        """
+        if (exchange := self._exchange) is None:
+            self._session.closing = not self._session.authenticated
+            raise Refused(Error.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication")
+        try:
+            if self._before is not None and self._before[0] != self._mechanism:
+                raise LoginFailed(
+                    f"SASL mechanism '{self._mechanism}' requested by client is not supported "
+                    f"for re-authentication of mechanism '{self._before[0]}'"
+                )
+            answer = exchange.step(message)
+            if exchange.identity is not None:
+                self._finish(exchange.identity)
+        except LoginFailed as failed:
+            self._session.closing = True
+            again = "authentication" if self._before is None else "re-authentication"
+            generic = f"Authentication failed during {again} due to invalid credentials with SASL mechanism "
+            raise Refused(Error.SASL_AUTHENTICATION_FAILED, failed.message or generic + self._mechanism) from None
+        return answer
+
+    def _begin_again(self) -> None:
+        now = self._cluster.clock.now()
+        too_soon = self._began_again is not None and now - self._began_again < _SOONEST_AGAIN_MS
+        if self._expires_at is None or too_soon:
+            raise Refused(Error.ILLEGAL_SASL_STATE)
+        self._began_again = now
+        self._before = self._mechanism, self._session.principal
+        self._session.authenticated = False
+
+    def _finish(self, identity: Identity) -> None:
+        principal = f"User:{identity.name}"
+        if self._before is not None and self._before[1] != principal:
+            raise LoginFailed(
+                f"Cannot change principals during re-authentication from {self._before[1].replace(':', '.', 1)}: "
+                f"{principal.replace(':', '.', 1)}"
+            )
+        now = self._cluster.clock.now()
+        longest = int(self._cluster.part(Configs).broker("connections.max.reauth.ms"))
+        limits = [longest] if longest > 0 else []
+        if identity.expires_at is not None:
+            limits.append(max(0, identity.expires_at - now))
+        self.lifetime_ms = min(limits, default=0)
+        self._expires_at = now + self.lifetime_ms if limits else None
+        self.by_token, self.raw, self._exchange = identity.by_token, False, None
+        self._session.principal, self._session.authenticated = principal, True

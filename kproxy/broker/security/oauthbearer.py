@@ -1,0 +1,78 @@
+"""SASL OAUTHBEARER (RFC 7628) with unsecured tokens: whoever makes one is believed. For tests only.
+
+Source: Kafka's OAuthBearerSaslServer, OAuthBearerUnsecuredValidatorCallbackHandler.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
+
+from kproxy.broker.security.exchange import Identity, LoginFailed
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+
+_FIRST: Final = re.compile(r"n,(?:a=(?P<authorization>[^,\x00]+))?,\x01(?P<pairs>(?:[A-Za-z]+=[^\x00\x01]*\x01)+)\x01")
+_BEARER: Final = re.compile(r"(?i:bearer) +(?P<token>[-_~+/.A-Za-z0-9]+=*)")
+_INVALID: Final = '{"status":"invalid_token"}'
+_ABORTED: Final = b"\x01"  # what a client says to an error, so that it is told again in a way that ends the login
+
+
+class OAuthBearer:
+    """One login: a token, which says of itself who it is for and until when."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._clock = cluster.clock
+        self._refused = False
+        self.identity: Identity | None = None
+
+    def step(self, message: bytes) -> bytes:
+        if self._refused and message == _ABORTED:
+            raise LoginFailed(_INVALID)
+        read = _FIRST.fullmatch(message.decode("utf-8", "replace"))
+        pairs = dict(each.split("=", 1) for each in read["pairs"].split("\x01") if each) if read else {}
+        bearer = _BEARER.fullmatch(pairs.get("auth", ""))
+        if read is None or bearer is None:
+            raise LoginFailed
+        identity = _identity(bearer["token"], self._clock.now())
+        if identity is None:
+            self._refused = True
+            return _INVALID.encode()
+        if read["authorization"] not in (None, identity.name):
+            raise LoginFailed(
+                f"Authentication failed: Client requested an authorization id ({read['authorization']}) "
+                f"that is different from the token's principal name ({identity.name})"
+            )
+        self.identity = identity
+        return b""
+
+
+def _identity(token: str, now: int) -> Identity | None:
+    """Who an unsecured JSON Web Signature is for; None unless it is one, and of this time."""
+    parts = token.split(".")
+    if len(parts) != 3 or parts[2]:
+        return None
+    header, claims = _json(parts[0]), _json(parts[1])
+    if header.get("alg") != "none":
+        return None
+    name, expires, issued = claims.get("sub"), claims.get("exp"), claims.get("iat", 0)
+    if not isinstance(name, str) or not name.strip() or not _is_time(expires) or not _is_time(issued):
+        return None
+    if not (issued * 1000 <= now < expires * 1000 and issued < expires):
+        return None
+    return Identity(name, round(expires * 1000))
+
+
+def _is_time(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+
+
+def _json(part: str) -> dict[str, Any]:
+    try:
+        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

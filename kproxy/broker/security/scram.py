@@ -1,0 +1,112 @@
+"""SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677) as Kafka's ScramSaslServer has them.
+
+With the extension ``tokenauth=true`` the name is the id of a delegation token, and its HMAC in base64 the password.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from kproxy.broker.security.credentials import SCRAM, Credential, Credentials
+from kproxy.broker.security.exchange import Identity, LoginFailed
+from kproxy.broker.security.tokens import Tokens
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+
+# As Kafka's ScramMessages reads them.
+_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_EXTENSIONS: Final = r"(?P<extensions>(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+)*)"
+_PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
+_FIRST: Final = re.compile(
+    rf"n,(?:a=(?P<authorization>{_NAME}))?,(?P<bare>(?:m=[^,]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_PRINTABLE})"
+    rf"{_EXTENSIONS})"
+)
+_FINAL: Final = re.compile(
+    rf"(?P<unproven>c=[A-Za-z0-9+/=]+,r=(?P<nonce>{_PRINTABLE})(?:,(?!p=)[^,]*)*),p=(?P<proof>[A-Za-z0-9+/=]+)"
+)
+
+
+class Scram:
+    """One login: the name, then the proof that the client has the password, and ours that we know it."""
+
+    def __init__(self, cluster: Cluster, mechanism: str) -> None:
+        self._cluster = cluster
+        self._mechanism = mechanism
+        self._digest = SCRAM[mechanism][1]
+        self._asked: _Asked | None = None
+        self.identity: Identity | None = None
+
+    def step(self, message: bytes) -> bytes:
+        text = message.decode("utf-8", "replace")
+        return self._first(text) if self._asked is None else self._final(self._asked, text)
+
+    def _first(self, text: str) -> bytes:
+        if (read := _FIRST.fullmatch(text)) is None:
+            raise LoginFailed
+        name = read["name"].replace("=2C", ",").replace("=3D", "=")
+        authorization_id = (read["authorization"] or "").replace("=2C", ",").replace("=3D", "=")
+        extensions = dict(each.split("=", 1) for each in read["extensions"].split(",") if each)
+        if extensions.get("tokenauth", "").lower() == "true":
+            credential, identity = self._token(name)
+        else:
+            credential, identity = self._user(name), Identity(name)
+        if authorization_id not in ("", name):
+            raise LoginFailed(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        nonce = read["nonce"] + secrets.token_urlsafe(24)
+        answer = f"r={nonce},s={base64.b64encode(credential.salt).decode()},i={credential.iterations}"
+        self._asked = _Asked(credential, identity, nonce, f"{read['bare']},{answer}")
+        return answer.encode()
+
+    def _user(self, name: str) -> Credential:
+        credential = self._cluster.part(Credentials).get(name, self._mechanism)
+        if credential is None:
+            raise LoginFailed
+        return credential
+
+    def _token(self, token_id: str) -> tuple[Credential, Identity]:
+        tokens = self._cluster.part(Tokens)
+        token = tokens.usable(token_id)
+        if token is None:
+            raise LoginFailed
+        credential = Credential.of_password(self._digest, base64.b64encode(tokens.hmac_of(token)).decode())
+        return credential, Identity(token.owner.removeprefix("User:"), token.expires_at, by_token=True)
+
+    def _final(self, asked: _Asked, text: str) -> bytes:
+        read = _FINAL.fullmatch(text)
+        if read is None or not hmac.compare_digest(read["nonce"].encode(), asked.nonce.encode()):
+            raise LoginFailed
+        signed = f"{asked.messages},{read['unproven']}".encode()
+        signature = hmac.digest(asked.credential.stored_key, signed, self._digest)
+        proof = _decoded(read["proof"])
+        if len(proof) != len(signature):
+            raise LoginFailed
+        client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
+        if not hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), asked.credential.stored_key):
+            raise LoginFailed
+        self.identity = asked.identity
+        return b"v=" + base64.b64encode(hmac.digest(asked.credential.server_key, signed, self._digest))
+
+
+class _Asked:
+    """What was asked for the proof of; `messages` are those that it has to sign."""
+
+    def __init__(self, credential: Credential, identity: Identity, nonce: str, messages: str) -> None:
+        self.credential = credential
+        self.identity = identity
+        self.nonce = nonce
+        self.messages = messages
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        raise LoginFailed from None

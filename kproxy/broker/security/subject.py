@@ -1,0 +1,48 @@
+"""The subject of a certificate as Kafka prints it: as RFC 2253 says, the most specific part first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+# What Java's X500Principal.getName has keywords for; others it writes as numbers and hex.
+_KEYWORDS: Final = {
+    "commonName": "CN",
+    "countryName": "C",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+_IA5_STRING, _PRINTABLE_STRING = 0x16, 0x13
+_NUMBERS: Final = {
+    "emailAddress": ("1.2.840.113549.1.9.1", _IA5_STRING),
+    "serialNumber": ("2.5.4.5", _PRINTABLE_STRING),
+}
+_ESCAPED: Final = re.compile(r'[,+"\\<>;]|^[# ]| $')
+
+
+def subject(certificate: Mapping[str, Any]) -> str:
+    """Of a certificate as `ssl.SSLSocket.getpeercert` gives it: ``CN=alice,OU=kafka,O=example``.
+
+    Attributes that neither Java has a keyword for nor clients are known by are left out.
+    """
+    names = []
+    for parts in reversed(certificate["subject"]):
+        written = [text for key, value in parts if (text := _attribute(key, value))]
+        if written:
+            names.append("+".join(written))
+    return ",".join(names)
+
+
+def _attribute(key: str, value: str) -> str | None:
+    if key in _KEYWORDS:
+        return f"{_KEYWORDS[key]}={_ESCAPED.sub(lambda found: chr(92) + found[0], value)}"
+    if key in _NUMBERS and len(value) < 128:
+        number, kind = _NUMBERS[key]
+        return f"{number}=#{bytes((kind, len(value), *value.encode())).hex()}"
+    return None

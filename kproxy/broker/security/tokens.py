@@ -1,0 +1,158 @@
+"""Tokens: delegation tokens, with which others log in for their owner (KIP-48).
+
+Source: DelegationTokenControlManager.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from kproxy.broker.cluster import new_uuid
+from kproxy.broker.configs import Configs
+from kproxy.broker.errors import Error, Refused
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+
+_MOST: Final = 10_000
+_LATEST: Final = 2**63 - 1
+_TABLE: Final = "delegation tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token; principals as ``User:alice``, times in ms since the epoch.
+
+    Attributes:
+        id: Of the token.
+        owner: Who is logged in with it.
+        requester: Who asked for it.
+        renewers: Who else may renew it.
+        issued_at: When it was made.
+        expires_at: Until when it can be used, unless it is renewed.
+        max_at: Till when it can be renewed.
+    """
+
+    id: str
+    owner: str
+    requester: str
+    renewers: Sequence[str]
+    issued_at: int
+    expires_at: int
+    max_at: int
+
+    def belongs_to(self, principal: str) -> bool:
+        """Whether it may renew it."""
+        return principal == self.owner or principal in self.renewers
+
+    def expired(self, now: int) -> bool:
+        """Whether nothing can be done with it any more."""
+        return self.expires_at < now or self.max_at < now
+
+
+class Tokens:
+    """The delegation tokens of a cluster. There are some only if ``delegation.token.secret.key`` is set."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._configs = cluster.part(Configs)
+        self._secret = cluster.options.configs.get("delegation.token.secret.key")
+        self._by_id = {token_id: Token(**value) for token_id, value in cluster.journal.entries(_TABLE)}
+
+    def __iter__(self) -> Iterator[Token]:
+        return iter(self._by_id.values())
+
+    def check_enabled(self) -> None:
+        """Raise `Refused` with DELEGATION_TOKEN_AUTH_DISABLED unless there can be tokens."""
+        if self._secret is None:
+            raise Refused(Error.DELEGATION_TOKEN_AUTH_DISABLED)
+
+    def usable(self, token_id: str) -> Token | None:
+        """The token to log in with."""
+        token = self._by_id.get(token_id)
+        return None if self._secret is None or token is None or token.expired(self._cluster.clock.now()) else token
+
+    def hmac_of(self, token: Token) -> bytes:
+        """What its users prove that they have."""
+        assert self._secret is not None
+        return hmac.digest(self._secret.encode(), token.id.encode(), hashlib.sha512)
+
+    def create(self, owner: str, requester: str, renewers: Sequence[str], max_lifetime_ms: int) -> Token:
+        """Make a token that lives at most so long; what is not positive is as long as the brokers allow.
+
+        Raises:
+            Refused: DELEGATION_TOKEN_AUTH_DISABLED, INVALID_REQUEST when there are too many.
+        """
+        self.check_enabled()
+        now = self._cluster.clock.now()
+        self._sweep(now)
+        if len(self._by_id) >= _MOST:
+            raise Refused(Error.INVALID_REQUEST, f"there are {_MOST} tokens already")
+        longest = int(self._configs.broker("delegation.token.max.lifetime.ms"))
+        max_at = now + (min(longest, max_lifetime_ms) if max_lifetime_ms > 0 else longest)
+        expires_at = min(max_at, now + int(self._configs.broker("delegation.token.expiry.time.ms")))
+        token = Token(new_uuid(), owner, requester, list(renewers), now, min(expires_at, _LATEST), min(max_at, _LATEST))
+        self._put(token)
+        return token
+
+    def renew(self, hmac: bytes, principal: str, period_ms: int) -> int:
+        """Have a token live longer, counted from now; until when.
+
+        Raises:
+            Refused: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED,
+                DELEGATION_TOKEN_OWNER_MISMATCH.
+        """
+        token = self._with(hmac)
+        now = self._cluster.clock.now()
+        if token.expired(now):
+            raise Refused(Error.DELEGATION_TOKEN_EXPIRED)
+        if not token.belongs_to(principal):
+            raise Refused(Error.DELEGATION_TOKEN_OWNER_MISMATCH)
+        longest = int(self._configs.broker("delegation.token.expiry.time.ms"))
+        return self._expire_at(token, now + (min(longest, period_ms) if period_ms > 0 else longest))
+
+    def expire(self, hmac: bytes, principal: str, period_ms: int) -> int:
+        """Have a token end so much later, at once if it is negative; when that is.
+
+        Raises:
+            Refused: As `renew`.
+        """
+        token = self._with(hmac)
+        now = self._cluster.clock.now()
+        if not token.belongs_to(principal):
+            raise Refused(Error.DELEGATION_TOKEN_OWNER_MISMATCH)
+        if period_ms < 0:
+            self._forget(token)
+            return now
+        if token.expired(now):
+            raise Refused(Error.DELEGATION_TOKEN_EXPIRED)
+        return self._expire_at(token, now + period_ms)
+
+    def _with(self, hmac_of_it: bytes) -> Token:
+        self.check_enabled()
+        for token in self:
+            if hmac.compare_digest(self.hmac_of(token), hmac_of_it):
+                return token
+        raise Refused(Error.DELEGATION_TOKEN_NOT_FOUND)
+
+    def _expire_at(self, token: Token, when: int) -> int:
+        expires_at = min(token.max_at, when)
+        self._put(replace(token, expires_at=expires_at))
+        return expires_at
+
+    def _put(self, token: Token) -> None:
+        self._by_id[token.id] = token
+        self._cluster.journal.put(_TABLE, token.id, asdict(token))
+
+    def _forget(self, token: Token) -> None:
+        del self._by_id[token.id]
+        self._cluster.journal.put(_TABLE, token.id, None)
+
+    def _sweep(self, now: int) -> None:
+        kept_for = int(self._configs.broker("delegation.token.expiry.check.interval.ms"))
+        for token in [each for each in self if each.expired(now - kept_for)]:
+            self._forget(token)

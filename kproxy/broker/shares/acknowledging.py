@@ -1,0 +1,143 @@
+"""Acknowledging: what a member says of the records that it has.
+
+Source: Kafka's SharePartition.acknowledge, KafkaApis.validateAcknowledgementBatches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.shares.inflight import InFlight, RecordState, Run
+from kproxy.broker.shares.records import Records
+
+RENEW: Final = 4
+#: What records become by the other types: gap, accept, release, reject.
+_STATES: Final = (RecordState.ARCHIVED, RecordState.ACKNOWLEDGED, RecordState.AVAILABLE, RecordState.ARCHIVED)
+
+
+class Acknowledgement(NamedTuple):
+    """What a member says of records that follow each other: one type for all, or one for each."""
+
+    first: int
+    last: int
+    types: Sequence[int]
+
+    def parts(self) -> Iterator[tuple[int, int, int]]:
+        """First and last offset of records with the same type, and it."""
+        if len(self.types) == 1:
+            yield self.first, self.last, self.types[0]
+            return
+        first = self.first
+        for kind, group in groupby(self.types):
+            end = first + sum(1 for _ in group)
+            yield first, end - 1, kind
+            first = end
+
+
+class Judge(NamedTuple):
+    """Who acknowledges, and what holds for the group.
+
+    Attributes:
+        member: Its id.
+        renewed_until: In ms since the epoch; None if records are not renewed.
+        most_deliveries: Of one record.
+    """
+
+    member: str
+    renewed_until: int | None
+    most_deliveries: int
+
+
+def read(batches: Sequence[Mapping[str, Any]], *, renews: bool, is_renewal: bool) -> list[Acknowledgement]:
+    """What a request says of one partition.
+
+    Args:
+        batches: As it has them.
+        renews: The version of the request knows renewals.
+        is_renewal: The request says that it has some.
+
+    Raises:
+        Refused: INVALID_REQUEST.
+    """
+    end, found = -1, []
+    for each in batches:
+        one = Acknowledgement(each["first_offset"], each["last_offset"], each["acknowledge_types"])
+        ordered = end <= one.first <= one.last
+        matching = len(one.types) in (1, one.last - one.first + 1)
+        known = all(0 <= kind <= (RENEW if renews else RENEW - 1) for kind in one.types)
+        if not (ordered and matching and known) or (RENEW in one.types and not is_renewal):
+            raise Refused(Error.INVALID_REQUEST)
+        end = one.last
+        found.append(one)
+    return found
+
+
+def acknowledge(records: Records, judge: Judge, said: Sequence[Acknowledgement]) -> None:
+    """Do what a member says; all of it, or nothing.
+
+    Raises:
+        Refused: INVALID_RECORD_STATE, INVALID_REQUEST.
+    """
+    before: dict[int, tuple[InFlight, InFlight]] = {}  # by their first offsets: batches, and what they were
+    try:
+        for one in said:
+            if one.last < records.start:
+                continue
+            for batch in _batches(records, one):
+                before.setdefault(batch.first, (batch, batch.copy()))
+                _one_batch(records, judge, one, batch)
+    except Refused:
+        for batch, was in before.values():
+            batch.runs, batch.split = was.runs, was.split
+        raise
+
+
+def _batches(records: Records, said: Acknowledgement) -> list[InFlight]:
+    floor = records.floor(said.first)
+    if floor is None and said.first < records.start <= said.last:
+        floor = records.floor(records.start)
+    if floor is None:
+        raise _wrong("Batch record not found. The request batch offsets are not found in the cache.")
+    found = records.between(floor.first, said.last)
+    past = "Batch record not found. The {} offset in request is past acquired records."
+    if found[-1].last < said.first:
+        raise Refused(Error.INVALID_REQUEST, past.format("first"))
+    if found[-1].last < said.last:
+        raise Refused(Error.INVALID_REQUEST, past.format("last"))
+    return found
+
+
+def _one_batch(records: Records, judge: Judge, said: Acknowledgement, batch: InFlight) -> None:
+    if batch.last < records.start:
+        return
+    parted = batch.first < max(said.first, records.start) or batch.last > said.last or len(said.types) > 1
+    if not batch.split:
+        [run] = batch.runs
+        if run.state is not RecordState.ACQUIRED or not run.member:
+            raise _wrong("The batch cannot be acknowledged. The batch is not in the acquired state.")
+        if run.member != judge.member:
+            raise _wrong("Member is not the owner of batch record")
+        batch.split = parted
+    for first, last, kind in said.parts():
+        for run in batch.within(max(first, records.start), last):
+            if run.state is not RecordState.ACQUIRED:
+                raise _wrong("The offset cannot be acknowledged. The offset is not acquired.")
+            if run.member != judge.member:
+                raise _wrong("Member is not the owner of offset")
+            _one_run(judge, run, kind)
+
+
+def _one_run(judge: Judge, run: Run, kind: int) -> None:
+    if kind != RENEW:
+        run.let_go(_STATES[kind], judge.most_deliveries)
+    elif judge.renewed_until is None:
+        raise _wrong("Renewing acquisition locks is not enabled for the group.")
+    else:
+        run.until = judge.renewed_until
+
+
+def _wrong(message: str) -> Refused:
+    return Refused(Error.INVALID_RECORD_STATE, message)

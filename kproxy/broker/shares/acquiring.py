@@ -1,0 +1,192 @@
+"""Acquiring: which of the records that a log has a member gets, and how often it got them.
+
+Source: Kafka's SharePartition.acquire. Records that were delivered often come in smaller portions, and for the last
+time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kproxy.broker.log.batch import Batch
+from kproxy.broker.shares.inflight import InFlight, RecordState, Run
+from kproxy.broker.shares.records import Records
+
+_LEAST_THROTTLED: Final = 2  # deliveries
+
+
+class Acquired(NamedTuple):
+    """Records that a member has got, and how often they have been delivered by that."""
+
+    first: int
+    last: int
+    deliveries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a member wants, and what it may have.
+
+    Attributes:
+        member: Its id.
+        records: At most so many, save that batches of the log are not divided.
+        batch_size: Records that are acknowledged together, about.
+        strict: Not one more than `records` (KIP-1206), so that batches are divided.
+        until: How long it has them, in ms since the epoch.
+        most_locks: Records in flight.
+        most_deliveries: Of one record.
+    """
+
+    member: str
+    records: int
+    batch_size: int
+    strict: bool
+    until: int
+    most_locks: int
+    most_deliveries: int
+
+
+class Acquiring:
+    """One acquisition.
+
+    Args:
+        records: In flight so far.
+        batches: That were read from the log, from `offset` on.
+        offset: `Records.next_offset`.
+        wish: Of the member.
+    """
+
+    def __init__(self, records: Records, batches: Sequence[Batch], offset: int, wish: Wish) -> None:
+        self._records = records
+        self._batches = batches
+        self._wish = wish
+        self._last = batches[-1].last_offset if batches else -1
+        self._left = min(wish.records, wish.most_locks - records.count)
+        if self._left <= 0 < wish.records and offset <= records.end:  # no new ones, but some that have come back
+            self._left = min(wish.records, records.end - offset + 1)
+            self._last = min(self._last, records.end)
+        self._acquired: list[Acquired] = []
+
+    def all(self) -> list[Acquired]:
+        """Acquire what can be."""
+        if self._left <= 0 or not self._batches or self._batches[-1].last_offset < self._records.start:
+            return []
+        first = self._batches[0].base_offset
+        floor = self._records.floor(first)
+        begin = max(first, self._records.start) if floor is None else first
+        if floor is not None and floor.last >= first:
+            begin = floor.first
+        known = self._records.between(min(first, begin), self._last)
+        for batch in known:
+            if self._left <= 0 or not self._again(batch, first):
+                return self._acquired
+        behind = known[-1].last + 1 if known else begin
+        if self._left > 0 and behind <= self._last:
+            self._new(behind)
+        return self._acquired
+
+    def _again(self, batch: InFlight, first: int) -> bool:
+        """Acquire what is available of a batch; whether the member may have more beside that."""
+        throttled = self._is_throttled(batch, first)
+        if throttled and self._acquired:
+            return False
+        whole = first <= batch.first and batch.last <= self._last
+        too_many = self._wish.strict and len(batch) > self._left
+        if not batch.split:
+            if batch.runs[0].state is not RecordState.AVAILABLE:
+                return True
+            if whole and not too_many and not throttled:
+                self._take(batch.runs)
+                return True
+            batch.split = True
+        taken = self._some(batch, first)
+        return not (throttled and taken)
+
+    def _some(self, batch: InFlight, first: int) -> bool:
+        """Acquire some records of a batch; whether there were any."""
+        taken: list[Run] = []
+        count, portion, wish = 0, 0, self._wish
+        for run in batch.within(first, self._last):
+            if run.state is not RecordState.AVAILABLE:
+                continue
+            last_time = wish.most_deliveries > _LEAST_THROTTLED and run.deliveries == wish.most_deliveries - 1
+            if last_time and taken:
+                break
+            beyond = run.deliveries - self._throttled_from
+            if beyond >= 0 and not portion:
+                portion = max(1, len(batch) >> (beyond + 1))
+            most = len(run)
+            if last_time:
+                most = 1
+            if wish.strict:
+                most = min(most, self._left - count)
+            if portion > count:
+                most = min(most, portion - count)
+            [given] = batch.within(run.first, run.first + most - 1)
+            taken.append(given)
+            count += most
+            if last_time or (wish.strict and count == self._left) or count == portion:
+                break
+        self._take(taken)
+        return bool(taken)
+
+    def _new(self, first: int) -> None:
+        """Acquire records that nobody has had yet."""
+        records, wish = self._records, self._wish
+        if not records.count:
+            first = max(first, records.end)
+        last = self._last
+        if self._left < last - first + 1:
+            last = self._end_of_batch(first + self._left - 1)
+        if wish.strict or last - first + 1 <= wish.batch_size:
+            self._begin(first, last)
+        else:
+            for batch in self._batches:
+                if batch.base_offset > last:
+                    break
+                if batch.base_offset - first >= max(wish.batch_size, 1):
+                    self._begin(first, batch.base_offset - 1)
+                    first = batch.base_offset
+            self._begin(first, last)
+
+    def _begin(self, first: int, last: int) -> None:
+        batch = InFlight([Run(first, last, RecordState.AVAILABLE, 0)])
+        self._records.add(batch)
+        if self._wish.strict and len(batch) > self._left:
+            batch.split = True
+            self._take(batch.within(first, first + self._left - 1))
+        else:
+            self._take(batch.runs)
+
+    def _take(self, runs: Iterable[Run]) -> None:
+        """Give runs to the member, those that follow each other and were delivered as often as one."""
+        joined: list[Acquired] = []
+        for run in runs:
+            run.acquire(self._wish.member, self._wish.until)
+            self._left -= len(run)
+            if joined and joined[-1].last + 1 == run.first and joined[-1].deliveries == run.deliveries:
+                joined[-1] = joined[-1]._replace(last=run.last)
+            else:
+                joined.append(Acquired(run.first, run.last, run.deliveries))
+        self._acquired += joined
+
+    def _is_throttled(self, batch: InFlight, first: int) -> bool:
+        deliveries = (
+            run.deliveries
+            for run in batch.runs
+            if run.state is RecordState.AVAILABLE
+            and (not batch.split or (run.last >= first and run.first <= self._last))
+        )
+        return max(deliveries, default=0) >= self._throttled_from
+
+    @property
+    def _throttled_from(self) -> int:
+        return max(_LEAST_THROTTLED, -(-self._wish.most_deliveries // 2))
+
+    def _end_of_batch(self, offset: int) -> int:
+        """The end of the log's batch that has an offset."""
+        return next(
+            (each.last_offset for each in self._batches if each.base_offset <= offset <= each.last_offset), offset
+        )

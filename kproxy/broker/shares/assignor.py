@@ -1,0 +1,64 @@
+"""The assignor of share groups: who reads which partitions, of which members may have the same.
+
+Source: SimpleAssignor of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kproxy.broker.groups.assignors import Part, Subscriber
+
+
+def simple(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[Part]]:
+    """Give each partition to as many members as it takes to have all of them busy, equally; move little.
+
+    Args:
+        members: With what they were to have so far.
+        topics: Number of partitions by topic id.
+    """
+    target: dict[str, set[Part]] = {each.id: set() for each in members}
+    if len({each.topics for each in members}) == 1:
+        subscribed = next(iter(members)).topics
+        parts = [(topic, index) for topic, count in topics.items() if topic in subscribed for index in range(count)]
+        _spread(members, parts, target)
+    else:
+        for topic, count in topics.items():
+            readers = [each for each in members if topic in each.topics]
+            _spread(readers, [(topic, index) for index in range(count)], target)
+    return {member: frozenset(parts) for member, parts in target.items()}
+
+
+def _spread(members: Collection[Subscriber], parts: Sequence[Part], target: dict[str, set[Part]]) -> None:
+    """Spread partitions over those who all read them."""
+    if not members or not parts:
+        return
+    sharing = -(-len(members) // len(parts))  # members that a partition has
+    total = sharing * len(parts)
+    quotas = {
+        each.id: -(-total * (number + 1) // len(members)) + (-total * number // len(members))
+        for number, each in enumerate(members)
+    }
+    readers: dict[Part, set[str]] = {part: set() for part in parts}
+    left = dict(quotas)
+    for each in members:
+        for part in sorted(each.target & readers.keys()):
+            if left[each.id] and len(readers[part]) < sharing:
+                readers[part].add(each.id)
+                left[each.id] -= 1
+    hungry = [member for member, quota in left.items() if quota > 0]
+    for part in parts:
+        passed = []
+        while hungry and len(readers[part]) < sharing:
+            member = hungry.pop(0)
+            if member in readers[part]:
+                passed.append(member)
+                continue
+            readers[part].add(member)
+            left[member] -= 1
+            if left[member]:
+                hungry.append(member)
+        hungry = passed + hungry
+    for part, having in readers.items():
+        for member in having:
+            target[member].add(part)

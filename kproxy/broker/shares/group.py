@@ -1,0 +1,292 @@
+"""ShareGroup: a group whose members read the same partitions together (KIP-932).
+
+Source: ShareGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import Part, Subscriber
+from kproxy.broker.groups.group import Context, Group, PlaceCheck, Timers
+from kproxy.broker.shares.assignor import simple
+from kproxy.broker.shares.settings import ShareSettings
+from kproxy.broker.shares.states import ShareStates
+
+if TYPE_CHECKING:
+    from kproxy.broker.groups.offsets import Committed
+    from kproxy.broker.topics import Topic
+
+SHARE: Final = "share"
+#: The member epoch of those who go.
+LEAVING: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ShareBeat:
+    """A ShareGroupHeartbeat; None is what a member does not say again."""
+
+    member_id: str
+    epoch: int
+    client_id: str
+    client_host: str
+    rack_id: str | None = None
+    topics: frozenset[str] | None = None
+
+
+@dataclass(slots=True)
+class ShareMember:
+    """A member of a share group.
+
+    Attributes:
+        epoch: The newest target that it has.
+        previous_epoch: Its epoch before that: the answer that told it the new one may have been lost.
+        topics: Names that it subscribes to.
+        assigned: What it was told to read.
+    """
+
+    id: str
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    epoch: int = 0
+    previous_epoch: int = 0
+    topics: frozenset[str] = frozenset()
+    assigned: frozenset[Part] = frozenset()
+
+
+class ShareGroup(Group):
+    """The members of a group, and what they are to read. How far it has come is in `ShareStates`.
+
+    Every change of members, subscriptions or topics makes a new epoch; the next heartbeat works out who reads what in
+    it, and each member is told when it calls.
+    """
+
+    type = SHARE
+    gives_way = False
+
+    def __init__(self, group_id: str, context: Context) -> None:
+        super().__init__(group_id, context)
+        self.protocol_type = SHARE
+        self.epoch = 1  # as Kafka begins
+        self.assignment_epoch = 1
+        self.members: dict[str, ShareMember] = {}
+        self._target: dict[str, frozenset[Part]] = {}
+        self._partitions: dict[str, int] = {}  # of each topic that members subscribe to, when the epoch began
+        self._timers = Timers(context.clock)
+        self._states = context.cluster.part(ShareStates)
+        self._settings = context.cluster.part(ShareSettings)
+
+    @property
+    def state(self) -> str:
+        return "Stable" if self.members else "Empty"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def size(self) -> int:
+        parts = sum(len(each.assigned) + len(self._target.get(each.id, ())) for each in self.members.values())
+        topics = sum(50 + len(topic) for each in self.members.values() for topic in each.topics)
+        return 200 + 100 * parts + topics + 1000 * len(self.members)
+
+    def heartbeat(self, beat: ShareBeat) -> Mapping[str, Any]:
+        """A member joins, says that it is there, or goes; what it is answered.
+
+        Raises:
+            Refused: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH.
+        """
+        if beat.epoch == LEAVING:
+            self._remove(self._known(beat.member_id).id)
+            return {"member_id": beat.member_id, "member_epoch": beat.epoch}
+        member = self._member(beat)
+        before = member.epoch, member.assigned
+        subscribed = self._take(member, beat)
+        partitions = {topic.id: len(topic.partitions) for each in self.members.values() for topic in self._read(each)}
+        if subscribed or partitions != self._partitions:
+            self._initialize(partitions)
+            self.epoch += 1
+            self._partitions = partitions
+        if self.assignment_epoch < self.epoch:
+            self._assign()
+        self._reconcile(member)
+        if (member.epoch, member.assigned) != before or subscribed:
+            self._context.keep(self)
+        self._expect(member)
+        answer: dict[str, Any] = {
+            "member_id": member.id,
+            "member_epoch": member.epoch,
+            "heartbeat_interval_ms": self._settings.heartbeat_interval_ms(self.id),
+        }
+        if beat.epoch == 0 or beat.topics is not None or member.assigned != before[1]:
+            answer["assignment"] = {"topic_partitions": _by_topic(member.assigned)}
+        return answer
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, version: int
+    ) -> PlaceCheck:
+        raise self._no_offsets()
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Everybody may, and finds none."""
+
+    def check_offset_deletion(self) -> None:
+        raise self._no_offsets()
+
+    def check_deletion(self) -> None:
+        if self.members:
+            raise Refused(Error.NON_EMPTY_GROUP, "The group is not empty.")
+
+    def is_subscribed(self, topic: str) -> bool:
+        return any(topic in each.topics for each in self.members.values())
+
+    def unused_since(self, committed: Committed) -> int | None:
+        return None
+
+    def described(self) -> Mapping[str, Any]:
+        """The group as ShareGroupDescribe gives it."""
+        return {
+            "group_id": self.id,
+            "group_state": self.state,
+            "group_epoch": self.epoch,
+            "assignment_epoch": self.assignment_epoch,
+            "assignor_name": "simple",
+            "members": [
+                {
+                    "member_id": each.id,
+                    "rack_id": each.rack_id,
+                    "member_epoch": each.epoch,
+                    "client_id": each.client_id,
+                    "client_host": each.client_host,
+                    "subscribed_topic_names": sorted(each.topics),
+                    "assignment": {"topic_partitions": self._named(each.assigned)},
+                }
+                for each in self.members.values()
+            ],
+        }
+
+    def kept(self) -> Mapping[str, Any]:
+        return {
+            "type": self.type,
+            "epoch": self.epoch,
+            "assignment_epoch": self.assignment_epoch,
+            "members": [
+                {**asdict(each), "topics": sorted(each.topics), "assigned": sorted(each.assigned)}
+                for each in self.members.values()
+            ],
+            "target": {member: sorted(parts) for member, parts in self._target.items()},
+            "partitions": self._partitions,
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        self.epoch, self.assignment_epoch = kept["epoch"], kept["assignment_epoch"]
+        self._target = {member: _parts(parts) for member, parts in kept["target"].items()}
+        self._partitions = dict(kept["partitions"])
+        for each in kept["members"]:
+            sets = {"topics": frozenset(each["topics"]), "assigned": _parts(each["assigned"])}
+            self.members[each["id"]] = ShareMember(**{**each, **sets})
+            self._expect(self.members[each["id"]])
+
+    def close(self) -> None:
+        self._timers.cancel_all()
+        self._states.forget_all(self.id)
+
+    def _member(self, beat: ShareBeat) -> ShareMember:
+        """Whose heartbeat it is; a new member if it joins."""
+        known = self.members.get(beat.member_id)
+        if known is None and len(self.members) >= self._settings.group_size:
+            message = f"The share group has reached its maximum capacity of {self._settings.group_size} members."
+            raise Refused(Error.GROUP_MAX_SIZE_REACHED, message)
+        if beat.epoch == 0:
+            return self.members.setdefault(beat.member_id, ShareMember(beat.member_id))
+        member = self._known(beat.member_id)
+        if beat.epoch in (member.epoch, member.previous_epoch):
+            return member
+        kind = "greater" if beat.epoch > member.epoch else "smaller"
+        missed = f", and it does not match the previous member epoch ({member.previous_epoch})"
+        message = (
+            f"The share group member has a {kind} member epoch ({beat.epoch}) than the one known by the group "
+            f"coordinator ({member.epoch}){missed if kind == 'smaller' else ''}. "
+            "The member must abandon all its partitions and rejoin."
+        )
+        raise Refused(Error.FENCED_MEMBER_EPOCH, message)
+
+    def _known(self, member_id: str) -> ShareMember:
+        if (member := self.members.get(member_id)) is None:
+            raise Refused(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
+        return member
+
+    def _take(self, member: ShareMember, beat: ShareBeat) -> bool:
+        """Take note of what the member says of itself; whether it subscribes to something else than before."""
+        before = member.topics
+        if beat.rack_id is not None:
+            member.rack_id = beat.rack_id
+        if beat.topics is not None:
+            member.topics = beat.topics
+        member.client_id, member.client_host = beat.client_id, beat.client_host
+        return member.topics != before
+
+    def _read(self, member: ShareMember) -> list[Topic]:
+        """The topics of a member that there are."""
+        return [topic for name in member.topics if (topic := self._context.topics.named(name)) is not None]
+
+    def _initialize(self, partitions: Mapping[str, int]) -> None:
+        """Have a state for every partition that members may read."""
+        for topic, count in partitions.items():
+            for index in range(count):
+                if self._states.get(self.id, (topic, index)) is None:
+                    self._states.initialize(self.id, (topic, index), self.epoch + 1)
+
+    def _assign(self) -> None:
+        subscribers = [
+            Subscriber(
+                each.id,
+                None,
+                frozenset(topic.id for topic in self._read(each)),
+                self._target.get(each.id, frozenset()),
+            )
+            for each in self.members.values()
+        ]
+        self._target = simple(subscribers, self._partitions)
+        self.assignment_epoch = self.epoch
+
+    def _reconcile(self, member: ShareMember) -> None:
+        topics = {topic.id for topic in self._read(member)}
+        member.assigned = frozenset(part for part in self._target.get(member.id, ()) if part[0] in topics)
+        if member.epoch != self.assignment_epoch:
+            member.previous_epoch, member.epoch = member.epoch, self.assignment_epoch
+
+    def _remove(self, member_id: str) -> None:
+        del self.members[member_id]
+        self._target.pop(member_id, None)
+        self._timers.cancel(member_id)
+        self.epoch += 1
+        self._context.keep(self)
+
+    def _expect(self, member: ShareMember) -> None:
+        """Have the member out unless it is heard of in time."""
+        timeout_ms = self._settings.session_timeout_ms(self.id)
+        self._timers.set(member.id, timeout_ms, functools.partial(self._remove, member.id))
+
+    def _named(self, parts: Iterable[Part]) -> list[dict[str, Any]]:
+        found = ((self._context.topics.with_id(each["topic_id"]), each) for each in _by_topic(parts))
+        return [{**each, "topic_name": topic.name} for topic, each in found if topic is not None]
+
+    def _no_offsets(self) -> Refused:
+        return Refused(Error.GROUP_ID_NOT_FOUND, f"Group {self.id} is not a consumer group.")
+
+
+def _parts(kept: Iterable[tuple[str, int]]) -> frozenset[Part]:
+    return frozenset((topic, index) for topic, index in kept)
+
+
+def _by_topic(parts: Iterable[Part]) -> list[dict[str, Any]]:
+    found: dict[str, list[int]] = {}
+    for topic_id, index in sorted(parts):
+        found.setdefault(topic_id, []).append(index)
+    return [{"topic_id": topic_id, "partitions": indexes} for topic_id, indexes in found.items()]

@@ -1,0 +1,211 @@
+"""SharePartition: a partition as the members of one share group read it together.
+
+Source: Kafka's SharePartition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from kproxy.broker.changes import Changed
+from kproxy.broker.log.batch import Batch
+from kproxy.broker.shares.acknowledging import Acknowledgement, Judge, acknowledge
+from kproxy.broker.shares.acquiring import Acquired, Acquiring, Wish
+from kproxy.broker.shares.inflight import InFlight, RecordState, Run
+from kproxy.broker.shares.records import Records
+from kproxy.broker.shares.states import ShareState, ShareStates, StateBatch
+
+if TYPE_CHECKING:
+    from kproxy.broker.clock import Clock, Timer
+    from kproxy.broker.shares.settings import ShareSettings
+    from kproxy.broker.topics import Partition
+
+
+class SharePartition:
+    """Records that members have acquired, for how long, and what became of them.
+
+    What members have at the time is not kept over a restart, nor when another broker comes to lead the partition; what
+    they have acknowledged is.
+
+    Args:
+        group: Its id.
+        partition: Of the topic.
+        state: What is kept of it; its `start_offset` is known, or else `start` holds.
+        start: Where to begin.
+        states: Keep what is to be kept.
+        settings: Of share groups.
+        clock: The broker's time.
+
+    Attributes:
+        changed: Is told when records may be acquired that could not be before, and when it is closed.
+        closed: Another one stands in for it, or none.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        partition: Partition,
+        state: ShareState,
+        start: int,
+        states: ShareStates,
+        settings: ShareSettings,
+        clock: Clock,
+    ) -> None:
+        self.changed = Changed()
+        self.closed = False
+        self.leader_epoch = partition.leader_epoch
+        self._group = group
+        self._part = partition.topic_id, partition.index
+        self._state = state
+        self._states = states
+        self._settings = settings
+        self._clock = clock
+        self._timer: Timer | None = None
+        self._due = 0
+        self._records = _loaded(start, state)
+        self._records.advance()
+        if state.leader_epoch != partition.leader_epoch:
+            state.leader_epoch = partition.leader_epoch
+            states.keep(group, self._part, state)
+
+    @property
+    def start_offset(self) -> int:
+        """Every record before it is done (Kafka's SPSO)."""
+        return self._records.start
+
+    @property
+    def next_offset(self) -> int:
+        """Where to read."""
+        return self._records.next_offset
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a member may get records at all."""
+        records = self._records
+        return records.next_offset != records.end + 1 or records.count < self._settings.most_locks(self._group)
+
+    def acquire(
+        self, member: str, batches: Sequence[Batch], offset: int, records: int, batch_size: int, *, strict: bool = False
+    ) -> list[Acquired]:
+        """Give a member records that were read.
+
+        Args:
+            member: Its id.
+            batches: From the log.
+            offset: `next_offset`, from which they were read.
+            records: At most so many.
+            batch_size: See `Wish`.
+            strict: See `Wish`.
+        """
+        until = self._clock.now() + self._settings.lock_ms(self._group)
+        locks, deliveries = self._settings.most_locks(self._group), self._settings.most_deliveries(self._group)
+        wish = Wish(member, records, batch_size, strict, until, locks, deliveries)
+        acquired = Acquiring(self._records, batches, offset, wish).all()
+        if acquired:
+            self._wake_by(until)
+        return acquired
+
+    def archive(self, first: int, last: int) -> None:
+        """Give up records that were acquired: their transaction was aborted."""
+        self._records.archive(first, last, RecordState.ACQUIRED)
+
+    def acknowledge(self, member: str, said: Sequence[Acknowledgement]) -> None:
+        """Do what a member says of records; all of it, or nothing.
+
+        Raises:
+            Refused: INVALID_RECORD_STATE, INVALID_REQUEST.
+        """
+        until = self._clock.now() + self._settings.lock_ms(self._group) if self._settings.renews(self._group) else None
+        acknowledge(self._records, Judge(member, until, self._settings.most_deliveries(self._group)), said)
+        self._moved_on()
+
+    def release(self, member: str) -> None:
+        """A member is gone: others get what it had."""
+        self._let_go(lambda run: run.member == member)
+
+    def move_start(self, offset: int) -> None:
+        """The log begins at an offset."""
+        self._records.move_start(offset)
+
+    def close(self) -> None:
+        """Hold nothing any more."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self.changed.tell()
+
+    def _wake_by(self, until: int) -> None:
+        if self._timer is not None:
+            if self._due <= until:
+                return
+            self._timer.cancel()
+        self._due = until
+        self._timer = self._clock.later(until - self._clock.now(), self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = self._clock.now()
+        self._let_go(lambda run: run.until <= now)
+        held = [run.until for run in self._records.runs() if run.state is RecordState.ACQUIRED]
+        if held:
+            self._wake_by(max(min(held), now + 1))
+
+    def _let_go(self, of: Callable[[Run], bool]) -> None:
+        """Have acquired records of some kind available again, those before the start gone."""
+        start, most = self._records.start, self._settings.most_deliveries(self._group)
+        some = False
+        for batch in self._records:
+            if not any(run.state is RecordState.ACQUIRED and of(run) for run in batch.runs):
+                continue
+            batch.split |= batch.first < start <= batch.last
+            for first, last, state in (
+                (batch.first, start - 1, RecordState.ARCHIVED),
+                (max(start, batch.first), batch.last, RecordState.AVAILABLE),
+            ):
+                for run in batch.within(first, last):
+                    if run.state is RecordState.ACQUIRED and of(run):
+                        run.let_go(state, most)
+                        some = True
+        if some:
+            self._moved_on()
+
+    def _moved_on(self) -> None:
+        records, state = self._records, self._state
+        # As in Kafka, clients are told of a start that has moved when something more has come back.
+        state.start_offset, state.complete, state.batches = records.start, records.complete, _batches(records)
+        self._states.keep(self._group, self._part, state)
+        records.advance()
+        self.changed.tell()
+
+
+def _loaded(start: int, state: ShareState) -> Records:
+    """The records in flight when the state was kept; those it does not tell of were new then."""
+    records = Records(start)
+    runs: list[Run] = []
+    for each in state.batches:
+        if each.first > start:
+            runs.append(Run(start, each.first - 1, RecordState.AVAILABLE, 0))
+        runs.append(Run(each.first, each.last, RecordState(each.state), each.deliveries))
+        start = each.last + 1
+    for run in runs:
+        records.add(InFlight([run]))
+    return records
+
+
+def _batches(records: Records) -> list[StateBatch]:
+    """What is kept: records that were acquired as they were before that, neighbours in the same state together."""
+    found: list[StateBatch] = []
+    for run in records.runs():
+        acquired = run.state is RecordState.ACQUIRED
+        deliveries = run.deliveries - acquired
+        first = max(run.first, records.start)
+        state = RecordState.AVAILABLE if acquired else run.state
+        if run.last < first or (not deliveries and not state.is_terminal):
+            continue
+        before = found[-1] if found else None
+        if before and (before.last + 1, before.state, before.deliveries) == (first, state, deliveries):
+            found[-1] = before._replace(last=run.last)
+        else:
+            found.append(StateBatch(first, run.last, int(state), deliveries))
+    return found

@@ -1,0 +1,120 @@
+"""Records in flight: those of a share partition from its start offset to the last that was acquired.
+
+Source: Kafka's SharePartition.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+
+from kproxy.broker.shares.inflight import InFlight, RecordState, Run
+
+
+class Records:
+    """What is in flight, by offset.
+
+    Attributes:
+        start: Every record before it is done.
+        end: The last offset that was ever acquired; the start where nothing was.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start = self.end = start
+        self._batches: list[InFlight] = []
+
+    def __iter__(self) -> Iterator[InFlight]:
+        return iter(self._batches)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing from the start on."""
+        return not self._batches or self.start > self._batches[-1].last
+
+    @property
+    def next_offset(self) -> int:
+        """Where there is a record to deliver, or will be."""
+        if self.is_empty:
+            return self.end
+        available = (run.first for run in self.runs() if run.state is RecordState.AVAILABLE)
+        return next(available, self.end + 1)
+
+    @property
+    def count(self) -> int:
+        """How many records are in flight."""
+        return self.end - self.start + 1 if self._batches else 0
+
+    @property
+    def complete(self) -> int:
+        """How many of them are done: the start cannot pass one before them."""
+        return sum(
+            run.last - max(run.first, self.start) + 1
+            for run in self.runs()
+            if run.state.is_terminal and run.last >= self.start
+        )
+
+    def runs(self) -> Iterator[Run]:
+        """All records."""
+        return (run for batch in self._batches for run in batch.runs)
+
+    def floor(self, offset: int) -> InFlight | None:
+        """The last batch that begins at an offset or before it."""
+        position = bisect.bisect_right(self._batches, offset, key=lambda batch: batch.first)
+        return self._batches[position - 1] if position else None
+
+    def between(self, first: int, last: int) -> list[InFlight]:
+        """The batches that begin between two offsets."""
+        start = bisect.bisect_left(self._batches, first, key=lambda batch: batch.first)
+        return self._batches[start : bisect.bisect_right(self._batches, last, key=lambda batch: batch.first)]
+
+    def add(self, batch: InFlight) -> None:
+        """Have a batch that lies where none is."""
+        bisect.insort(self._batches, batch, key=lambda each: each.first)
+        if self._batches[0] is batch:
+            self.start = batch.first
+        self.end = max(self.end, batch.last)
+
+    def archive(self, first: int, last: int, state: RecordState) -> None:
+        """Give up the records between two offsets that are in a state."""
+        for batch in self._batches:
+            if batch.first > last:
+                break
+            if batch.last < first or (not batch.split and batch.runs[0].state is not state):
+                continue
+            batch.split |= batch.first < first or batch.last > last
+            for run in batch.within(first, last):
+                if run.state is state:
+                    run.state, run.member = RecordState.ARCHIVED, ""
+
+    def move_start(self, offset: int) -> None:
+        """The log has nothing before an offset any more."""
+        if offset <= self.start:
+            return
+        self.archive(self.start, offset - 1, RecordState.AVAILABLE)
+        self.start = offset
+        self.end = max(self.end, offset) if self._batches else offset
+
+    def advance(self) -> None:
+        """Let the start pass what is done, and forget batches that are done as a whole."""
+        floor = self.floor(self.start)
+        if floor is None or not (floor.at(self.start) or floor.runs[-1]).state.is_terminal:
+            return
+        done = self._done()
+        if done is None:
+            return
+        if done == self._batches[-1].last:
+            self.start = self.end = done + 1
+            self._batches.clear()
+            return
+        kept = next(position for position, batch in enumerate(self._batches) if batch.last > done)
+        self.start = max(self.start, done + 1, self._batches[kept].first)
+        del self._batches[:kept]
+
+    def _done(self) -> int | None:
+        """The last record before the first that is not done."""
+        done = None
+        for run in self.runs():
+            if not run.state.is_terminal:
+                break
+            done = run.last
+        return done

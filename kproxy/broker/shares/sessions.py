@@ -1,0 +1,147 @@
+"""Share sessions: which partitions a member fetches from at one broker, said once (KIP-932).
+
+Source: Kafka's SharePartitionManager, ShareSessionCache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.shares.settings import ShareSettings
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster, Node
+
+#: Epochs that begin a session, and that end it.
+BEGIN: Final = 0
+END: Final = -1
+
+_MAX_INT32: Final = 2**31 - 1
+_MOST_PARTITIONS: Final = 200_000  # of all sessions of a broker
+
+
+@dataclass(slots=True, eq=False)
+class ShareSession:
+    """A session.
+
+    Attributes:
+        epoch: Of the request that it expects next.
+        partitions: Which it fetches from; whether the member is to be told of one though it has no records.
+    """
+
+    epoch: int
+    partitions: dict[Part, bool]
+
+    def news(self, part: Part, *, has_records: bool, has_error: bool) -> bool:
+        """Whether an answer for a partition has to be sent; takes note of it."""
+        if part not in self.partitions:
+            return True
+        due = self.partitions[part]
+        self.partitions[part] = has_error
+        if has_records:
+            self.partitions[part] = self.partitions.pop(part)
+        return due or has_records or has_error
+
+
+class ShareConnection:
+    """What the connection of a member keeps: `gone` is called when it is closed."""
+
+    def __init__(self) -> None:
+        self.gone: Callable[[], None] = lambda: None
+
+    def close(self) -> None:
+        """The connection is closed."""
+        self.gone()
+
+
+class ShareSessions:
+    """The share sessions of one broker, by group and member."""
+
+    def __init__(self, settings: ShareSettings) -> None:
+        self._settings = settings
+        self._sessions: dict[tuple[str, str], ShareSession] = {}
+
+    def fetch(
+        self,
+        key: tuple[str, str],
+        epoch: int,
+        wanted: Iterable[Part],
+        forgotten: Iterable[Part],
+        *,
+        acknowledges: bool,
+    ) -> ShareSession:
+        """Take a ShareFetch.
+
+        Args:
+            key: Group and member.
+            epoch: As the request says it: 0 begins a session, -1 is its last request.
+            wanted: Partitions that it lists.
+            forgotten: Those that it does not want any longer.
+            acknowledges: It has acknowledgements.
+
+        Raises:
+            Refused: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED, INVALID_REQUEST.
+        """
+        if epoch == BEGIN:
+            if acknowledges:
+                raise Refused(Error.INVALID_REQUEST)
+            self._sessions.pop(key, None)
+            if len(self._sessions) >= self._settings.sessions:
+                raise Refused(Error.SHARE_SESSION_LIMIT_REACHED)
+            session = ShareSession(1, dict.fromkeys(wanted, True))
+            self._check_room(len(session.partitions))
+            self._sessions[key] = session
+            return session
+        session = self.acknowledge(key, epoch)
+        if epoch != END:
+            added = [part for part in wanted if part not in session.partitions]
+            self._check_room(len(added))
+            session.partitions.update(dict.fromkeys(added, True))
+            for part in forgotten:
+                session.partitions.pop(part, None)
+        return session
+
+    def acknowledge(self, key: tuple[str, str], epoch: int) -> ShareSession:
+        """Take a ShareAcknowledge, or a ShareFetch that does not begin a session.
+
+        Raises:
+            Refused: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
+        """
+        if epoch == BEGIN:
+            raise Refused(Error.INVALID_SHARE_SESSION_EPOCH)
+        session = self._sessions.get(key)
+        if session is None:
+            raise Refused(Error.SHARE_SESSION_NOT_FOUND)
+        if epoch == END:
+            return session
+        if session.epoch != epoch:
+            raise Refused(Error.INVALID_SHARE_SESSION_EPOCH)
+        session.epoch = 1 if epoch == _MAX_INT32 else epoch + 1
+        return session
+
+    def end(self, key: tuple[str, str], session: ShareSession) -> bool:
+        """Forget a session; whether it was there."""
+        if self._sessions.get(key) is not session:
+            return False
+        del self._sessions[key]
+        return True
+
+    def _check_room(self, more: int) -> None:
+        if sum(len(each.partitions) for each in self._sessions.values()) + more > _MOST_PARTITIONS:
+            raise Refused(Error.SHARE_SESSION_LIMIT_REACHED)
+
+
+class AllShareSessions:
+    """The share sessions of all brokers of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._settings = cluster.part(ShareSettings)
+        self._of_nodes: dict[int, ShareSessions] = {}
+
+    def of(self, node: Node) -> ShareSessions:
+        """Those of one broker."""
+        return self._of_nodes.setdefault(node.id, ShareSessions(self._settings))

@@ -1,0 +1,73 @@
+"""Shares: the share partitions of all groups at work."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.shares.partition import SharePartition
+from kproxy.broker.shares.settings import ShareSettings
+from kproxy.broker.shares.states import UNKNOWN, ShareState, ShareStates
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+    from kproxy.broker.topics import Partition
+
+_DURATION: Final = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1000)
+
+
+class Shares:
+    """Opens share partitions, each once for a leader's time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._clock = cluster.clock
+        self._states = cluster.part(ShareStates)
+        self._settings = cluster.part(ShareSettings)
+
+    def opened(self, group: str, partition: Partition) -> SharePartition | None:
+        """The share partition, if somebody has fetched from it since this leader leads."""
+        state = self._states.get(group, (partition.topic_id, partition.index))
+        live = state.live if state is not None else None
+        return live if live is not None and live.leader_epoch == partition.leader_epoch else None
+
+    def open(self, group: str, partition: Partition) -> SharePartition:
+        """The share partition.
+
+        Raises:
+            Refused: The group has none: UNKNOWN_SERVER_ERROR, as Kafka says it; OFFSET_NOT_AVAILABLE.
+        """
+        if (found := self.opened(group, partition)) is not None:
+            return found
+        state = self._states.get(group, (partition.topic_id, partition.index))
+        if state is None:
+            message = "Read operation on uninitialized share partition not allowed."
+            raise Refused(Error.UNKNOWN_SERVER_ERROR, message)
+        start = self._start(group, partition, state)
+        if state.live is not None:
+            state.live.close()
+        state.live = SharePartition(group, partition, state, start, self._states, self._settings, self._clock)
+        return state.live
+
+    def release(self, group: str, member: str) -> None:
+        """A member is gone: others get what it had."""
+        for state in list(self._states.of(group).values()):
+            if state.live is not None:
+                state.live.release(member)
+
+    def _start(self, group: str, partition: Partition, state: ShareState) -> int:
+        """Where a group begins."""
+        if state.start_offset != UNKNOWN:
+            return state.start_offset
+        log, reset = partition.log, self._settings.reset(group)
+        if reset == "earliest":
+            return log.start_offset
+        if (duration := _DURATION.fullmatch(reset)) is None:
+            return log.end_offset
+        ago = sum(float(count or 0) * unit for count, unit in zip(duration.groups(), _UNITS_MS, strict=True))
+        found = log.record_since(int(self._clock.now() - ago))
+        if found is None:
+            message = f"Offset for timestamp {self._clock.now() - int(ago)} not found for topic partition: {log.name}"
+            raise Refused(Error.OFFSET_NOT_AVAILABLE, message)
+        return found[0]

@@ -1,0 +1,128 @@
+"""What is kept of share partitions: how far each group is, and which records are done or to be delivered again.
+
+Kafka's share coordinators keep it in the topic ``__share_group_state``; here it is in the journal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.topics import Topics
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+    from kproxy.broker.shares.partition import SharePartition
+
+#: Of an offset or a count that nobody has said yet.
+UNKNOWN: Final = -1
+
+_TABLE: Final = "share states"
+_MOST_STATES: Final = 200_000
+
+
+class StateBatch(NamedTuple):
+    """Neighbouring records in the same state (a code of `RecordState`), as Kafka's state batches say it."""
+
+    first: int
+    last: int
+    state: int
+    deliveries: int
+
+
+@dataclass(slots=True, eq=False)
+class ShareState:
+    """What is kept of one partition for one group.
+
+    Attributes:
+        state_epoch: Grows when the state is set anew.
+        leader_epoch: Of the leader that has read it last.
+        start_offset: Of the first record that is not done; -1 until something was delivered and has come back.
+        complete: How many records from there on are done; -1 until then.
+        batches: In the order of their offsets.
+        live: The partition at work.
+    """
+
+    state_epoch: int
+    start_offset: int = UNKNOWN
+    leader_epoch: int = 0
+    complete: int = UNKNOWN
+    batches: list[StateBatch] = field(default_factory=list)
+    live: SharePartition | None = None
+
+
+class ShareStates:
+    """The share partitions that groups have, by the id of their topic and their index."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._topics = cluster.part(Topics)
+        self._journal = cluster.journal
+        self._count = 0
+        self._groups: dict[str, dict[Part, ShareState]] = {}
+        for key, value in cluster.journal.entries(_TABLE):
+            group, topic, index = json.loads(key)
+            state = ShareState(**{**value, "batches": [StateBatch(*each) for each in value["batches"]]})
+            self._groups.setdefault(group, {})[topic, index] = state
+            self._count += 1
+
+    def of(self, group: str) -> Mapping[Part, ShareState]:
+        """Those of a group. Those of topics that are gone are forgotten here."""
+        states = self._groups.get(group, {})
+        for part in [each for each in states if self._topics.with_id(each[0]) is None]:
+            self.forget(group, part)
+        return states
+
+    def get(self, group: str, part: Part) -> ShareState | None:
+        """One of them."""
+        return self._groups.get(group, {}).get(part)
+
+    def initialize(self, group: str, part: Part, state_epoch: int, start_offset: int = UNKNOWN) -> None:
+        """Let a group begin in a partition, or begin anew.
+
+        Args:
+            group: Which.
+            part: The partition.
+            state_epoch: The group's epoch.
+            start_offset: From where; -1 is where ``share.auto.offset.reset`` says.
+
+        Raises:
+            Refused: GROUP_MAX_SIZE_REACHED when all groups together have too many.
+        """
+        if self.get(group, part) is None and self._count >= _MOST_STATES:
+            raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"share groups have {_MOST_STATES} partitions")
+        self.forget(group, part)
+        self._groups.setdefault(group, {})[part] = state = ShareState(state_epoch, start_offset)
+        state.complete = UNKNOWN if start_offset == UNKNOWN else 0
+        self._count += 1
+        self.keep(group, part, state)
+
+    def keep(self, group: str, part: Part, state: ShareState) -> None:
+        """Have what a state says now outlive a restart."""
+        value = {
+            "state_epoch": state.state_epoch,
+            "start_offset": state.start_offset,
+            "leader_epoch": state.leader_epoch,
+            "complete": state.complete,
+            "batches": state.batches,
+        }
+        self._journal.put(_TABLE, json.dumps((group, *part)), value)
+
+    def forget(self, group: str, part: Part) -> None:
+        """Forget one, if it is there; what works with it stops."""
+        states = self._groups.get(group, {})
+        if (state := states.pop(part, None)) is not None:
+            self._count -= 1
+            if state.live is not None:
+                state.live.close()
+            self._journal.put(_TABLE, json.dumps((group, *part)), None)
+        if not states:
+            self._groups.pop(group, None)
+
+    def forget_all(self, group: str) -> None:
+        """Forget those of a group."""
+        for part in list(self._groups.get(group, ())):
+            self.forget(group, part)

@@ -1,0 +1,117 @@
+"""Segments: the files of one partition, in Kafka's own format on disk, which is that of the wire."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import google_crc32c
+
+from dissectors.records.batch import CRC_START, HEADER
+from dissectors.records.formats import entries
+from kproxy.broker.log.batch import Batch, read_header
+from kproxy.broker.storage.appended import Appended
+
+#: Bytes after which another file is begun. Small ones are given back sooner when old batches go.
+SEGMENT_BYTES: Final = 16 << 20
+_METADATA: Final = "partition.metadata"
+
+
+class Segments:
+    """The batches of a partition in ``DIR/TOPIC-INDEX/``, in files named by their first offset, as Kafka has them.
+
+    Files of a topic with another id are those of a topic that is no more, and are removed.
+
+    Raises:
+        OSError: The directory or a file cannot be made.
+    """
+
+    def __init__(self, directory: Path, topic_id: str) -> None:
+        self.directory = directory
+        self._files: list[Appended] = []
+        self._bases: list[int] = []  # first offset of each file
+        metadata = directory / _METADATA
+        text = f"version: 0\ntopic_id: {topic_id}\n"
+        if directory.exists() and (not metadata.exists() or metadata.read_text() != text):
+            shutil.rmtree(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        metadata.write_text(text)
+
+    def load(self) -> Iterator[Batch]:
+        """Every batch that is whole, in order. What follows the first that is not is removed from the disk.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        paths = sorted(path for path in self.directory.glob("*.log") if path.stem.isdecimal())
+        following = None
+        for number, path in enumerate(paths):
+            file = Appended(path)
+            self._files.append(file)
+            self._bases.append(int(path.stem))
+            data = path.read_bytes()
+            end = 0
+            for batch in _whole(data):
+                if following is not None and batch.base_offset < following:
+                    break
+                following = batch.last_offset + 1
+                end += len(batch.data)
+                yield batch
+            if end < len(data):
+                file.cut(end)
+                for later in paths[number + 1 :]:
+                    later.unlink()
+                return
+
+    def append(self, batch: Batch) -> None:
+        """Write a batch behind the last.
+
+        Raises:
+            OSError: It was not written.
+        """
+        if not self._files or self._files[-1].size + len(batch.data) > SEGMENT_BYTES:
+            self._files.append(Appended(self.directory / f"{batch.base_offset:020d}.log"))
+            self._bases.append(batch.base_offset)
+        self._files[-1].append(batch.data)
+
+    async def synced(self) -> None:
+        """Return when the disk has all that was appended.
+
+        Raises:
+            OSError: It may not.
+        """
+        for file in list(self._files):
+            await file.synced()
+
+    def delete_before(self, offset: int) -> None:
+        """Remove the files with nothing from `offset` on; the newest stays."""
+        gone = sum(base <= offset for base in self._bases[1:])
+        for file in self._files[:gone]:
+            file.close()
+            file.path.unlink(missing_ok=True)
+        del self._files[:gone], self._bases[:gone]
+
+    def close(self) -> None:
+        """Give the files back."""
+        for file in self._files:
+            file.close()
+        self._files.clear()
+
+    def delete(self) -> None:
+        """Remove all of it."""
+        self.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _whole(data: bytes) -> Iterator[Batch]:
+    """The batches at the start of a file up to the first that is cut off or has another CRC than it says."""
+    for entry in entries(data, 0, len(data)):
+        if entry.magic != 2 or entry.end - entry.start < HEADER.size:
+            return
+        raw = data[entry.start : entry.end]
+        header = read_header(raw)
+        if google_crc32c.value(raw[CRC_START:]) != header.crc:
+            return
+        yield Batch(header.base_offset, header.base_offset + header.last_offset_delta, header.max_timestamp, raw)

@@ -1,0 +1,213 @@
+"""Transactions: all transactional ids of a cluster, their timeouts, and the markers that end transactions.
+
+Source: kafka.coordinator.transaction.TransactionCoordinator, TransactionStateManager, TransactionMarkerChannelManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Final
+
+from dissectors import schemas
+from kproxy.broker.configs import Configs
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.offsets import Offsets, Place
+from kproxy.broker.topics import Topics
+from kproxy.broker.transactions.producer_ids import ProducerIds
+from kproxy.broker.transactions.transaction import BUMPING, Producer, State, Transaction
+
+if TYPE_CHECKING:
+    from kproxy.broker.clock import Timer
+    from kproxy.broker.cluster import Cluster
+
+#: Of every marker: the coordinator of a transactional id never changes its mind here.
+COORDINATOR_EPOCH: Final = 0
+_TABLE: Final = "transactions"
+_RETRY_MS: Final = 100  # until a partition without a leader is asked again
+_SWEEP_MS: Final = 3_600_000  # between looks for transactional ids that nobody uses
+_MOST_IDS: Final = 20_000  # and what is held of a transaction: memory is bounded
+_MOST_GROUPS: Final = 1_000
+
+
+class Transactions:
+    """The transactional ids of a cluster.
+
+    What `end` decides is done in the next turn of the event loop, after the answer has left, as soon as the partitions
+    have leaders: till then the producer is refused with CONCURRENT_TRANSACTIONS, as by Kafka.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._clock = cluster.clock
+        self._configs = cluster.part(Configs)
+        self._topics = cluster.part(Topics)
+        self._offsets = cluster.part(Offsets)
+        self._new_id = cluster.part(ProducerIds).new
+        self._timers: dict[str, Timer] = {}
+        self._swept = self._clock.now()
+        self._by_id = {name: Transaction.restored(name, kept) for name, kept in cluster.journal.entries(_TABLE)}
+        for transaction in self._by_id.values():
+            self._go_on(transaction)
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return iter(self._by_id.values())
+
+    def with_id(self, transactional_id: str) -> Transaction | None:
+        """One by its id."""
+        return self._by_id.get(transactional_id)
+
+    def init(self, transactional_id: str | None, timeout_ms: int, expected: Producer | None = None) -> Producer:
+        """A producer begins; who had the transactional id before is fenced.
+
+        Args:
+            transactional_id: None for one that is idempotent only.
+            timeout_ms: That it allows a transaction.
+            expected: Who it was before, if it goes on after an error (KIP-360).
+
+        Raises:
+            Refused: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED; CONCURRENT_TRANSACTIONS while a
+                transaction of the one before is aborted.
+        """
+        if transactional_id is None:
+            return Producer(self._new_id(), 0)
+        if not transactional_id:
+            raise Refused(Error.INVALID_REQUEST)
+        if not 0 < timeout_ms <= int(self._configs.broker("transaction.max.timeout.ms")):
+            raise Refused(Error.INVALID_TRANSACTION_TIMEOUT)
+        now = self._clock.now()
+        self._sweep(now)
+        transaction = self._by_id.get(transactional_id)
+        if transaction is None:
+            if len(self._by_id) >= _MOST_IDS:
+                raise Refused(Error.INVALID_REQUEST, f"{_MOST_IDS} transactional ids are in use")
+            transaction = Transaction(transactional_id, Producer(self._new_id(), -1), timeout_ms, now)
+            self._by_id[transactional_id] = transaction
+        transaction.check_renewal(expected)
+        if transaction.state is State.ONGOING:
+            self._fence(transaction)
+            raise Refused(Error.CONCURRENT_TRANSACTIONS)
+        transaction.renew(timeout_ms, expected, self._new_id, now)
+        self._go_on(transaction)
+        return transaction.producer
+
+    def add(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        places: Collection[Place] = (),
+        groups: Collection[str] = (),
+        *,
+        version: int = 0,
+    ) -> None:
+        """Have partitions, and groups whose offsets are committed, take part in the producer's transaction.
+
+        Raises:
+            Refused: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+        """
+        transaction = self._found(transactional_id)
+        transaction.check_addition(producer)
+        if not transaction.has(places, groups):
+            if len(transaction.groups) + len(groups) > _MOST_GROUPS:
+                raise Refused(Error.INVALID_REQUEST, f"a transaction can commit offsets of {_MOST_GROUPS} groups")
+            transaction.add(places, groups, version, self._clock.now())
+            self._go_on(transaction)
+
+    def verify(
+        self, transactional_id: str, producer: Producer, *, place: Place | None = None, group: str | None = None
+    ) -> None:
+        """Raise `Refused` unless a partition, or a group, takes part in the producer's transaction (KIP-890).
+
+        Raises:
+            Refused: As `add`, and TRANSACTION_ABORTABLE if it does not.
+        """
+        self._found(transactional_id).check_part(producer, place, group)
+
+    def end(self, transactional_id: str, producer: Producer, *, commit: bool, version: int = 0) -> Producer:
+        """Commit or abort the producer's transaction, and say who the producer is from now on.
+
+        Args:
+            transactional_id: The transactional id.
+            producer: Who asks for it.
+            commit: Or abort.
+            version: Of transactions that the client speaks; from `BUMPING` on its epoch goes up.
+
+        Raises:
+            Refused: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
+                INVALID_TXN_STATE.
+        """
+        transaction = self._found(transactional_id)
+        if transaction.check_end(producer, commit, version):
+            transaction.prepare(commit, version, self._new_id, self._clock.now())
+            self._go_on(transaction)
+        return transaction.successor
+
+    def close(self) -> None:
+        """The broker ends: nothing times out any more."""
+        for timer in self._timers.values():
+            timer.cancel()
+
+    def _found(self, transactional_id: str) -> Transaction:
+        if not transactional_id:
+            raise Refused(Error.INVALID_REQUEST)
+        if (transaction := self._by_id.get(transactional_id)) is None:
+            raise Refused(Error.INVALID_PRODUCER_ID_MAPPING)
+        return transaction
+
+    def _fence(self, transaction: Transaction) -> None:
+        transaction.fence(self._version(), self._new_id, self._clock.now())
+        self._go_on(transaction)
+
+    def _version(self) -> int:
+        """Of transactions that the brokers speak: what follows from the EndTxn that they serve."""
+        end_txn = schemas.api_by_name("EndTxn")
+        assert end_txn is not None
+        served = self._cluster.served.get(end_txn.key)
+        return BUMPING if served is not None and served.highest >= 5 else 0
+
+    def _go_on(self, transaction: Transaction) -> None:
+        """Keep a transaction as it is now, and see to what is to happen next."""
+        self._cluster.journal.put(_TABLE, transaction.id, transaction.kept())
+        if (timer := self._timers.pop(transaction.id, None)) is not None:
+            timer.cancel()
+        if transaction.completing:
+            self._timers[transaction.id] = self._clock.later(0, lambda: self._complete(transaction))
+        elif transaction.state is State.ONGOING:
+            left = transaction.started_at + transaction.timeout_ms - self._clock.now()
+            self._timers[transaction.id] = self._clock.later(left, lambda: self._fence(transaction))
+
+    def _complete(self, transaction: Transaction) -> None:
+        transaction.places.difference_update([each for each in transaction.places if self._mark(transaction, each)])
+        if transaction.places:
+            self._timers[transaction.id] = self._clock.later(_RETRY_MS, lambda: self._complete(transaction))
+            return
+        commit = transaction.state is State.PREPARE_COMMIT
+        for group in transaction.groups:
+            self._offsets.complete(*transaction.producer, group, commit)
+        transaction.complete(self._clock.now())
+        self._go_on(transaction)
+
+    def _mark(self, transaction: Transaction, place: Place) -> bool:
+        """Write the marker to a partition; whether that need not be tried again."""
+        partition = self._topics.partition(*place)
+        if partition is None:  # deleted meanwhile
+            return True
+        if partition.leader < 0:
+            return False
+        commit = transaction.state is State.PREPARE_COMMIT
+        try:
+            partition.log.append_marker(*transaction.producer, COORDINATOR_EPOCH, commit=commit)
+        except Refused as refused:  # fenced: an administrator has ended it there, with a later epoch
+            return refused.error is not Error.KAFKA_STORAGE_ERROR
+        return True
+
+    def _sweep(self, now: int) -> None:
+        """Forget transactional ids that were not used for long (transactional.id.expiration.ms)."""
+        if now - self._swept < _SWEEP_MS:
+            return
+        self._swept = now
+        oldest = now - int(self._configs.broker("transactional.id.expiration.ms"))
+        idle = [each for each in self if not (each.completing or each.state is State.ONGOING)]
+        for transaction in idle:
+            if transaction.updated_at <= oldest:
+                del self._by_id[transaction.id]
+                self._cluster.journal.put(_TABLE, transaction.id, None)

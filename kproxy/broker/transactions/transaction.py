@@ -1,0 +1,239 @@
+"""Transaction: the state of one transactional id, and which steps it allows. Knows no time and no other part.
+
+Source: org.apache.kafka.coordinator.transaction.TransactionMetadata and TransactionCoordinator. There a state is
+pending while the transaction log is written; here that takes no time, and what is left of it is the wait for markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Self
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.offsets import Place
+
+NOBODY: Final = -1
+_LAST_EPOCH: Final = 2**15 - 1  # never given to a producer, so that it can always be fenced
+
+#: The version of transactions that bumps the epoch whenever one ends (KIP-890).
+BUMPING: Final = 2
+
+
+class Producer(NamedTuple):
+    """Who writes: an id, and how many times it began anew."""
+
+    id: int
+    epoch: int
+
+
+class State(StrEnum):
+    """What Kafka calls the states; the last two are only ever asked for."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A transactional id.
+
+    Attributes:
+        id: The transactional id.
+        producer: Who may go on with it; its epoch is -1 before the first.
+        timeout_ms: That the producer allows a transaction.
+        state: See `State`.
+        previous_id: Producer id before the last step; a client that missed the answer to that still has it.
+        last_epoch: Epoch before the last bump that a producer asked for; -1 if nobody may come back with it.
+        next_id: Producer id that follows when this transaction is complete, where the epochs of this one end.
+        places: Partitions that it has written to.
+        groups: Groups whose offsets it commits.
+        started_at: When the transaction began, in ms since the epoch; -1 if none ever did.
+        updated_at: When something last changed.
+        version: Of transactions as whoever moved it last knows them; see `BUMPING`.
+    """
+
+    id: str
+    producer: Producer
+    timeout_ms: int
+    updated_at: int
+    state: State = State.EMPTY
+    previous_id: int = NOBODY
+    last_epoch: int = NOBODY
+    next_id: int = NOBODY
+    places: set[Place] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    started_at: int = -1
+    version: int = 0
+
+    @property
+    def completing(self) -> bool:
+        """Its end is decided, and not all partitions know yet."""
+        return self.state in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+
+    @property
+    def exhausted(self) -> bool:
+        """The epochs of its producer id are used up."""
+        return _exhausted(self.producer.epoch)
+
+    @property
+    def successor(self) -> Producer:
+        """Who the producer is when the transaction is complete."""
+        if self.version >= BUMPING and self.next_id != NOBODY:
+            return Producer(self.next_id, 0)
+        return self.producer
+
+    def check_renewal(self, expected: Producer | None) -> None:
+        """Raise `Refused` unless a producer that says who it was may become the next one (KIP-360)."""
+        if self.completing:
+            raise Refused(Error.CONCURRENT_TRANSACTIONS)
+        came_back = expected is None or self.producer.epoch == NOBODY or expected.id == self.producer.id
+        if not came_back and not (expected.id == self.previous_id and _exhausted(expected.epoch)):  # type: ignore[union-attr]
+            raise Refused(Error.PRODUCER_FENCED)
+
+    def renew(self, timeout_ms: int, expected: Producer | None, new_id: Callable[[], int], now: int) -> None:
+        """A producer begins with this id: those before it are fenced.
+
+        Raises:
+            Refused: PRODUCER_FENCED if `expected`, who it says that it was, has a successor already.
+        """
+        before = self.producer
+        if self.exhausted and (expected is None or expected.epoch == before.epoch):
+            self.producer = Producer(new_id(), 0)
+            self.last_epoch = NOBODY if expected is None else before.epoch
+        elif expected is None or before.epoch in (NOBODY, expected.epoch):
+            self.producer = Producer(before.id, before.epoch + 1)
+            self.last_epoch = NOBODY if expected is None else before.epoch
+        elif expected.epoch != self.last_epoch:  # else it asks again what it was answered already
+            raise Refused(Error.PRODUCER_FENCED)
+        self.previous_id, self.timeout_ms = before.id, timeout_ms
+        self.state, self.started_at, self.updated_at = State.EMPTY, -1, now
+        self.places, self.groups = set(), set()
+
+    def check_addition(self, producer: Producer) -> None:
+        """Raise `Refused` unless the producer may add partitions and groups."""
+        if self.completing:
+            raise Refused(Error.CONCURRENT_TRANSACTIONS)
+        self._check_producer(producer)
+
+    def check_part(self, producer: Producer, place: Place | None, group: str | None) -> None:
+        """Raise `Refused` unless what the producer writes to was added to the transaction."""
+        self._check_producer(producer)
+        if self.completing:
+            raise Refused(Error.CONCURRENT_TRANSACTIONS)
+        if not (place in self.places if group is None else group in self.groups):
+            raise Refused(Error.TRANSACTION_ABORTABLE)
+
+    def has(self, places: Collection[Place], groups: Collection[str]) -> bool:
+        """Whether all these are part of it already."""
+        return self.state is State.ONGOING and self.places.issuperset(places) and self.groups.issuperset(groups)
+
+    def add(self, places: Collection[Place], groups: Collection[str], version: int, now: int) -> None:
+        """Add to it, or begin it with these."""
+        if self.state is not State.ONGOING:
+            self.started_at = now
+        self.places.update(places)
+        self.groups.update(groups)
+        self.previous_id, self.state, self.updated_at, self.version = self.producer.id, State.ONGOING, now, version
+
+    def check_end(self, producer: Producer, commit: bool, version: int) -> bool:
+        """Whether the producer's commit or abort is still to be done; not if it asks again for what was done.
+
+        Raises:
+            Refused: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
+        """
+        done = self.state is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT)
+        if version < BUMPING:
+            self._check_producer(producer)
+            if self.completing:
+                raise Refused(Error.CONCURRENT_TRANSACTIONS)
+            if self.state is not State.ONGOING and not done:
+                raise Refused(Error.INVALID_TXN_STATE)
+            return not done
+        if self.completing:
+            raise Refused(Error.CONCURRENT_TRANSACTIONS)
+        again = self.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT) and self._missed_the_answer(producer)
+        if not again:
+            self._check_producer(producer)
+        if not done if again else commit and self.state is not State.ONGOING:
+            raise Refused(Error.INVALID_TXN_STATE)
+        return not again
+
+    def prepare(self, commit: bool, version: int, new_id: Callable[[], int], now: int) -> None:
+        """Its end is decided. With `BUMPING` its producer gets the next epoch, which the markers have too."""
+        if self.state is not State.ONGOING:  # an abort without a transaction, to bump the epoch
+            self.started_at = now
+        before = self.producer
+        if version >= BUMPING:
+            self.next_id = new_id() if self.exhausted else NOBODY
+            self.producer, self.last_epoch = Producer(before.id, min(before.epoch + 1, _LAST_EPOCH)), before.epoch
+        self.previous_id, self.updated_at, self.version = before.id, now, version
+        self.state = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
+
+    def fence(self, version: int, new_id: Callable[[], int], now: int) -> None:
+        """Abort it for its producer, which is heard no more: another has come, or it took too long."""
+        if version < BUMPING:
+            self.producer = Producer(self.producer.id, min(self.producer.epoch + 1, _LAST_EPOCH))
+            self.last_epoch = NOBODY
+        self.prepare(False, version, new_id, now)
+
+    def complete(self, now: int) -> None:
+        """All partitions and groups know how it ended."""
+        committed = self.state is State.PREPARE_COMMIT
+        self.previous_id, self.producer = self.producer.id, self.successor
+        self.state, self.updated_at = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT, now
+        self.next_id, self.places, self.groups = NOBODY, set(), set()
+
+    def kept(self) -> Mapping[str, Any]:
+        """As a journal keeps it."""
+        return {
+            "producer": list(self.producer),
+            "timeout_ms": self.timeout_ms,
+            "updated_at": self.updated_at,
+            "state": self.state.value,
+            "previous_id": self.previous_id,
+            "last_epoch": self.last_epoch,
+            "next_id": self.next_id,
+            "places": sorted(self.places),
+            "groups": sorted(self.groups),
+            "started_at": self.started_at,
+            "version": self.version,
+        }
+
+    @classmethod
+    def restored(cls, transactional_id: str, kept: Mapping[str, Any]) -> Self:
+        """From what `kept` gave."""
+        return cls(
+            id=transactional_id,
+            producer=Producer(*kept["producer"]),
+            state=State(kept["state"]),
+            places={(topic, partition) for topic, partition in kept["places"]},
+            groups=set(kept["groups"]),
+            **{name: kept[name] for name in _PLAIN},
+        )
+
+    def _check_producer(self, producer: Producer) -> None:
+        if producer.id != self.producer.id:
+            raise Refused(Error.INVALID_PRODUCER_ID_MAPPING)
+        if producer.epoch != self.producer.epoch:
+            raise Refused(Error.PRODUCER_FENCED)
+
+    def _missed_the_answer(self, producer: Producer) -> bool:
+        """Whether it is who this one was before its last end, when each end bumps the epoch."""
+        if producer.id == self.producer.id and producer.epoch + 1 == self.producer.epoch:
+            return True
+        return producer == (self.previous_id, _LAST_EPOCH - 1) and self.producer.epoch == 0
+
+
+_PLAIN: Final = ("timeout_ms", "updated_at", "previous_id", "last_epoch", "next_id", "started_at", "version")
+
+
+def _exhausted(epoch: int) -> bool:
+    return epoch >= _LAST_EPOCH - 1

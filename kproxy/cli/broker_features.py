@@ -1,0 +1,54 @@
+"""``kproxy broker-features``: what the built-in broker serves, and what it leaves out."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+
+from kproxy.cli.errors import CLEAN, CommandError
+
+HELP = "list the APIs of the built-in broker, or show the page of one"
+
+_EXAMPLES = """
+examples:
+  kproxy broker-features
+  kproxy broker-features Fetch
+  kproxy broker-features --json
+
+exit status: 0 shown, 2 no such API
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("api", nargs="?", metavar="API", help="Kafka's name of an API, e.g. Fetch")
+    parser.add_argument("--json", action="store_true", help="an array; of one API an object")
+    parser.epilog = _EXAMPLES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table, or a page."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from kproxy.outputs.broker_pages import not_served, pages
+
+    found = pages()
+    if args.api is not None:
+        one = next((each for each in found if each.api.lower() == args.api.lower()), None)
+        if one is None:
+            raise CommandError(f"{args.api}: the built-in broker has no such API; kproxy broker-features lists them")
+        page = f"{one.text}\n\nVersions: {one.versions}."
+        print(json.dumps(dataclasses.asdict(one), indent=2) if args.json else page)  # noqa: T201
+        return CLEAN
+    if args.json:
+        print(json.dumps([dataclasses.asdict(each) for each in found], indent=2))  # noqa: T201
+        return CLEAN
+    table = Table("API", "versions", "", "leaves out", box=None, pad_edge=False)
+    for each in found:
+        table.add_row(each.api, each.versions, each.does, each.leaves_out)
+    console = Console(width=None, highlight=False)
+    console.print(table)
+    console.print(f"\nNot served: {', '.join(not_served())}.")
+    return CLEAN

@@ -1,0 +1,77 @@
+"""``kproxy quirks``: what the built-in broker can do wrong."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from kproxy.cli.errors import CLEAN, CommandError
+
+HELP = "list what the built-in broker can do wrong (--quirk)"
+
+_EXAMPLES = """
+examples:
+  kproxy quirks
+  kproxy quirks go-gateway
+  kproxy quirks 'JoinGroup:2:moved:throttle_time_ms:last'
+  kproxy --listen 9092 --upstream --quirk go-gateway
+  kproxy --listen 9092 --upstream --quirk 'Fetch:delay:500,client=consumer-1,probability=0.1'
+
+A quirk is API[:VERSIONS]:KIND[:WORDS][,CONDITION=VALUE]. API can be *; VERSIONS are 2, 0-3 or 9+; the conditions are
+client=CLIENT_ID, topic=NAME, probability=0.1, times=3. An edit as JSON (docs/edits.md) can stand for KIND and WORDS.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("quirk", nargs="?", metavar="QUIRK", help="say what this one does; a name, or the notation")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.epilog = _EXAMPLES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what there is, or what one means."""
+    from kproxy.broker.quirks import QuirkError, parse
+
+    if args.quirk is None:
+        print(json.dumps(_as_json(), indent=2) if args.json else "\n".join(_lines()))  # noqa: T201
+        return CLEAN
+    try:
+        quirks = parse(args.quirk)
+    except QuirkError as error:
+        raise CommandError(str(error)) from None
+    if args.json:
+        print(json.dumps([{"quirk": each.text, "says": each.says} for each in quirks], indent=2))  # noqa: T201
+    else:
+        for each in quirks:
+            print(f"{each.text}\n    {each.says}")  # noqa: T201
+    return CLEAN
+
+
+def _lines() -> list[str]:
+    from kproxy.broker.quirks import SETS
+    from kproxy.broker.quirks.behaviours import BEHAVIOURS
+    from kproxy.broker.quirks.layouts import WORDS
+
+    width = max(map(len, SETS))
+    lines = ["Named quirks", *(f"  {name:{width}}  {each.says}" for name, each in SETS.items())]
+    lines += ["", "Kinds of behaviour", *(f"  API:{_usage(name, each.words)}" for name, each in BEHAVIOURS.items())]
+    lines += ["", "Kinds of layout (docs/edits.md)"]
+    lines += [f"  API:{_usage(name.removeprefix('field_'), words)}" for name, words in WORDS.items()]
+    return [*lines, *_EXAMPLES.rstrip().splitlines()]
+
+
+def _usage(name: str, words: tuple[str, ...]) -> str:
+    return ":".join((name, *words))
+
+
+def _as_json() -> object:
+    from kproxy.broker.quirks import SETS
+    from kproxy.broker.quirks.behaviours import BEHAVIOURS
+    from kproxy.broker.quirks.layouts import WORDS
+
+    return {
+        "sets": {name: {"says": each.says, "quirks": each.quirks} for name, each in SETS.items()},
+        "behaviours": {name: each.words for name, each in BEHAVIOURS.items()},
+        "layouts": {name.removeprefix("field_"): words for name, words in WORDS.items()},
+    }

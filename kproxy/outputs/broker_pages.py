@@ -1,0 +1,60 @@
+"""What the built-in broker serves, from the pages of its APIs, for `kproxy broker-features` and docs/broker.md.
+
+``python -m kproxy.outputs.broker_pages docs/broker.md`` writes the table there anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from dissectors import schemas
+from kproxy.broker.registry import served
+from kproxy.outputs import marked
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An API of the broker: its versions, what it does in a sentence, what it leaves out, and all of its page."""
+
+    key: int
+    api: str
+    lowest: int
+    highest: int
+    does: str
+    leaves_out: str
+    text: str
+
+    @property
+    def versions(self) -> str:
+        """``0-18``."""
+        return f"{self.lowest}-{self.highest}" if self.lowest < self.highest else str(self.lowest)
+
+
+def pages() -> list[Page]:
+    """Every API that the broker serves, by key."""
+    found = []
+    for key, each in sorted(served().items()):
+        paragraphs = [" ".join(part.split()) for part in each.page.split("\n\n")]
+        does = paragraphs[0].partition(": ")[2] or paragraphs[0]
+        out = next((part for part in paragraphs if part.startswith("Leaves out: ")), "")
+        leaves_out = out.removeprefix("Leaves out: ")
+        found.append(Page(key, each.api.name, each.lowest, each.highest, does, leaves_out, each.page))
+    return found
+
+
+def not_served() -> list[str]:
+    """The APIs of Kafka that the broker does not have."""
+    return [api.name for api in schemas.apis() if api.key not in served()]
+
+
+def markdown() -> str:
+    """The table of docs/broker.md."""
+    rows = "".join(f"| {each.api} | {each.versions} | {each.does} | {each.leaves_out} |\n" for each in pages())
+    return f"| API | versions | | leaves out |\n|---|---|---|---|\n{rows}\nNot served: {', '.join(not_served())}.\n"
+
+
+if __name__ == "__main__":
+    _document = Path(sys.argv[1])
+    _document.write_text(marked.with_table(_document.read_text(), "apis", markdown()))

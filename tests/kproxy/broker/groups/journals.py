@@ -1,0 +1,35 @@
+"""A journal in memory, from which a second cluster can go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from kproxy.broker.clock import Clock
+from kproxy.broker.cluster import Cluster, Node
+from kproxy.broker.journal import Forgetful, Value
+from kproxy.broker.options import Options
+
+
+class InMemory(Forgetful):
+    """Keeps what JSON can hold, as a file would."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[str, str]] = {}
+
+    def entries(self, table: str) -> Iterator[tuple[str, Value]]:
+        return iter([(key, json.loads(text)) for key, text in self.tables.get(table, {}).items()])
+
+    def put(self, table: str, key: str, value: Value | None) -> None:
+        if value is None:
+            self.tables.get(table, {}).pop(key, None)
+        else:
+            self.tables.setdefault(table, {})[key] = json.dumps(value)
+
+
+def cluster(clock: Clock, journal: InMemory | None = None, **configs: str) -> Cluster:
+    """A cluster with the topic ``t`` of four partitions; with a journal that of another it goes on from there."""
+    named = {key.replace("_", "."): value for key, value in configs.items()}
+    made = Cluster(Options(topics={"t": 4}, configs=named), {}, clock, journal)
+    made.nodes[1] = Node(1, "127.0.0.1", 9092)
+    return made

@@ -1,0 +1,421 @@
+"""Groups and offsets through requests of every version."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dissectors import schemas
+from kproxy.broker.errors import Error
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.registry import served
+from kproxy.broker.topics import Topics
+from tests.kproxy.broker.asking import Asking, asked
+from tests.kproxy.broker.groups.classics import RANGE
+
+UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def versions(name: str) -> range:
+    api = schemas.api_by_name(name)
+    assert api is not None
+    return range(served()[api.key].lowest, served()[api.key].highest + 1)
+
+
+def topic_id(ask: Asking, name: str = "t") -> str:
+    topic = ask.broker.cluster.part(Topics).named(name)
+    assert topic is not None
+    return topic.id
+
+
+async def join(ask: Asking, version: int = 9, member_id: str = "", **more: Any) -> Mapping[str, Any]:
+    body = {
+        "group_id": "g",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocols": [{"name": name, "metadata": data} for name, data in RANGE.items()],
+    }
+    answer: Mapping[str, Any] = await ask("JoinGroup", version, {**body, **more})
+    if answer["error_code"] == Error.MEMBER_ID_REQUIRED:
+        return await join(ask, version, answer["member_id"], **more)
+    return answer
+
+
+async def stable(ask: Asking) -> str:
+    member = str((await join(ask))["member_id"])
+    sync = {
+        "group_id": "g",
+        "generation_id": 1,
+        "member_id": member,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "assignments": [{"member_id": member, "assignment": b"all"}],
+    }
+    assert (await ask("SyncGroup", 5, sync))["assignment"] == b"all"
+    return member
+
+
+async def preparing(ask: Asking) -> None:
+    """Wait until somebody else's request has begun a round."""
+    group = ask.broker.cluster.part(Groups).classic("g")
+    for _ in range(500):
+        if group.state == "PreparingRebalance":
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError
+
+
+async def commit(ask: Asking, version: int, offset: int, **more: Any) -> list[int]:
+    partitions = [
+        {"partition_index": index, "committed_offset": offset, "committed_leader_epoch": 0, "committed_metadata": "m"}
+        for index in (0, 9)
+    ]
+    topic = {"name": "t", "topic_id": topic_id(ask), "partitions": partitions}
+    body = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": [topic], **more}
+    answer = await ask("OffsetCommit", version, body)
+    return [each["error_code"] for topic in answer["topics"] for each in topic["partitions"]]
+
+
+async def fetched(ask: Asking, version: int, *, group: str = "g", everything: bool = False, **more: Any) -> Any:
+    asked_for = None if everything else [{"name": "t", "topic_id": topic_id(ask), "partition_indexes": [0, 1]}]
+    one = {"group_id": group, "topics": asked_for, **more}
+    answer = await ask("OffsetFetch", version, {"groups": [one], **one})
+    if version >= 8:
+        [answer] = answer["groups"]
+    return answer
+
+
+@pytest.mark.parametrize("version", versions("JoinGroup"))
+async def test_joins_in_every_version(version: int) -> None:
+    async with asked() as ask:
+        body = await join(ask, version)
+        assert body["error_code"] == 0
+        assert body["protocol_name"] == "range"
+        assert UUID.fullmatch(body["member_id"].removeprefix("test-"))
+        assert [each["member_id"] for each in body["members"]] == [body["leader"]] == [body["member_id"]]
+        refused = await join(ask, version, "nobody")
+        assert refused["error_code"] == Error.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("version", versions("SyncGroup"))
+async def test_syncs_and_leaves_in_every_version(version: int) -> None:
+    async with asked() as ask:
+        member = (await join(ask))["member_id"]
+        who = {"group_id": "g", "member_id": member, "generation_id": 1}
+        names = {"protocol_type": "consumer", "protocol_name": "range"}
+        assignments = [{"member_id": member, "assignment": b"all"}, {"member_id": "nobody", "assignment": b"x"}]
+        synced = await ask("SyncGroup", version, {**who, **names, "assignments": assignments})
+        assert (synced["error_code"], synced["assignment"]) == (0, b"all")
+        beat = min(version, 4)
+        assert (await ask("Heartbeat", beat, who))["error_code"] == 0
+        assert (await ask("Heartbeat", beat, {**who, "generation_id": 2}))["error_code"] == Error.ILLEGAL_GENERATION
+        left = await ask("LeaveGroup", version, {**who, "members": [{"member_id": member}, {"member_id": "nobody"}]})
+        assert left["error_code"] == 0
+        assert [each["error_code"] for each in left.get("members", [])] in ([], [0, Error.UNKNOWN_MEMBER_ID])
+        again = await ask("LeaveGroup", version, {**who, "members": [{"member_id": member}]})
+        assert Error.UNKNOWN_MEMBER_ID in (
+            again["error_code"],
+            *(each["error_code"] for each in again.get("members", [])),
+        )
+
+
+async def test_a_join_waits_for_the_other_members() -> None:
+    async with asked() as ask:
+        first = await stable(ask)
+        other = ask.another()
+        await other.send("JoinGroup", 3, {**_JOIN, "group_id": "g"})
+        await preparing(ask)
+        beat = await ask("Heartbeat", 4, {"group_id": "g", "member_id": first, "generation_id": 1})
+        assert beat["error_code"] == Error.REBALANCE_IN_PROGRESS
+        again = await join(ask, member_id=first)
+        assert again["generation_id"] == (await other.receive("JoinGroup", 3))["generation_id"] == 2
+        await other.hang_up()
+
+
+_JOIN = {
+    "session_timeout_ms": 10_000,
+    "rebalance_timeout_ms": 10_000,
+    "protocol_type": "consumer",
+    "protocols": [{"name": name, "metadata": data} for name, data in RANGE.items()],
+}
+
+
+async def test_a_client_that_hangs_up_while_it_joins_is_still_counted_on() -> None:
+    async with asked() as ask:
+        first = await stable(ask)
+        other = ask.another()
+        await other.send("JoinGroup", 3, {**_JOIN, "group_id": "g"})
+        await preparing(ask)
+        await other.hang_up()
+        assert len((await join(ask, member_id=first))["members"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "error"),
+    [
+        ({"group_id": ""}, Error.INVALID_GROUP_ID),
+        ({"session_timeout_ms": 5_999}, Error.INVALID_SESSION_TIMEOUT),
+        ({"session_timeout_ms": 2**31 - 1}, Error.INVALID_SESSION_TIMEOUT),
+        ({"session_timeout_ms": -1}, Error.INVALID_SESSION_TIMEOUT),
+        ({"protocols": []}, Error.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": ""}, Error.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+async def test_joins_that_are_refused(asked_for: Mapping[str, Any], error: Error) -> None:
+    async with asked() as ask:
+        assert (await join(ask, **asked_for))["error_code"] == error
+
+
+@pytest.mark.parametrize("version", versions("OffsetCommit"))
+async def test_commits_in_every_version(version: int) -> None:
+    async with asked(topics={"t": 4}) as ask:
+        assert await commit(ask, version, 5) == [0, Error.UNKNOWN_TOPIC_OR_PARTITION]
+        [topic] = (await fetched(ask, 7, everything=True))["topics"]
+        [partition] = topic["partitions"]
+        assert (partition["committed_offset"], partition["metadata"]) == (5, "m")
+        assert partition["committed_leader_epoch"] == (0 if version >= 6 else -1)
+
+
+@pytest.mark.parametrize("version", versions("OffsetFetch"))
+async def test_fetches_in_every_version(version: int) -> None:
+    async with asked(topics={"t": 4}) as ask:
+        await commit(ask, 8, 5)
+        [topic] = (await fetched(ask, version))["topics"]
+        assert [each["committed_offset"] for each in topic["partitions"]] == [5, -1]
+        unknown = await fetched(ask, version, group="nobody's")
+        assert unknown.get("error_code", 0) == 0
+        assert [each["committed_offset"] for each in unknown["topics"][0]["partitions"]] == [-1, -1]
+        assert [each["error_code"] for each in unknown["topics"][0]["partitions"]] == [0, 0]
+        if version >= 2:
+            assert len((await fetched(ask, version, everything=True))["topics"]) == 1
+            assert (await fetched(ask, version, group="nobody's", everything=True))["topics"] == []
+
+
+async def test_topics_that_do_not_exist() -> None:
+    async with asked(topics={"t": 4}) as ask:
+        partitions = [{"partition_index": 0, "committed_offset": 1, "committed_metadata": None}]
+        wrong = {"name": "nothing", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": partitions}
+        body = {"group_id": "g", "topics": [wrong]}
+        codes = [
+            (await ask("OffsetCommit", each, body))["topics"][0]["partitions"][0]["error_code"] for each in (9, 10)
+        ]
+        assert codes == [Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID]
+        body = {"groups": [{"group_id": "g", "topics": [{**wrong, "partition_indexes": [3]}]}]}
+        codes = [
+            (await ask("OffsetFetch", each, body))["groups"][0]["topics"][0]["partitions"][0]["error_code"]
+            for each in (9, 10)
+        ]
+        assert codes == [0, Error.UNKNOWN_TOPIC_ID]
+
+
+async def test_who_may_commit_to_a_group_with_members() -> None:
+    async with asked(topics={"t": 4}) as ask:
+        assert (await commit(ask, 8, 1, generation_id_or_member_epoch=3))[0] == Error.ILLEGAL_GENERATION
+        assert (await commit(ask, 9, 1, generation_id_or_member_epoch=3))[0] == Error.GROUP_ID_NOT_FOUND
+        member = await stable(ask)
+        assert (await commit(ask, 8, 1))[0] == Error.UNKNOWN_MEMBER_ID
+        good = {"member_id": member, "generation_id_or_member_epoch": 1}
+        assert (await commit(ask, 8, 1, **good))[0] == 0
+        assert (await commit(ask, 8, 1, **good, group_instance_id="one"))[0] == Error.UNKNOWN_MEMBER_ID
+
+
+async def test_text_that_is_too_long_is_refused() -> None:
+    async with asked(topics={"t": 4}) as ask:
+        parts = [
+            {"partition_index": n, "committed_offset": 1, "committed_metadata": "x" * 4096 + "y" * n} for n in (0, 1)
+        ]
+        answer = await ask("OffsetCommit", 8, {"group_id": "g", "topics": [{"name": "t", "partitions": parts}]})
+        assert [each["error_code"] for each in answer["topics"][0]["partitions"]] == [
+            0,
+            Error.OFFSET_METADATA_TOO_LARGE,
+        ]
+
+
+@pytest.mark.parametrize("version", versions("DescribeGroups"))
+async def test_describes_in_every_version(version: int) -> None:
+    async with asked(topics={"t": 4}) as ask:
+        member = await stable(ask)
+        body = {"groups": ["g", "nobody's"], "include_authorized_operations": True}
+        [found, dead] = (await ask("DescribeGroups", version, body))["groups"]
+        assert (found["group_state"], found["protocol_type"], found["protocol_data"]) == ("Stable", "consumer", "range")
+        [described] = found["members"]
+        assert (described["member_id"], described["client_host"]) == (member, "/127.0.0.1")
+        assert (described["member_metadata"], described["member_assignment"]) == (RANGE["range"], b"all")
+        assert dead["group_state"] == "Dead"
+        assert dead["error_code"] == (Error.GROUP_ID_NOT_FOUND if version >= 6 else 0)
+        assert found.get("authorized_operations", 3400) == 0b110101001000
+
+
+@pytest.mark.parametrize("version", versions("ListGroups"))
+async def test_lists_in_every_version(version: int) -> None:
+    async with asked(topics={"t": 4}) as ask:
+        await stable(ask)
+        await commit(ask, 8, 1, group_id="simple")
+        found = {each["group_id"]: each for each in (await ask("ListGroups", version))["groups"]}
+        assert found.keys() == {"g", "simple"}
+        assert found["g"].get("group_state", "Stable") == "Stable"
+        assert found["g"].get("group_type", "classic") == "classic"
+
+
+async def test_lists_by_state_and_kind() -> None:
+    async with asked(topics={"t": 4}) as ask:
+        await stable(ask)
+        await commit(ask, 8, 1, group_id="simple")
+
+        async def names(**filters: list[str]) -> list[str]:
+            return [each["group_id"] for each in (await ask("ListGroups", 5, filters))["groups"]]
+
+        assert await names(states_filter=["stable "]) == ["g"]
+        assert await names(states_filter=["Empty", "Dead"]) == ["simple"]
+        assert await names(types_filter=["Classic"]) == ["g", "simple"]
+        assert await names(types_filter=["consumer", "nonsense"]) == []
+
+
+@pytest.mark.parametrize("version", versions("DeleteGroups"))
+async def test_deletes_in_every_version(version: int) -> None:
+    async with asked(topics={"t": 4}) as ask:
+        await stable(ask)
+        await commit(ask, 8, 1, group_id="simple")
+        body = {"groups_names": ["g", "simple", "simple", "nobody's"]}
+        results = (await ask("DeleteGroups", version, body))["results"]
+        assert [(each["group_id"], each["error_code"]) for each in results] == [
+            ("g", Error.NON_EMPTY_GROUP),
+            ("simple", 0),
+            ("nobody's", Error.GROUP_ID_NOT_FOUND),
+        ]
+        assert (await fetched(ask, 7, group="simple", everything=True))["topics"] == []
+
+
+async def test_deletes_offsets_of_topics_that_nobody_reads() -> None:
+    async with asked(topics={"t": 4, "u": 1}) as ask:
+        member = await stable(ask)
+        partitions = [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}]
+        topics = [{"name": each, "partitions": partitions} for each in ("t", "u")]
+        who = {"group_id": "g", "member_id": member, "generation_id_or_member_epoch": 1}
+        await ask("OffsetCommit", 8, {**who, "topics": topics})
+        rows = [{"name": each, "partitions": [{"partition_index": 0}]} for each in ("t", "u", "nothing")]
+        answer = await ask("OffsetDelete", 0, {"group_id": "g", "topics": rows})
+        assert [each["partitions"][0]["error_code"] for each in answer["topics"]] == [
+            Error.GROUP_SUBSCRIBED_TO_TOPIC,
+            0,
+            Error.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert [each["name"] for each in (await fetched(ask, 7, everything=True))["topics"]] == ["t"]
+        unknown = await ask("OffsetDelete", 0, {"group_id": "nobody's", "topics": rows})
+        assert unknown["error_code"] == Error.GROUP_ID_NOT_FOUND
+
+
+async def test_only_the_coordinator_answers_and_the_next_one_goes_on() -> None:
+    async with asked(brokers=2, topics={"t": 4}) as ask:
+        [found] = (await ask("FindCoordinator", 4, {"coordinator_keys": ["g"]}))["coordinators"]
+        mine, other = found["node_id"], 3 - found["node_id"]
+        await ask("OffsetCommit", 8, _one_offset(7), node=mine)
+        for api, version, body in (
+            ("JoinGroup", 9, {"group_id": "g", **_JOIN}),
+            ("SyncGroup", 3, {"group_id": "g"}),
+            ("Heartbeat", 4, {"group_id": "g"}),
+            ("LeaveGroup", 5, {"group_id": "g"}),
+            ("OffsetDelete", 0, {"group_id": "g"}),
+            ("OffsetFetch", 5, {"group_id": "g"}),
+            ("ConsumerGroupHeartbeat", 0, {"group_id": "g", "member_id": "m", "member_epoch": 1}),
+        ):
+            assert (await ask(api, version, body, node=other))["error_code"] == Error.NOT_COORDINATOR, api
+        [topic] = (await ask("OffsetCommit", 8, _one_offset(8), node=other))["topics"]
+        assert topic["partitions"][0]["error_code"] == Error.NOT_COORDINATOR
+        [topic] = (await ask("TxnOffsetCommit", 3, _one_offset(8), node=other))["topics"]
+        assert topic["partitions"][0]["error_code"] == Error.NOT_COORDINATOR
+        for api, key in (("DescribeGroups", "groups"), ("ConsumerGroupDescribe", "group_ids")):
+            [group] = (await ask(api, 0, {key: ["g"]}, node=other))["groups"]
+            assert group["error_code"] == Error.NOT_COORDINATOR, api
+        [result] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}, node=other))["results"]
+        assert result["error_code"] == Error.NOT_COORDINATOR
+        assert (await ask("ListGroups", 5, node=other))["groups"] == []
+        await ask.broker.stop_node(mine)
+        [topic] = (await ask("OffsetFetch", 5, {"group_id": "g", "topics": None}, node=other))["topics"]
+        assert topic["partitions"][0]["committed_offset"] == 7
+
+
+def _one_offset(offset: int) -> Mapping[str, Any]:
+    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    return {
+        "group_id": "g",
+        "transactional_id": "x",
+        "producer_id": 1,
+        "topics": [{"name": "t", "partitions": [partition]}],
+    }
+
+
+@pytest.mark.parametrize("version", versions("ConsumerGroupHeartbeat"))
+async def test_a_consumer_group_in_every_version(version: int) -> None:
+    async with asked(topics={"t": 4}) as ask:
+        first = {
+            "group_id": "g",
+            "member_id": "m" if version >= 1 else "",
+            "member_epoch": 0,
+            "rebalance_timeout_ms": 10_000,
+            "subscribed_topic_names": ["t"],
+            "topic_partitions": [],
+        }
+        joined = await ask("ConsumerGroupHeartbeat", version, first)
+        assert (joined["error_code"], joined["member_epoch"]) == (0, 2)
+        assert joined["assignment"]["topic_partitions"] == [{"topic_id": topic_id(ask), "partitions": [0, 1, 2, 3]}]
+        who = {"group_id": "g", "member_id": joined["member_id"], "topic_partitions": None}
+        beat = await ask("ConsumerGroupHeartbeat", version, {**who, "member_epoch": 2})
+        assert (beat["error_code"], beat["assignment"]) == (0, None)
+        [group] = (await ask("ConsumerGroupDescribe", version, {"group_ids": ["g"]}))["groups"]
+        assert (group["group_state"], group["group_epoch"], group["assignor_name"]) == ("Stable", 2, "uniform")
+        [member] = group["members"]
+        assert member["assignment"] == member["target_assignment"]
+        assert member["assignment"]["topic_partitions"][0]["topic_name"] == "t"
+        epoch = {"member_id": joined["member_id"], "member_epoch": 2}
+        assert (await fetched(ask, 9, **epoch))["error_code"] == 0
+        assert (await fetched(ask, 9, **{**epoch, "member_epoch": 3}))["error_code"] == Error.STALE_MEMBER_EPOCH
+        assert (await fetched(ask, 9, **{**epoch, "member_id": "x"}))["error_code"] == Error.UNKNOWN_MEMBER_ID
+        refused = await join(ask, protocol_type="connect")
+        assert refused["error_code"] == Error.INCONSISTENT_GROUP_PROTOCOL
+        body = {"group_id": "g", "members": [{"member_id": joined["member_id"]}]}
+        [removed] = (await ask("LeaveGroup", 5, body))["members"]
+        assert removed["error_code"] == 0
+        lost = await ask("ConsumerGroupHeartbeat", version, {**who, "member_epoch": 2})
+        assert lost["error_code"] == Error.UNKNOWN_MEMBER_ID
+        assert (await join(ask))["error_code"] == 0, "an empty group becomes a classic one"
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ({"group_id": ""}, Error.INVALID_REQUEST),
+        ({"member_id": ""}, Error.INVALID_REQUEST),
+        ({"instance_id": ""}, Error.INVALID_REQUEST),
+        ({"rack_id": " "}, Error.INVALID_REQUEST),
+        ({"rebalance_timeout_ms": -1}, Error.INVALID_REQUEST),
+        ({"topic_partitions": None}, Error.INVALID_REQUEST),
+        ({"subscribed_topic_names": None}, Error.INVALID_REQUEST),
+        ({"subscribed_topic_regex": "("}, Error.INVALID_REGULAR_EXPRESSION),
+        ({"server_assignor": "sticky"}, Error.UNSUPPORTED_ASSIGNOR),
+        ({"member_epoch": -2}, Error.INVALID_REQUEST),
+        ({"member_epoch": -3}, Error.INVALID_REQUEST),
+        ({"member_epoch": 1}, Error.GROUP_ID_NOT_FOUND),
+        ({"member_epoch": -1}, Error.GROUP_ID_NOT_FOUND),
+    ],
+)
+async def test_heartbeats_that_are_refused(said: Mapping[str, Any], error: Error) -> None:
+    first = {
+        "group_id": "g",
+        "member_id": "m",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 10_000,
+        "subscribed_topic_names": ["t"],
+        "topic_partitions": [],
+    }
+    async with asked(topics={"t": 4}) as ask:
+        answer = await ask("ConsumerGroupHeartbeat", 1, {**first, **said})
+        assert answer["error_code"] == error
+        assert answer["error_message"]
+        assert (await ask("ListGroups", 5))["groups"] == []

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from kproxy.broker.log.epochs import Epochs
+
+
+@pytest.fixture
+def epochs() -> Epochs:
+    """Epoch 0 wrote 0 to 9, epoch 2 10 to 19, epoch 5 from 20 on; epochs 1 and 3 wrote nothing."""
+    made = Epochs()
+    for epoch, offset in ((0, 0), (1, 10), (2, 10), (3, 20), (5, 20)):
+        made.begin(epoch, offset)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [(-1, (-1, -1)), (0, (0, 10)), (1, (0, 10)), (2, (2, 20)), (4, (2, 20)), (5, (5, 30)), (6, (-1, -1))],
+)
+def test_the_end_of_an_epoch(epochs: Epochs, asked: int, answer: tuple[int, int]) -> None:
+    assert epochs.end(asked, 30) == answer
+
+
+def test_the_epoch_at_an_offset(epochs: Epochs) -> None:
+    assert [epochs.at(offset) for offset in (0, 9, 10, 19, 20, 99)] == [0, 0, 2, 2, 5, 5]
+
+
+def test_an_older_epoch_says_nothing(epochs: Epochs) -> None:
+    epochs.begin(4, 25)
+    assert epochs.latest == 5
+
+
+def test_what_was_deleted_belongs_to_nobody(epochs: Epochs) -> None:
+    epochs.forget_before(15)
+    assert epochs.at(14) == -1
+    assert epochs.end(1, 30) == (1, 15)
+    assert epochs.end(2, 30) == (2, 20)

@@ -1,0 +1,24 @@
+"""A journal that one cluster after another can have, without a disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kproxy.broker.journal import Value
+
+
+class Memory:
+    """Keeps the tables in memory."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[str, Value]] = {}
+
+    def entries(self, table: str) -> Iterator[tuple[str, Value]]:
+        return iter(list(self.tables.get(table, {}).items()))
+
+    def put(self, table: str, key: str, value: Value | None) -> None:
+        self.tables.setdefault(table, {}).pop(key, None)
+        if value is not None:
+            self.tables[table][key] = value
+
+    async def synced(self) -> None: ...

@@ -1,0 +1,66 @@
+"""The client's side of SASL, as RFC 5802 and RFC 7628 write it down."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tests.kproxy.broker.asking import Asking
+
+DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+
+
+class ScramClient:
+    """A client that logs in over SCRAM."""
+
+    def __init__(self, mechanism: str, name: str, password: str, extensions: str = "", authorize: str = "") -> None:
+        self._digest = DIGESTS[mechanism]
+        self._password = password
+        self._bare = f"n={name},r=clientnonce{extensions}"
+        self.first = f"n,{authorize and 'a=' + authorize},{self._bare}".encode()
+        self.expected = b""  # last message of the server
+
+    def final(self, server_first: bytes) -> bytes:
+        """The proof, for what the server has answered to `first`."""
+        fields = dict(each.split("=", 1) for each in server_first.decode().split(","))
+        salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
+        salted = hashlib.pbkdf2_hmac(self._digest, self._password.encode(), salt, iterations)
+        client_key = hmac.digest(salted, b"Client Key", self._digest)
+        stored_key = hashlib.new(self._digest, client_key).digest()
+        bare = f"c=biws,r={fields['r']}"
+        signed = f"{self._bare},{server_first.decode()},{bare}".encode()
+        signature = hmac.digest(stored_key, signed, self._digest)
+        proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+        server_key = hmac.digest(salted, b"Server Key", self._digest)
+        self.expected = b"v=" + base64.b64encode(hmac.digest(server_key, signed, self._digest))
+        return f"{bare},p={base64.b64encode(proof).decode()}".encode()
+
+
+def unsecured(claims: Mapping[str, Any], algorithm: str = "none") -> str:
+    """A JSON Web Signature without a signature."""
+    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in ({"alg": algorithm}, claims))
+    return ".".join(part.decode() for part in parts) + "."
+
+
+def bearer(token: str) -> bytes:
+    """The first message of OAUTHBEARER."""
+    return f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+
+
+async def plain(ask: Asking, name: str = "alice", password: str = "secret", version: int = 2) -> Any:
+    """Log in over PLAIN; the answer to it."""
+    assert (await ask("SaslHandshake", 1, {"mechanism": "PLAIN"}))["error_code"] == 0
+    return await ask("SaslAuthenticate", version, {"auth_bytes": f"\0{name}\0{password}".encode()})
+
+
+async def scram(ask: Asking, mechanism: str, client: ScramClient) -> Any:
+    """Log in over SCRAM; the answer to it."""
+    assert (await ask("SaslHandshake", 1, {"mechanism": mechanism}))["error_code"] == 0
+    first = await ask("SaslAuthenticate", 2, {"auth_bytes": client.first})
+    if first["error_code"]:
+        return first
+    return await ask("SaslAuthenticate", 2, {"auth_bytes": client.final(first["auth_bytes"])})

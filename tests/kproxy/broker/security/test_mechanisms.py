@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+from typing import Any
+
+import pytest
+
+from kproxy.broker.cluster import Cluster
+from kproxy.broker.options import Options
+from kproxy.broker.security.credentials import Credential, Credentials
+from kproxy.broker.security.exchange import Exchange, Identity, LoginFailed
+from kproxy.broker.security.login import MECHANISMS
+from kproxy.broker.security.tokens import Tokens
+from tests.kproxy.broker.fake_clock import FakeClock
+from tests.kproxy.broker.security.signing_in import DIGESTS, ScramClient, bearer, unsecured
+
+USERS = {"alice": "secret", "a,b=c": "secret"}
+
+
+def exchange(mechanism: str, clock: FakeClock | None = None, **configs: str) -> tuple[Exchange, Cluster]:
+    options = Options(sasl=tuple(MECHANISMS), users=USERS, configs=configs)
+    cluster = Cluster(options, {}, clock or FakeClock())
+    return MECHANISMS[mechanism](cluster), cluster
+
+
+def failure(exchange: Exchange, message: bytes) -> str | None:
+    with pytest.raises(LoginFailed) as failed:
+        exchange.step(message)
+    assert exchange.identity is None
+    return failed.value.message
+
+
+def test_plain_takes_name_and_password() -> None:
+    plain, _ = exchange("PLAIN")
+    assert plain.step(b"\0alice\0secret") == b""
+    assert plain.identity == Identity("alice")
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (b"\0alice\0wrong", "Authentication failed: Invalid username or password"),
+        (b"\0nobody\0secret", "Authentication failed: Invalid username or password"),
+        (b"\0\0secret", "Authentication failed: username not specified"),
+        (b"\0alice\0", "Authentication failed: password not specified"),
+        (b"alice\0secret", "Invalid SASL/PLAIN response: expected 3 tokens, got 2"),
+        (b"\0a\0b\0c\0d", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
+        (
+            b"bob\0alice\0secret",
+            "Authentication failed: Client requested an authorization id that is different from username",
+        ),
+        (b"\xff\xfe", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
+    ],
+)
+def test_plain_says_what_is_wrong(message: bytes, told: str) -> None:
+    assert failure(exchange("PLAIN")[0], message) == told
+
+
+def test_scram_as_the_rfc_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example of RFC 7677, section 3."""
+    scram, cluster = exchange("SCRAM-SHA-256")
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
+    cluster.part(Credentials).put("user", "SCRAM-SHA-256", Credential.of_salted("sha256", salt, salted, 4096))
+    monkeypatch.setattr(secrets, "token_urlsafe", lambda size: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    first = scram.step(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+    assert first == f"r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096".encode()
+    final = scram.step(f"c=biws,r={nonce},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=".encode())
+    assert final == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert scram.identity == Identity("user")
+
+
+@pytest.mark.parametrize("mechanism", list(DIGESTS))
+@pytest.mark.parametrize(("written", "name"), [("alice", "alice"), ("a=2Cb=3Dc", "a,b=c")])
+def test_scram_takes_the_proof_of_the_password(mechanism: str, written: str, name: str) -> None:
+    scram, _ = exchange(mechanism)
+    client = ScramClient(mechanism, written, "secret")
+    assert scram.step(client.final(scram.step(client.first))) == client.expected
+    assert scram.identity == Identity(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "by"),
+    [(b"c=biws", b"c=eSws"), (b"clientnonce", b"othernonce!"), (b",p=", b",p=AAAA"), (b",p=", b",p=!"), (b"p=", b"q=")],
+)
+def test_scram_takes_nothing_else(change: bytes, by: bytes) -> None:
+    scram, _ = exchange("SCRAM-SHA-256")
+    client = ScramClient("SCRAM-SHA-256", "alice", "secret")
+    assert failure(scram, client.final(scram.step(client.first)).replace(change, by)) is None
+
+
+def test_scram_does_not_take_the_proof_of_another_password() -> None:
+    scram, _ = exchange("SCRAM-SHA-512")
+    client = ScramClient("SCRAM-SHA-512", "alice", "wrong")
+    assert failure(scram, client.final(scram.step(client.first))) is None
+
+
+@pytest.mark.parametrize(
+    "message", [b"", b"n,,n=nobody,r=x", b"y,,n=alice,r=x", b"n,,n=alice", b"n,,n=a=b,r=x", b"\xff" * 9, b"n,,r=x"]
+)
+def test_scram_has_to_begin_with_somebody(message: bytes) -> None:
+    assert failure(exchange("SCRAM-SHA-256")[0], message) is None
+
+
+def test_scram_logs_nobody_in_as_somebody_else() -> None:
+    client = ScramClient("SCRAM-SHA-256", "alice", "secret", authorize="bob")
+    told = failure(exchange("SCRAM-SHA-256")[0], client.first)
+    assert told == "Authentication failed: Client requested an authorization id that is different from username"
+
+
+def test_a_token_logs_its_owner_in_until_it_expires() -> None:
+    clock = FakeClock()
+    _, cluster = exchange("SCRAM-SHA-256", clock, **{"delegation.token.secret.key": "key"})
+    tokens = cluster.part(Tokens)
+    token = tokens.create("User:alice", "User:alice", [], 1000)
+    password = base64.b64encode(tokens.hmac_of(token)).decode()
+    client = ScramClient("SCRAM-SHA-512", token.id, password, ",tokenauth=true")
+    scram = MECHANISMS["SCRAM-SHA-512"](cluster)
+    scram.step(client.final(scram.step(client.first)))
+    assert scram.identity == Identity("alice", clock.now() + 1000, by_token=True)
+    assert failure(MECHANISMS["SCRAM-SHA-512"](cluster), ScramClient("SCRAM-SHA-512", token.id, password).first) is None
+    clock.go_on(1001)
+    assert failure(MECHANISMS["SCRAM-SHA-512"](cluster), client.first) is None
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    return {"sub": "alice", "iat": 1000, "exp": 1100, **changes}  # in seconds; the clock begins at 1000
+
+
+def test_bearer_takes_a_token_of_this_time() -> None:
+    oauth, _ = exchange("OAUTHBEARER")
+    assert oauth.step(bearer(unsecured(claims()))) == b""
+    assert oauth.identity == Identity("alice", 1_100_000)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        unsecured(claims(exp=1000)),
+        unsecured(claims(iat=1001)),
+        unsecured(claims(exp="1100")),
+        unsecured(claims(exp=True)),
+        unsecured(claims(exp=float("inf"))),
+        unsecured(claims(sub=" ")),
+        unsecured({"sub": "alice"}),
+        unsecured({"exp": 1100}),
+        unsecured(claims(), algorithm="HS256"),
+        unsecured(claims()) + "c2lnbmVk",
+        "a.b",
+        "W10.W10.",
+        "AAAA.AAAA.",
+    ],
+)
+def test_bearer_refuses_any_other_when_it_is_told_that_the_client_has_read_why(token: str) -> None:
+    oauth, _ = exchange("OAUTHBEARER")
+    assert oauth.step(bearer(token)) == b'{"status":"invalid_token"}'
+    assert failure(oauth, b"\x01") == '{"status":"invalid_token"}'
+
+
+@pytest.mark.parametrize(
+    "message", [b"", b"\x01", b"n,,\x01\x01", b"n,,\x01auth=Basic YQ==\x01\x01", b"n,,\x01a=b\x01\x01"]
+)
+def test_bearer_has_to_begin_with_a_token(message: bytes) -> None:
+    assert failure(exchange("OAUTHBEARER")[0], message) is None
+
+
+def test_bearer_logs_nobody_in_as_somebody_else() -> None:
+    told = failure(exchange("OAUTHBEARER")[0], bearer(unsecured(claims())).replace(b"n,,", b"n,a=bob,"))
+    assert told is not None
+    assert "authorization id (bob) that is different from the token's principal name (alice)" in told

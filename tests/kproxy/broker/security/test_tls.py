@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from kproxy.broker.security.subject import subject
+from tests.kproxy.broker.asking import asked
+from tests.kproxy.broker.security.signing_in import plain
+
+NAME = x509.Name(
+    [
+        x509.NameAttribute(NameOID.COUNTRY_NAME, "NL"),
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Example, Inc"),
+        x509.NameAttribute(NameOID.COMMON_NAME, "alice"),
+        x509.NameAttribute(NameOID.EMAIL_ADDRESS, "a@b.c"),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A PEM file with a certificate that signs itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(NAME)
+        .issuer_name(NAME)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    as_pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    path.write_bytes(key.private_bytes(*as_pem) + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def trusting(certificate: Path, *, as_client: bool = False) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=certificate)
+    if as_client:
+        context.load_cert_chain(certificate)
+    return context
+
+
+async def metadata(ask: Any) -> Any:
+    return await ask("Metadata", 9, {"topics": []})
+
+
+async def test_a_listener_speaks_tls(certificate: Path) -> None:
+    async with asked(tls=trusting(certificate), tls_certificate=certificate) as ask:
+        assert len((await metadata(ask))["brokers"]) == 1
+
+
+async def test_and_sasl_within_it(certificate: Path) -> None:
+    options = {"tls_certificate": certificate, "sasl": ["PLAIN"], "users": {"alice": "secret"}}
+    async with asked(tls=trusting(certificate), **options) as ask:
+        assert (await plain(ask))["error_code"] == 0
+        await metadata(ask)
+
+
+async def test_a_client_without_a_certificate_is_nobody_where_it_needs_one(certificate: Path) -> None:
+    options = {"tls_certificate": certificate, "tls_client_ca": certificate}
+    async with asked(tls=trusting(certificate), **options) as ask:
+        with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+            await metadata(ask)
+
+
+async def test_a_client_is_who_its_certificate_says(certificate: Path) -> None:
+    who = "User:1.2.840.113549.1.9.1=#16056140622e63,CN=alice,O=Example\\, Inc,C=NL"
+    options = {"tls_certificate": certificate, "tls_client_ca": certificate, "acls": True, "super_users": (who,)}
+    async with asked(tls=trusting(certificate, as_client=True), topics={"t": 1}, **options) as ask:
+        body = await ask("Metadata", 9, {"topics": [{"name": "t"}]})
+        assert [each["error_code"] for each in body["topics"]] == [0]
+
+
+async def test_who_speaks_no_tls_is_not_answered(certificate: Path) -> None:
+    async with asked(tls_certificate=certificate) as ask:
+        await ask.send("ApiVersions", 0)
+        reader, _ = await ask.streams(1)
+        async with asyncio.timeout(5):
+            assert (await reader.read()).startswith(b"\x15") or reader.at_eof()
+
+
+@pytest.mark.parametrize(
+    ("parts", "written"),
+    [
+        ([[("commonName", "a")]], "CN=a"),
+        ([[("organizationName", "o")], [("commonName", "a"), ("userId", "u")]], "CN=a+UID=u,O=o"),
+        ([[("commonName", ' #a+"b"\\<c>; ')]], 'CN=\\ #a\\+\\"b\\"\\\\\\<c\\>\\;\\ '),
+        ([[("commonName", "#a")]], "CN=\\#a"),
+        ([[("serialNumber", "12")]], "2.5.4.5=#13023132"),
+        ([[("jurisdictionCountryName", "NL")], [("commonName", "a")]], "CN=a"),
+    ],
+)
+def test_subjects_are_written_as_rfc_2253_says(parts: Any, written: str) -> None:
+    assert subject({"subject": parts}) == written

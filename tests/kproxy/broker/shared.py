@@ -1,0 +1,84 @@
+"""A partition that a share group reads, without a broker."""
+
+from __future__ import annotations
+
+from dissectors.records import encode
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.log import Log
+from kproxy.broker.log.appending import append
+from kproxy.broker.log.settings import settings
+from kproxy.broker.shares.acknowledging import Acknowledgement
+from kproxy.broker.shares.partition import SharePartition
+from kproxy.broker.shares.shares import Shares
+from kproxy.broker.shares.states import ShareStates
+from kproxy.broker.topics import Partition, Topics
+from tests.kproxy.broker.fake_clock import FakeClock
+from tests.kproxy.broker.groups.journals import InMemory, cluster
+
+
+class Shared:
+    """The group ``g`` and the partition ``t-0``. Records are acquired for 30 s, unless configs say otherwise."""
+
+    def __init__(self, **configs: str) -> None:
+        self.clock = FakeClock()
+        self.journal = InMemory()
+        self._configs = configs
+        self.restart()
+        topic = self._partition.topic_id
+        self.states.initialize("g", (topic, 0), 1, 0)
+
+    def restart(self) -> None:
+        """Go on from what was kept; the log is empty."""
+        made = self.cluster = cluster(self.clock, self.journal, **self._configs)
+        self.states = made.part(ShareStates)
+
+    @property
+    def _partition(self) -> Partition:
+        found = self.cluster.part(Topics).partition("t", 0)
+        assert found is not None
+        return found
+
+    @property
+    def log(self) -> Log:
+        """What was produced."""
+        return self._partition.log
+
+    @property
+    def share(self) -> SharePartition:
+        """The share partition."""
+        return self.cluster.part(Shares).open("g", self._partition)
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """The start offset that is kept, and how many records from there on are done."""
+        state = self.states.get("g", (self._partition.topic_id, 0))
+        assert state is not None
+        return state.start_offset, state.complete
+
+    def produce(self, *counts: int) -> None:
+        """Append batches of so many records."""
+        for count in counts:
+            records = [{"value": b"v", "timestamp": self.clock.now()} for _ in range(count)]
+            data = memoryview(encode([{"records": records}]))
+            append(self.log, data, settings(self.cluster, "t"), self.clock.now())
+
+    def acquire(
+        self, member: str = "a", records: int = 500, batch_size: int = 500, *, strict: bool = False
+    ) -> list[tuple[int, int, int]]:
+        """First and last offset of what a member gets, and how often that was delivered."""
+        share, log = self.share, self.log
+        if not share.has_room:
+            return []
+        if share.next_offset < log.start_offset:
+            share.move_start(log.start_offset)
+        offset = share.next_offset
+        batches = log.read(offset, log.end_offset, 1 << 20, one_at_least=True)
+        return [tuple(each) for each in share.acquire(member, batches, offset, records, batch_size, strict=strict)]
+
+    def say(self, first: int, last: int, *types: int, member: str = "a") -> tuple[Error, str | None]:
+        """Acknowledge records; what that is refused with."""
+        try:
+            self.share.acknowledge(member, [Acknowledgement(first, last, types)])
+        except Refused as refused:
+            return refused.error, refused.message
+        return Error.NONE, None

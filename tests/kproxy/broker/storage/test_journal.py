@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.storage import FileJournal, Unusable
+from kproxy.broker.storage import journal as module
+
+
+def entries(directory: Path, table: str = "t") -> dict[str, object]:
+    journal = FileJournal(directory, fsync=False)
+    try:
+        return dict(journal.entries(table))
+    finally:
+        journal.close()
+
+
+def test_the_last_value_of_a_key_outlives_a_restart(tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path / "new", fsync=False)
+    journal.put("t", "a", {"n": 1})
+    journal.put("t", "b", {"n": 2, "deep": [{"x": None}]})
+    journal.put("u", "a", {"n": 3})
+    journal.put("t", "a", {"n": 4})
+    journal.put("t", "c", {})
+    journal.put("t", "c", None)
+    assert dict(journal.entries("t")) == {"a": {"n": 4}, "b": {"n": 2, "deep": [{"x": None}]}}
+    journal.close()
+    assert entries(tmp_path / "new") == {"a": {"n": 4}, "b": {"n": 2, "deep": [{"x": None}]}}
+    assert entries(tmp_path / "new", "u") == {"a": {"n": 3}}
+
+
+def test_what_was_put_is_with_the_operating_system_at_once(tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path, fsync=False)
+    journal.put("t", "a", {})
+    assert (tmp_path / "journal.jsonl").read_bytes() == b'["t","a",{}]\n'
+    journal.close()
+
+
+def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:
+    (tmp_path / "journal.jsonl").write_bytes(b'["t","a",{"n":1}]\n["t","b",{"n"')
+    assert entries(tmp_path) == {"a": {"n": 1}}
+    assert (tmp_path / "journal.jsonl").read_bytes() == b'["t","a",{"n":1}]\n'
+
+
+@pytest.mark.parametrize("line", [b"{}", b"\xff\xfe", b'["t","a"]', b'["t",1,{}]', b""])
+def test_another_broken_line_is_told(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "journal.jsonl").write_bytes(b'["t","a",{}]\n' + line + b'\n["t","b",{}]\n')
+    with pytest.raises(Unusable, match="line 2 is not an entry"):
+        FileJournal(tmp_path, fsync=False)
+    assert b'"b"' in (tmp_path / "journal.jsonl").read_bytes()
+
+
+def test_a_directory_has_one_owner(tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path, fsync=False)
+    with pytest.raises(Unusable, match="in use by another process"):
+        FileJournal(tmp_path, fsync=False)
+    journal.close()
+    FileJournal(tmp_path, fsync=False).close()
+
+
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Unusable, match="File exists"):
+        FileJournal(tmp_path / "file", fsync=False)
+
+
+def test_it_is_written_anew_when_it_is_mostly_waste(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WASTE", 10_000)
+    journal = FileJournal(tmp_path, fsync=False)
+    for number in range(10_000):
+        journal.put("t", f"k{number % 7}", {"n": number})
+    assert (tmp_path / "journal.jsonl").stat().st_size < 11_000
+    journal.close()
+    assert entries(tmp_path) == {f"k{number % 7}": {"n": number} for number in range(9993, 10_000)}
+
+
+@pytest.mark.parametrize("fsync", [False, True])
+async def test_a_full_disk_is_told_until_there_is_room_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: bool
+) -> None:
+    journal = FileJournal(tmp_path, fsync=fsync)
+    journal.put("t", "a", {})
+    await journal.synced()
+    write = os.write
+
+    def half(fd: int, data: memoryview) -> int:
+        monkeypatch.setattr(os, "write", full)
+        return write(fd, data[:3])
+
+    def full(fd: int, data: memoryview) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", half)
+    journal.put("t", "b", {})
+    with pytest.raises(Refused) as caught:
+        await journal.synced()
+    assert caught.value.error is Error.KAFKA_STORAGE_ERROR
+    monkeypatch.setattr(os, "write", write)
+    journal.put("t", "c", {})
+    await journal.synced()
+    journal.close()
+    assert list(entries(tmp_path)) == ["a", "b", "c"]
+
+
+async def test_a_failed_fsync_is_never_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = FileJournal(tmp_path, fsync=True)
+
+    def failing(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    journal.put("t", "a", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(Refused):
+            await journal.synced()
+    with pytest.raises(Refused) as caught:
+        await journal.synced()
+    assert caught.value.error is Error.KAFKA_STORAGE_ERROR
+    journal.close()

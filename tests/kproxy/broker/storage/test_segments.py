@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.broker.cluster import Cluster
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.log import Log
+from kproxy.broker.log.logs import Logs
+from kproxy.broker.options import Options
+from kproxy.broker.storage import FileJournal
+from kproxy.broker.storage import segments as module
+from tests.kproxy.broker.log.logs_made import records, sent, write
+
+
+@contextmanager
+def kept(data: Path, topic_id: str = "id", **options: Any) -> Iterator[Log]:
+    """The log ``t-0`` of a cluster that keeps its data, from start to stop."""
+    journal = FileJournal(data, fsync=False)
+    cluster = Cluster(Options(data=data, **options), {}, journal=journal)
+    try:
+        log = Log(cluster, "t", topic_id, 0)
+        log.begin_epoch(log.epochs.latest + 1)
+        yield log
+    finally:
+        cluster.part(Logs).close()
+        journal.close()
+
+
+def files(data: Path) -> list[str]:
+    return sorted(path.name for path in (data / "logs" / "t-0").glob("*.log"))
+
+
+def test_a_log_is_there_again_after_a_restart(tmp_path: Path) -> None:
+    with kept(tmp_path) as log:
+        write(log, sent(3))
+        write(log, sent(2, producer_id=7, producer_epoch=1, base_sequence=0, is_transactional=True))
+        log.append_marker(7, 1, 4, commit=False)
+        write(log, sent(2, producer_id=7, producer_epoch=1, base_sequence=2, is_transactional=True))
+        before = records(log)
+    with kept(tmp_path) as log:
+        assert records(log) == before
+        assert (log.start_offset, log.end_offset, log.last_stable_offset) == (0, 8, 6)
+        assert [each[:3] for each in log.aborted(0, 8)] == [(7, 3, 5)]
+        state = log.producers.get(7)
+        assert state is not None
+        assert (state.epoch, state.last_sequence, state.coordinator_epoch, state.transaction_start) == (1, 3, 4, 6)
+        assert log.epochs.end(0, log.end_offset) == (0, 8)
+        assert write(log, sent()).base_offset == 8
+
+
+def test_files_have_kafkas_format_and_names(tmp_path: Path) -> None:
+    with kept(tmp_path) as log:
+        write(log, sent(3))
+        [batch] = log.batches(0, 3)
+    directory = tmp_path / "logs" / "t-0"
+    assert (directory / "00000000000000000000.log").read_bytes() == batch.data
+    assert (directory / "partition.metadata").read_text() == "version: 0\ntopic_id: id\n"
+
+
+@pytest.mark.parametrize("cut", [1, 20, 60, 80])
+def test_a_cut_off_end_is_removed(tmp_path: Path, cut: int) -> None:
+    with kept(tmp_path) as log:
+        write(log, sent(3))
+        write(log, sent(3, size=100))
+    path = tmp_path / "logs" / "t-0" / "00000000000000000000.log"
+    os.truncate(path, path.stat().st_size - cut)
+    with kept(tmp_path) as log:
+        assert log.end_offset == 3
+        write(log, sent(2))
+    with kept(tmp_path) as log:
+        assert [record["offset"] for record in records(log)] == [0, 1, 2, 3, 4]
+
+
+def test_what_follows_a_flipped_bit_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 300)
+    with kept(tmp_path) as log:
+        for _ in range(6):
+            write(log, sent(size=100))
+    directory = tmp_path / "logs" / "t-0"
+    assert len(files(tmp_path)) == 6
+    path = directory / files(tmp_path)[2]
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    with kept(tmp_path) as log:
+        assert log.end_offset == 2
+        write(log, sent())
+    with kept(tmp_path) as log:
+        assert [record["offset"] for record in records(log)] == [0, 1, 2]
+
+
+def test_segments_go_with_what_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 500)
+    with kept(tmp_path) as log:
+        for _ in range(9):
+            write(log, sent(size=100))
+        assert files(tmp_path) == [f"{base:020d}.log" for base in (0, 2, 4, 6, 8)]
+        log.delete_before(5)
+        assert files(tmp_path) == [f"{base:020d}.log" for base in (4, 6, 8)]
+        log.delete_before(9)
+        assert files(tmp_path) == ["00000000000000000008.log"]
+    with kept(tmp_path) as log:
+        assert (log.start_offset, log.end_offset, log.size) == (9, 9, 0)
+        assert write(log, sent()).base_offset == 9
+        log.delete_before(9)
+    with kept(tmp_path) as log:
+        assert [record["offset"] for record in records(log)] == [9]
+
+
+def test_what_another_topic_of_that_name_left_is_removed(tmp_path: Path) -> None:
+    with kept(tmp_path) as log:
+        write(log, sent(3))
+    with kept(tmp_path, "another") as log:
+        assert log.end_offset == 0
+        log.close()
+    assert not (tmp_path / "logs" / "t-0").exists()
+
+
+def test_a_log_with_a_foreign_file_beside_it(tmp_path: Path) -> None:
+    with kept(tmp_path) as log:
+        write(log, sent())
+    (tmp_path / "logs" / "t-0" / "notes.log").touch()
+    with kept(tmp_path) as log:
+        assert log.end_offset == 1
+
+
+def test_a_full_disk_refuses_a_batch_and_leaves_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+
+    def half(fd: int, data: memoryview) -> int:
+        if len(data) < 50:
+            raise OSError(28, "No space left on device")
+        return real(fd, data[: len(data) // 2])
+
+    with kept(tmp_path) as log:
+        write(log, sent(3))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", half)
+            with pytest.raises(Refused) as caught:
+                write(log, sent(3))
+        assert caught.value.error is Error.KAFKA_STORAGE_ERROR
+        assert log.end_offset == 3
+        write(log, sent(1))
+    with kept(tmp_path) as log:
+        assert [record["offset"] for record in records(log)] == [0, 1, 2, 3]
+
+
+async def test_those_who_wait_share_one_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    real = os.fsync
+    with kept(tmp_path, fsync=True) as log:
+        write(log, sent())
+        await log.synced()
+        monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(fd), real(fd)))
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(20):
+                write(log, sent())
+                tasks.create_task(log.synced())
+        assert len(synced) == 1
+        await log.synced()
+        assert len(synced) == 1
+
+
+async def test_a_failed_fsync_is_told_to_all_who_wait_and_ever_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with kept(tmp_path, fsync=True) as log:
+        write(log, sent())
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", failing)
+            told = await asyncio.gather(log.synced(), log.synced(), return_exceptions=True)
+        assert [isinstance(each, Refused) for each in told] == [True, True]
+        with pytest.raises(Refused):
+            await log.synced()
+        with pytest.raises(Refused):
+            write(log, sent())
+
+
+async def test_nobody_waits_for_the_disk_without_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with kept(tmp_path) as log:
+        write(log, sent())
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", lambda fd: pytest.fail("synced"))
+            await log.synced()

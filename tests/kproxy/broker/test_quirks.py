@@ -1,0 +1,215 @@
+"""Each quirk, watched by kproxy itself, gives exactly its findings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dissectors.records.encode import encode
+from kproxy.broker.quirks import SETS, QuirkError, parse
+from tests.kproxy.broker.asking import asked
+from tests.kproxy.broker.watching import Step, watched
+
+RECORDS = encode([{"records": [{"timestamp": 1_700_000_000_000, "key": b"k", "value": b"v1"}, {"value": b"v2"}]}])
+SUBSCRIPTION = bytes.fromhex("0000 00000001 0006 6f7264657273 ffffffff")
+
+
+def versions(version: int) -> Step:
+    return Step("ApiVersions", version, {"client_software_name": "scripted", "client_software_version": "1"})
+
+
+def metadata(version: int) -> Step:
+    return Step("Metadata", version, {"topics": [{"name": "orders"}], "allow_auto_topic_creation": True})
+
+
+def produce(version: int) -> Step:
+    data = [{"name": "orders", "partition_data": [{"index": 0, "records": RECORDS}]}]
+    return Step("Produce", version, {"acks": -1, "timeout_ms": 1000, "topic_data": data})
+
+
+def fetch(version: int) -> Step:
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 100_000}
+    return Step(
+        "Fetch",
+        version,
+        {
+            "replica_id": -1,
+            "max_wait_ms": 100,
+            "min_bytes": 1,
+            "max_bytes": 1_000_000,
+            "topics": [{"topic": "orders", "partitions": [partition]}],
+        },
+    )
+
+
+def join(version: int) -> Step:
+    return Step(
+        "JoinGroup",
+        version,
+        {
+            "group_id": "g",
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 10_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": SUBSCRIPTION}],
+        },
+    )
+
+
+def coordinator(version: int) -> Step:
+    return Step("FindCoordinator", version, {"key": "g"})
+
+
+def list_offsets(version: int) -> Step:
+    partition = {"partition_index": 0, "timestamp": -1}
+    return Step("ListOffsets", version, {"replica_id": -1, "topics": [{"name": "orders", "partitions": [partition]}]})
+
+
+def commit(version: int) -> Step:
+    partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+    return Step("OffsetCommit", version, {"group_id": "h", "topics": [{"name": "orders", "partitions": [partition]}]})
+
+
+THROTTLE_IN_V0 = ("L005", "throttle_time_ms", "field_from_version")
+JOIN = ("L003", "throttle_time_ms", "field_moved")
+COORDINATOR = ("L006", "throttle_time_ms", "body_version")
+PRODUCE = ("L003", "throttle_time_ms", "field_moved")
+RECORD = ("R007", "responses[0].partitions[0].records[0].records[0].length", "record_encoding")
+CHANGED = ("R003", "responses[0].partitions[0].records[0].crc", None)
+
+FOUND: dict[str, tuple[list[Step], list[tuple[str, str | None, str | None]]]] = {
+    "apiversions-v0-throttle": ([versions(0), versions(2), metadata(5)], [THROTTLE_IN_V0]),
+    "apiversions-v3-nonflex": ([versions(3), versions(0)], [("L010", "api_keys", "flexibility")]),
+    "apiversions-header-v1": ([versions(3), versions(0)], [("L008", "header._tags", "header_version")]),
+    "metadata-throttle-first": (
+        [metadata(0), metadata(2), metadata(4)],
+        [("L005", "throttle_time_ms", "field_from_version")] * 2,
+    ),
+    "metadata-v0-v1fields": ([metadata(0)], [("L006", "brokers[0].rack", "body_version")]),
+    "findcoordinator-v0-v1fields": ([coordinator(0)], [COORDINATOR]),
+    "joingroup-v2-throttle-end": ([join(2)], [JOIN]),
+    "joingroup-v2-throttle-dup": ([join(2)], [("L035", "throttle_time_ms", "field_duplicated")]),
+    "produce-throttle-first": ([produce(7)], [PRODUCE]),
+    "batch-int32-length": ([produce(7), fetch(11)], [CHANGED, RECORD]),
+    "advertised-mismatch": ([metadata(5), coordinator(0)], []),  # that nobody can follow them only time tells
+    "corrid-wrong": ([coordinator(0), metadata(5)], [("C001", "header.correlation_id", None)]),
+    "flex-header-missing": ([metadata(8), metadata(9)], [("L008", "header._tags", "header_version")]),
+    "go-gateway": (
+        [versions(0), metadata(0), metadata(1)],
+        [THROTTLE_IN_V0, ("L006", "brokers[0].rack", "body_version")],
+    ),
+    "old-gateway": (
+        [coordinator(0), join(2), list_offsets(2)],
+        [COORDINATOR, JOIN, ("L006", "throttle_time_ms", "body_version")],
+    ),
+    "rust-server": (
+        [produce(7), fetch(11), commit(2)],
+        [PRODUCE, RECORD, ("L007", "topics", "generic_error_body")],
+    ),
+}
+
+
+async def found(quirks: list[str], steps: list[Step]) -> list[tuple[str, str | None, str | None]]:
+    begun = [] if steps[0].api == "ApiVersions" else [versions(2)]
+    findings = await watched(quirks, [*begun, *steps], topics={"orders": 1})
+    edits = [getattr(each, "edit", None) for each in findings]
+    return [
+        (each.code, getattr(each, "path", None), edit.kind if edit else None)
+        for each, edit in zip(findings, edits, strict=True)
+    ]
+
+
+def test_every_set_is_tried() -> None:
+    assert FOUND.keys() == SETS.keys()
+
+
+@pytest.mark.parametrize("name", FOUND)
+async def test_a_set_gives_exactly_its_findings(name: str) -> None:
+    steps, expected = FOUND[name]
+    assert await found([name], steps) == expected
+
+
+@pytest.mark.parametrize("name", FOUND)
+async def test_without_the_set_there_are_none(name: str) -> None:
+    steps, _ = FOUND[name]
+    assert [each for each in await found([], steps) if each[0] != "V017"] == []
+
+
+@pytest.mark.parametrize(
+    ("quirk", "step", "code", "kind"),
+    [
+        ("Heartbeat:missing:throttle_time_ms", None, "L004", "field_missing"),
+        ("Metadata:9:tag_buffer_missing:topics[]._tags", metadata(9), "L012", "tag_buffer_missing"),
+        ("Metadata:9+:length_off_by_one:topics:-1", metadata(9), "L011", "length_off_by_one"),
+        ("FindCoordinator:duplicated_prefix:correlation_id", coordinator(2), "L030", "duplicated_prefix"),
+        ("Metadata:5:truncated:7", metadata(5), "L002", "truncated"),
+        (
+            'Metadata:5:{"kind":"field_missing","field":"topics[].is_internal","detail":{"where":2}}',
+            metadata(5), "L004", "field_missing",
+        ),
+    ],
+)  # fmt: skip
+async def test_any_edit_can_be_a_quirk(quirk: str, step: Step | None, code: str, kind: str) -> None:
+    step = step or Step("Heartbeat", 1, {"group_id": "g", "member_id": "m"})
+    assert [(found_code, found_kind) for found_code, _, found_kind in await found([quirk], [step])] == [(code, kind)]
+
+
+async def test_errors_are_where_the_api_has_them_and_what_was_produced_is_not_there() -> None:
+    quirk = "Produce:error:NOT_LEADER_OR_FOLLOWER,times=1"
+    async with asked(topics={"orders": 1}, quirks=[quirk]) as ask:
+        first = await ask("Produce", 7, produce(7).body)
+        again = await ask("Produce", 7, produce(7).body)
+    assert first["responses"][0]["partition_responses"][0]["error_code"] == 6
+    assert again["responses"][0]["partition_responses"][0]["error_code"] == 0
+    assert again["responses"][0]["partition_responses"][0]["base_offset"] == 0
+
+
+async def test_conditions_choose_what_is_answered_wrongly() -> None:
+    quirk = "Metadata:error:UNKNOWN_SERVER_ERROR,client=test,topic=orders"
+    async with asked(topics={"orders": 1, "bills": 1}, quirks=[quirk]) as ask:
+        other = ask.another()
+        told = await ask("Metadata", 5, {"topics": [{"name": "orders"}]})
+        spared = await ask("Metadata", 5, {"topics": [{"name": "bills"}]})
+        elsewhere = await other("Metadata", 5, {"topics": [{"name": "orders"}]})
+        await other.hang_up()
+
+    def codes(body: Any) -> list[int]:
+        return [each["error_code"] for topic in body["topics"] for each in topic["partitions"]]
+
+    assert codes(told) == [-1]
+    assert codes(spared) == codes(elsewhere) == [0]
+
+
+@pytest.mark.parametrize(
+    ("quirk", "codes"), [("Metadata:close", ["X006"]), ("Metadata:cut:9", ["M003"]), ("Metadata:drop", ["C004"])]
+)
+async def test_answers_that_never_come_whole(quirk: str, codes: list[str]) -> None:
+    assert [code for code, _, _ in await found([quirk], [metadata(5)])] == codes
+
+
+def test_half_of_the_answers() -> None:
+    [quirk] = parse("Fetch:drop,probability=0.5")
+    dice = iter([0.4, 0.6, 0.2])
+    quirk.chance = lambda: next(dice)
+    assert [quirk.concerns("Fetch", 11, "c", {}) for _ in range(3)] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("nonsense", "there is no quirk 'nonsense'; kproxy quirks lists them"),
+        ("Foo:drop", "quirk 'Foo:drop': there is no API 'Foo'"),
+        ("Fetch:moved:nope:last", "quirk 'Fetch:moved:nope:last': FetchResponse has no nope"),
+        ("Fetch:moved:responses", "field_moved takes FIELD:PLACE, not responses"),
+        ("Fetch:error:NOPE", "'NOPE' is no error of Kafka's"),
+        ("Fetch:drop,probability=2", "probability=2 is not over 0 and up to 1"),
+        ("Fetch:drop,times=0", "times=0 is no number of times"),
+        ("Fetch:explode", "'explode' is no kind; there are error, value"),
+        ('Fetch:{"kind"', "that is no JSON"),
+    ],
+)
+def test_a_wrong_quirk_is_said(text: str, says: str) -> None:
+    with pytest.raises(QuirkError) as caught:
+        parse(text)
+    assert says in str(caught.value)

@@ -1,0 +1,60 @@
+"""What kproxy says of the conversation between a scripted client and the built-in broker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from dissectors.events import Direction
+from kproxy.broker import Broker
+from kproxy.inspector import Inspector
+from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
+from tests.kproxy.frames import request
+
+
+class Step(NamedTuple):
+    """A request."""
+
+    api: str
+    version: int
+    body: Mapping[str, Any]
+
+
+async def watched(quirks: Iterable[str], steps: Iterable[Step], **options: Any) -> list[FindingEntry | FindingLine]:
+    """Ask a broker with these quirks one step after the other, on a connection that kproxy looks at; its findings."""
+    inspector = Inspector("test")
+    lines: list[Line] = []
+    async with Broker(quirks=tuple(quirks), **options) as broker:
+        [port] = broker.ports
+        lines += inspector.open(1, "127.0.0.1:50000", f"127.0.0.1:{port}", at=time.time_ns())
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        by = "client"
+        for number, step in enumerate(steps, 1):
+            frame = request(step.api, step.version, dict(step.body), correlation_id=number, client_id="scripted")
+            writer.write(frame)
+            lines += inspector.data(1, Direction.REQUEST, frame, at=time.time_ns())
+            try:
+                async with asyncio.timeout(2):
+                    size = await reader.readexactly(4)
+                    answer = size + await reader.readexactly(int.from_bytes(size, "big"))
+            except asyncio.IncompleteReadError as cut:
+                lines += inspector.data(1, Direction.RESPONSE, cut.partial, at=time.time_ns())
+                by = "server"
+                break
+            except TimeoutError:
+                continue
+            lines += inspector.data(1, Direction.RESPONSE, answer, at=time.time_ns())
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        lines += inspector.close(1, at=time.time_ns(), by=by, how="fin")
+    found: list[FindingEntry | FindingLine] = []
+    for line in lines:
+        if isinstance(line, FindingLine):
+            found.append(line)
+        elif isinstance(line, RequestLine | ResponseLine):
+            found.extend(line.findings)
+    return found

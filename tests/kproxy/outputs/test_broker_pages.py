@@ -1,0 +1,33 @@
+"""The broker's pages are whole, and its document has their table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kproxy.cli import main
+from kproxy.outputs import broker_pages, marked
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "broker.md"
+
+
+@pytest.mark.parametrize("page", broker_pages.pages(), ids=lambda page: page.api)
+def test_every_page_says_what_it_does_and_leaves_out(page: broker_pages.Page) -> None:
+    assert page.does.endswith(".")
+    assert page.leaves_out.endswith(".")
+
+
+def test_the_document_has_the_table() -> None:
+    text = DOCUMENT.read_text()
+    made = marked.with_table(text, "apis", broker_pages.markdown())
+    assert made == text, "run: python -m kproxy.outputs.broker_pages docs/broker.md"
+
+
+def test_the_command_shows_a_page_and_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["broker-features", "fetch"]) == 0
+    assert capsys.readouterr().out.endswith("Versions: 0-18.\n")
+    assert main(["broker-features"]) == 0
+    assert "ListOffsets" in capsys.readouterr().out
+    assert main(["broker-features", "Nope"]) == 2
+    assert "has no such API" in capsys.readouterr().err
