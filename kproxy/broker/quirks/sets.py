@@ -40,7 +40,7 @@ SETS: Final[dict[str, QuirkSet]] = {
     ),
     "metadata-throttle-first": QuirkSet(
         "every version of Metadata begins with the throttle time of v3",
-        ("Metadata:versions:0:8", "Metadata:0-2:from_version:throttle_time_ms:3:first"),
+        ("Metadata:versions:0:2", "Metadata:0-2:from_version:throttle_time_ms:3:first"),
     ),
     "metadata-v0-v1fields": QuirkSet(
         "Metadata v0, the only one served, has the fields of v1",

@@ -83,7 +83,7 @@ FOUND: dict[str, tuple[list[Step], list[tuple[str, str | None, str | None]]]] = 
     "apiversions-v3-nonflex": ([versions(3), versions(0)], [("L010", "api_keys", "flexibility")]),
     "apiversions-header-v1": ([versions(3), versions(0)], [("L008", "header._tags", "header_version")]),
     "metadata-throttle-first": (
-        [metadata(0), metadata(2), metadata(4)],
+        [metadata(0), metadata(2)],
         [("L005", "throttle_time_ms", "field_from_version")] * 2,
     ),
     "metadata-v0-v1fields": ([metadata(0)], [("L006", "brokers[0].rack", "body_version")]),
