@@ -19,9 +19,13 @@ from dissectors.primitives import MOST_ELEMENTS, Odd, read_uvarint, uuid_text
 #: Takes the bytes and where to start; gives the values and one past the last byte read.
 #: Raises ValueError, IndexError or struct.error on anything that is not entirely regular.
 Decoder = Callable[[bytes, int], tuple[dict[str, Any], int]]
+Irregular = (ValueError, IndexError, struct.error)
 
 #: How many tag buffers that are not empty were read so far: what tells that a message has one costs nothing then.
 tag_buffers_read = 0
+
+#: In the same way, the error codes other than 0.
+error_codes_read = 0
 
 _LENGTH_CODES = {"int8": ("b", 1), "int16": ("h", 2), "int32": ("i", 4)}
 _ENCODINGS = {None, "uvarint", *_LENGTH_CODES}
@@ -113,7 +117,7 @@ class _Compiler:
     def plausible(self, field: Field, value: str) -> str:
         """The expression of a value, through the check that its field has, if it has one."""
         check = check_of(field)
-        return value if check is None else f"{self.constant('P', _strict(check))}({value})"
+        return value if check is None else f"({value} and {self.constant('P', _strict(check, field.type))}({value}))"
 
     def fixed(self, run: list[tuple[str, str, int]]) -> None:
         if not run:
@@ -223,15 +227,20 @@ class _Compiler:
         self.emit(f"{value} = {read}; p += {size} * {WIDTHS[kind]}")
 
 
-def _strict(check: Plausible) -> Callable[[Any], Any]:
-    """A function that gives its value back, or raises if that is implausible."""
+def _strict(check: Plausible, kind: str) -> Callable[[Any], Any]:
+    """A function that gives its value back, or raises if that is implausible; it counts those that are error codes."""
 
     def checked(value: Any) -> Any:
-        if value and not check(value):
+        if not check(value):
             raise Odd
         return value
 
-    return checked
+    def checked_code(value: int) -> int:
+        global error_codes_read
+        error_codes_read += 1
+        return checked(value)  # type: ignore[no-any-return]
+
+    return checked_code if kind == "int16" else checked
 
 
 def _has_records(layout: Layout) -> bool:

@@ -40,33 +40,33 @@ class _InFlight:
     """Requests that wait for their response, oldest first."""
 
     def __init__(self) -> None:
-        self._order: deque[RequestReceived] = deque()
+        self._order: deque[tuple[int, RequestReceived]] = deque()
         self._ids: dict[int, int] = {}  # how often each waits, so that one for which nobody does costs no search
 
     def __len__(self) -> int:
         return len(self._order)
 
     def __iter__(self) -> Iterator[RequestReceived]:
-        return iter(self._order)
+        return (request for _, request in self._order)
 
     def add(self, request: RequestReceived) -> None:
         correlation_id = request.message.correlation_id
-        self._order.append(request)
+        self._order.append((correlation_id, request))
         self._ids[correlation_id] = self._ids.get(correlation_id, 0) + 1
 
     def find(self, correlation_id: int) -> tuple[int, RequestReceived] | None:
         """The oldest request with that id, and how many are older."""
         if correlation_id not in self._ids:
             return None
-        if self._order[0].message.correlation_id == correlation_id:
-            return 0, self._order[0]
-        return next(each for each in enumerate(self._order) if each[1].message.correlation_id == correlation_id)
+        for older, (waits_for, request) in enumerate(self._order):
+            if waits_for == correlation_id:
+                return older, request
+        return None
 
     def remove(self, index: int) -> RequestReceived:
         """Take out the request that `index` others are older than."""
-        request = self._order[index]
+        correlation_id, request = self._order[index]
         del self._order[index]
-        correlation_id = request.message.correlation_id
         if others := self._ids.pop(correlation_id) - 1:
             self._ids[correlation_id] = others
         return request
@@ -160,7 +160,7 @@ class Connection:
     def in_part(self, direction: Direction) -> tuple[int, int]:
         """Of a frame that is under way: the bytes that are here, and those it says to have."""
         framer = self._framers[direction]
-        return framer.pending, framer.pending_size
+        return (0, 0) if framer.is_between_frames else (framer.pending, framer.pending_size)
 
     def _take(self, direction: Direction, item: Item, at: int, events: list[Event]) -> None:
         if isinstance(item, Frame):
@@ -226,7 +226,8 @@ class Connection:
     def _answered(self, older: int, request: RequestReceived) -> tuple[RequestReceived, int]:
         """Take a request, of which `older` are older, out of those in flight; with how many of these still wait."""
         self._in_flight.remove(older)
-        self._answered_at = max(self._answered_at, request.offset)
+        if request.offset > self._answered_at:
+            self._answered_at = request.offset
         while older and next(iter(self._in_flight)).offset < self._responses_lost_at:
             self._in_flight.remove(0)  # its response may be among the bytes that were lost: it is not late
             older -= 1

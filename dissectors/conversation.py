@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -12,13 +12,13 @@ from dissectors.deadlines import Deadlines
 from dissectors.events import ConnectionOpened, DeadlinePassed, RequestReceived, ResponseReceived
 from dissectors.ledgers import Bounded
 from dissectors.message import Message
-from dissectors.triggers import marks_of
+from dissectors.triggers import NOBODY, Awake, marks_of
 
-METADATA = 3
-CREATE_TOPICS = 19
 API_VERSIONS = 18
 SASL_HANDSHAKE = 17
-DESCRIBE_TOPIC_PARTITIONS = 75
+
+#: The APIs whose responses name topics with their ids: Metadata, CreateTopics, DescribeTopicPartitions.
+NAMING = frozenset({3, 19, 75})
 
 #: Topics whose ids are remembered; those named longest ago are forgotten first.
 MAX_TOPICS = 100_000
@@ -34,12 +34,15 @@ T = TypeVar("T")
 class Cluster:
     """What the connections of one run have learned together.
 
-    `departures` is how layouts were seen to depart, so that the next frame is read in that way.
+    `departures` is how layouts were seen to depart, so that the next frame is read in that way. `awake` are the codes
+    of the rules and ledgers that want all frames of their APIs for the time being, and not only what is out of the
+    ordinary.
     """
 
     topic_names: Bounded[str, str] = field(default_factory=lambda: Bounded(MAX_TOPICS))
     deadlines: Deadlines = field(default_factory=Deadlines)
     departures: diagnosis.Learned = field(default_factory=diagnosis.Learned)
+    awake: Awake = NOBODY
     _told: Bounded[Hashable, int] = field(default_factory=lambda: Bounded(MAX_CAUSES))
     _recalled: dict[type[Any], Any] = field(default_factory=dict)
 
@@ -55,6 +58,16 @@ class Cluster:
         if found is None:
             found = self._recalled[kind] = kind()
         return found
+
+    def wake(self, code: str) -> None:
+        """From now on the rule `code` sees every frame of its APIs: it waits for one in which nothing is wrong."""
+        if code not in self.awake:
+            self.awake |= {code}
+
+    def rest(self, code: str) -> None:
+        """It waits for nothing any more."""
+        if code in self.awake:
+            self.awake -= {code}
 
     def is_news(self, cause: Hashable, at: int) -> bool:
         """Whether a cause is seen for the first time, or again after an hour of silence."""
@@ -83,41 +96,35 @@ class Conversation:
     client_software: str | None = None
     sasl_mechanism: str | None = None
     repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
-    #: What is out of the ordinary in the frame that was heard last (`dissectors.triggers.Only`).
+    #: What is out of the ordinary in the frame that was heard last (`dissectors.triggers.Only`); ledgers add to it.
     marks: int = 0
-    _hearing: dict[tuple[tuple[type[Any], bool], ...], list[Callable[..., None]]] = field(default_factory=dict)
-    _spoken: set[tuple[type, int, int]] = field(default_factory=set)
+    _spoken: set[tuple[bool, int, int]] = field(default_factory=set)
     _recalled: dict[type[Any], Any] = field(default_factory=dict)
 
     def hear(self, event: object) -> None:
         """Remember what an event says; find out how a frame departs that does not read well."""
-        if isinstance(event, RequestReceived):
-            diagnosis.examine(event, self)
-            self._request(event.message)
-            self._mark(event)
-        elif isinstance(event, ResponseReceived):
-            if event.message is not None:
-                diagnosis.examine(event, self)
-                self._response(event.message)
-            self._mark(event)
+        if isinstance(event, RequestReceived | ResponseReceived):
+            self._frame(event)
         elif isinstance(event, ConnectionOpened):
             self.client, self.server, self.dialled = event.client, event.server, event.listener or event.server
             self.tls, self.midstream, self.opened_at = event.tls, event.midstream, event.at
-        listening = ledgers.listening(event, self.marks)
-        hearing = self._hearing.get(listening)
-        if hearing is None:
-            hearing = self._hearing[listening] = [
-                (self.cluster if shared else self).recall(kind).hear for kind, shared in listening
-            ]
-        for hear in hearing:
-            hear(event, self)
+        cluster = self.cluster
+        for kind, is_shared in ledgers.listening(event, self.marks, cluster.awake):
+            (cluster if is_shared else self).recall(kind).hear(event, self)
 
-    def _mark(self, event: RequestReceived | ResponseReceived) -> None:
+    def _frame(self, event: RequestReceived | ResponseReceived) -> None:
         first, message = True, event.message
-        if message is not None and message.layout is not None:  # numbers off the wire must not fill the memory
-            key = (type(event), message.api_key, message.version)
-            if first := key not in self._spoken:
-                self._spoken.add(key)
+        if message is not None:
+            if message.oddities or not message.reads_well:
+                diagnosis.examine(event, self)
+            if message.is_request:
+                self._request(message)
+            elif message.api_key in NAMING:
+                self.cluster.learn(message)
+            if message.layout is not None:  # numbers off the wire must not fill the memory
+                key = (message.is_request, message.api_key, message.version)
+                if first := key not in self._spoken:
+                    self._spoken.add(key)
         self.marks = marks_of(event, first=first, sasl=self.sasl_mechanism is not None)
 
     def recall(self, kind: type[T]) -> T:
@@ -144,8 +151,3 @@ class Conversation:
             self.client_software = f"{name} {message.body.get('client_software_version', '')}".strip()
         elif message.api_key == SASL_HANDSHAKE:
             self.sasl_mechanism = message.body.get("mechanism")
-
-    def _response(self, message: Message) -> None:
-        key = message.api_key
-        if key in (METADATA, CREATE_TOPICS, DESCRIBE_TOPIC_PARTITIONS):
-            self.cluster.learn(message)

@@ -53,9 +53,13 @@ class Deadlines:
         entry = self._waiting.pop(key, None)
         return entry.event if entry else None
 
+    def is_due(self, at: int) -> bool:
+        """Whether there may be one before `at`."""
+        return bool(self._queue) and self._queue[0][0] < at
+
     def passed(self, at: int) -> Iterator[tuple[Conversation, DeadlinePassed]]:
         """Take out the deadlines before `at` that were not met, in their order."""
-        while self._queue and self._queue[0][0] < at:
+        while self.is_due(at):
             _, sequence, key = heapq.heappop(self._queue)
             entry = self._waiting.get(key)
             if entry is not None and entry.sequence == sequence:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any, NamedTuple
 
-from dissectors.compiled import decoder
+from dissectors.compiled import Irregular, decoder
 from dissectors.errors import DecodeError
 from dissectors.layout import Layout
 from dissectors.walk import Oddity, walk
@@ -37,6 +36,6 @@ def decode(layout: Layout, frame: bytes, start: int = 0) -> Decoded:
     """
     try:
         return Decoded(*decoder(layout)(frame, start))
-    except (ValueError, IndexError, struct.error):
+    except Irregular:
         walked = walk(layout, frame, start)
         return Decoded(walked.values, walked.end, walked.error, tuple(walked.oddities))

@@ -81,6 +81,7 @@ class Framer:
         self._seeker = seeker
         self._max_frame = max_frame_bytes
         self._max_decoded = max_decoded_bytes
+        self._max_whole = min(max_frame_bytes, max_decoded_bytes)
         self._buffer = bytearray()
         self._need = 4
         self._pass_over = 0  # bytes that follow and belong to a frame already reported
@@ -103,6 +104,11 @@ class Framer:
         """The bytes that the frame which is not whole yet says to have, 0 as long as that is not known."""
         return 4 + int.from_bytes(self._buffer[:4], "big", signed=True) if self.pending >= 4 else 0
 
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether a frame begins with the next byte."""
+        return not self._buffer
+
     def push(self, data: bytes) -> Iterable[Item]:
         """Take the next bytes; give what they completed.
 
@@ -117,6 +123,12 @@ class Framer:
             self.offset += passed
             data = data[passed:]
         if not self._buffer and not self._fresh and not self._seeking:
+            size = len(data) - 4
+            if self.least <= size <= self._max_whole and int.from_bytes(data[:4], "big") == size:
+                frame = Frame(self.offset, data, size)  # as almost all frames come
+                self.offset += size + 4
+                self._need = 4
+                return (frame,)
             return self._cut(data)
         self._buffer += data
         if len(self._buffer) < self._need:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,27 +32,30 @@ class Plan(NamedTuple):
     response: Layout
 
 
-@functools.cache
-def _plan(api_key: int, version: int) -> Plan:
-    api = schemas.api(api_key)
-    assert api is not None
+def _plan(api: str, api_key: int, version: int) -> Plan:
     request_header, response_header = schemas.header_versions(api_key, version)
     return Plan(
-        api.name,
+        api,
         layout("RequestHeader", request_header),
-        layout(f"{api.name}Request", version),
+        layout(f"{api}Request", version),
         layout("ResponseHeader", response_header),
-        layout(f"{api.name}Response", version),
+        layout(f"{api}Response", version),
     )
+
+
+#: Those that were asked for: keys and versions come off the wire, and only those that exist are kept.
+_plans: dict[tuple[int, int], Plan] = {}
 
 
 def plan(api_key: int, version: int) -> Plan | None:
     """The layouts of an API version, None if the schemas do not have it."""
-    # Keys and versions come off the wire: only those that exist may enter the cache.
-    api = schemas.api(api_key)
-    if api is None or not api.min_version <= version <= api.max_version:
-        return None
-    return _plan(api_key, version)
+    known = _plans.get((api_key, version))
+    if known is None:
+        api = schemas.api(api_key)
+        if api is None or not api.min_version <= version <= api.max_version:
+            return None
+        known = _plans[api_key, version] = _plan(api.name, api_key, version)
+    return known
 
 
 @dataclass(slots=True)
@@ -84,10 +86,10 @@ class Message:
     reads_well: bool = False
     #: Whether something is in one of its tag buffers; true of a frame that has oddities, where that is not known.
     tagged: bool = False
+    #: Whether one of its error codes may be other than 0; without a doubt only where nothing is odd.
+    may_refuse: bool = True
     #: What `summary.errors` found: several ask, and it looks at every partition.
     errors_seen: list[Any] | None = field(default=None, compare=False, repr=False)
-    #: A ledger saw something in it that rules may tell, however well it reads: it counts as irregular.
-    remarkable: bool = field(default=False, compare=False, repr=False)
 
     @property
     def correlation_id(self) -> int:
@@ -170,7 +172,32 @@ def _read(
     body_layout: Layout | None,
     opaque: str | None = None,
 ) -> Message:
-    before = compiled.tag_buffers_read
+    if body_layout is not None:
+        buffers, codes = compiled.tag_buffers_read, compiled.error_codes_read
+        try:
+            header, start = compiled.decoder(header_layout)(frame, 4)
+            body, end = compiled.decoder(body_layout)(frame, start)
+        except compiled.Irregular:
+            pass
+        else:
+            if end == len(frame):
+                return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout,
+                               body_layout, reads_well=True, tagged=compiled.tag_buffers_read != buffers,
+                               may_refuse=compiled.error_codes_read != codes)  # fmt: skip
+    return _read_closely(frame, is_request, api_key, api, version, header_layout, body_layout, opaque)
+
+
+def _read_closely(
+    frame: bytes,
+    is_request: bool,
+    api_key: int,
+    api: str,
+    version: int,
+    header_layout: Layout,
+    body_layout: Layout | None,
+    opaque: str | None,
+) -> Message:
+    buffers = compiled.tag_buffers_read
     header, start, error, oddities = decode(header_layout, frame, 4)
     body: dict[str, Any] = {}
     end = start
@@ -179,7 +206,7 @@ def _read(
         oddities += more
         if isinstance(error, Crowded):
             opaque, error = f"{error.message} in it", None
-    tagged = bool(oddities) or compiled.tag_buffers_read != before
+    tagged = bool(oddities) or compiled.tag_buffers_read != buffers
     return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
                    error, oddities, opaque, tagged=tagged).settle()  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dissectors import schemas
 from dissectors.layout import Field, Layout
 from dissectors.message import Message
-from dissectors.records import summarize
+from dissectors.records import count_records
 
 _PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id", "partitions", "partition_indexes")
 
@@ -53,7 +53,7 @@ def topics(message: Message) -> list[Topic]:
 
 def errors(message: Message) -> list[ErrorSeen]:
     """The error codes other than 0 in a response, in wire order."""
-    if message.layout is None or message.is_request:
+    if message.layout is None or message.is_request or not message.may_refuse:
         return []
     if message.errors_seen is None:
         message.errors_seen = [
@@ -66,6 +66,8 @@ def errors(message: Message) -> list[ErrorSeen]:
 
 def group_id(message: Message) -> str | None:
     """The group that a message is about, if it is about just one."""
+    if message.layout is None or not _cached(message.layout, "names group", _names_group):
+        return None
     value = message.body.get("group_id")
     if value is None:
         groups = message.body.get("groups") or message.body.get("groups_names") or message.body.get("group_ids")
@@ -78,6 +80,8 @@ def group_id(message: Message) -> str | None:
 
 def transactional_id(message: Message) -> str | None:
     """The transactional id that a message is about, if it is about just one."""
+    if message.layout is None or not _cached(message.layout, "names transaction", _names_transaction):
+        return None
     body = message.body
     value = body.get("transactional_id") or body.get("v3_and_below_transactional_id")
     if value is None:
@@ -87,6 +91,15 @@ def transactional_id(message: Message) -> str | None:
         elif message.api == "FindCoordinator":
             value = _coordinator_key(body, key_type=1)
     return value if isinstance(value, str) else None
+
+
+def _names_group(layout: Layout) -> bool:
+    """Whether a message can be about a group; FindCoordinator has a key."""
+    return any("group" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
+
+
+def _names_transaction(layout: Layout) -> bool:
+    return any("transaction" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
 
 
 def _coordinator_key(body: Values, key_type: int) -> str | None:
@@ -164,7 +177,7 @@ def _topic_reader(one: Field, name: str | None, fields: dict[str, Field]) -> Top
                 for part in rows:
                     if data := part.get(records):
                         size += len(data)
-                        count += summarize(data).records
+                        count += count_records(data)
             found.append(Topic(row.get(name) if name else None, row.get("topic_id"), numbers, size, count))
 
     return read

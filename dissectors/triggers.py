@@ -1,4 +1,8 @@
-"""Triggers: which events a rule or a ledger wants to see, and the quick way from an event to those who do."""
+"""Triggers: which events a rule or a ledger wants to see, and the quick way from an event to those who do.
+
+Most frames are right, and most listeners have something to say only of those that are not. What is out of the ordinary
+in a frame is found out once and kept as marks; the way from a frame's API and marks to its listeners is made once too.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,8 @@ import functools
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from dissectors import schemas
 from dissectors.events import DeadlinePassed, RequestReceived, ResponseReceived
 from dissectors.summary import errors
 
@@ -20,7 +23,12 @@ class Only(IntFlag):
 
     IRREGULAR: oddities, an error, bytes left, a diagnosis, or what a ledger found remarkable. TAGGED: something in a
     tag buffer. FIRST: the first of its API, version and direction on its connection. UNPAIRED: a response that nobody
-    asked for, or not in its turn. REFUSED: error codes other than 0. SASL: on a connection that spoke of SASL.
+    asked for, or not in its turn; a request with an id that went before, or many in flight. REFUSED: error codes other
+    than 0. SASL: on a connection that spoke of SASL. SLOW: a response after `LONG`. THROTTLED: a response that asks to
+    wait. STARVED: an empty Fetch response although its partitions have more. RESENT: a Produce with a batch that was
+    sent before. AWAKE: nothing in a frame, but that the listener was woken.
+
+    Most follow from the frame (`marks_of`); the ledgers add those that only the past tells to `conversation.marks`.
     """
 
     IRREGULAR = 1
@@ -29,85 +37,135 @@ class Only(IntFlag):
     UNPAIRED = 8
     REFUSED = 16
     SASL = 32
+    SLOW = 64
+    THROTTLED = 128
+    STARVED = 256
+    RESENT = 512
+    AWAKE = 1024
 
 
 ANY = Only(0)
+ALL = range(1 << 15)
+
+#: What is slow, in nanoseconds.
+LONG = 1_000_000_000
+
+#: Ways from an event to its listeners that are remembered.
+_MOST_WAYS = 4096
+
+_FRAMES = (RequestReceived, ResponseReceived)
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
     """Events of these types; of frames only those of these APIs (none: all), and only well-read ones if not `broken`.
 
-    A `DeadlinePassed` goes to the rule that has its code, and to nobody else.
+    `versions` are those of the APIs. A `DeadlinePassed` goes to the rule that has its code, and to nobody else.
     """
 
     events: tuple[type, ...]
     apis: tuple[str, ...] = ()
     broken: bool = False
     only: Only = ANY
+    versions: range = ALL
+
+    def lets_through(self, way: _Way, marks: int) -> bool:
+        """Whether it wants an event; `marks` count for frames."""
+        if way.kind not in self.events or not (way.reads_well or self.broken):
+            return False
+        if way.kind not in _FRAMES:
+            return True
+        if self.apis and (way.api not in self.apis or way.version not in self.versions):
+            return False
+        return not self.only or bool(marks & self.only)
+
+
+class _Way(NamedTuple):
+    """What of an event tells who listens; `api` and `version` are None where there are none that Kafka knows."""
+
+    kind: Hashable
+    api: str | None = None
+    version: int | None = None
+    reads_well: bool = True
 
 
 def marks_of(event: RequestReceived | ResponseReceived, *, first: bool, sasl: bool) -> int:
     """What is out of the ordinary in a frame, as bits of `Only`."""
-    marks = Only.FIRST.value * first + Only.SASL.value * sasl
+    marks = (_FIRST if first else 0) | (_SASL if sasl else 0)
     message = event.message
     if message is None:
         return marks | _UNKNOWN
-    reads_well = message.reads_well
-    if not reads_well or message.oddities or event.damaged:
+    if not message.reads_well or message.oddities or event.damaged:
         marks |= _IRREGULAR
-    if reads_well and message.tagged:
+    if message.tagged and message.reads_well:
         marks |= _TAGGED
-    if isinstance(event, ResponseReceived):
-        if event.passed_over or event.request is None:
+    if type(event) is ResponseReceived:
+        request = event.request
+        if request is None or event.passed_over:
             marks |= _UNPAIRED
-        if errors(message):
+        if request is not None and event.at - request.at >= LONG:
+            marks |= _SLOW
+        if message.may_refuse and errors(message):
             marks |= _REFUSED
     return marks
 
 
-_IRREGULAR, _TAGGED, _UNPAIRED, _REFUSED = (
-    each.value for each in (Only.IRREGULAR, Only.TAGGED, Only.UNPAIRED, Only.REFUSED)
+_IRREGULAR, _TAGGED, _FIRST, _UNPAIRED, _REFUSED, _SASL, _SLOW = (
+    each.value for each in (Only.IRREGULAR, Only.TAGGED, Only.FIRST, Only.UNPAIRED, Only.REFUSED, Only.SASL, Only.SLOW)
 )
 _UNKNOWN = _IRREGULAR | _UNPAIRED
+_AWAKE = ~0  # who is awake wants every frame of its APIs
+
+#: The codes of those who listen to more than what is out of the ordinary.
+Awake = frozenset[str]
+NOBODY: Awake = frozenset()
 
 
 class Dispatch(Generic[T]):
     """Those who listen, by event type, API key, whether the frame reads well, and what is out of the ordinary.
 
     Args:
-        listeners: In the order in which they are to hear of an event; called once, at first use.
+        listeners: In the order in which they are to hear of an event, each with its triggers, of which one must let the
+            event through, and its code; called once, at first use.
     """
 
-    def __init__(self, listeners: Callable[[], Iterable[tuple[T, Trigger, str]]]) -> None:
+    def __init__(self, listeners: Callable[[], Iterable[tuple[T, tuple[Trigger, ...], str]]]) -> None:
         self._listeners = listeners
-        self._chosen = functools.cache(self._choose)
+        self._chosen = functools.lru_cache(_MOST_WAYS)(self._choose)
         self._timed = functools.cache(self._by_code)
 
-    def __call__(self, event: Any, marks: int) -> tuple[T, ...]:
-        """Who wants to see an event; `marks` are those of a frame (`marks_of`)."""
+    def __call__(self, event: Any, marks: int, awake: Awake = NOBODY) -> tuple[T, ...]:
+        """Who wants to see an event; `marks` are those of a frame (`marks_of`), `awake` those for whom all are."""
         kind: Any = type(event)
         if kind is RequestReceived or kind is ResponseReceived:
             message = event.message
-            if message is None:
-                return self._chosen(kind, None, False, marks)
-            key = message.api_key if message.layout is not None else None  # keys off the wire must not fill the cache
-            return self._chosen(kind, key, message.reads_well and not event.damaged, marks)
+            if message is None or message.layout is None:  # numbers off the wire are many
+                return self._chosen(kind, None, None, False, marks, awake)
+            well = message.reads_well and not event.damaged
+            return self._chosen(kind, message.api, message.version, well, marks, awake)
         if kind is DeadlinePassed:
             return self._timed().get(event.code, ())
-        return self._chosen(kind, None, True, 0)
+        return self._chosen(kind)
 
-    def _choose(self, kind: Hashable, api_key: int | None, reads_well: bool, marks: int) -> tuple[T, ...]:
-        name = schemas.api(api_key).name if api_key is not None else None  # type: ignore[union-attr]
-        is_frame = kind in (RequestReceived, ResponseReceived)
+    def _choose(
+        self,
+        kind: Hashable,
+        api: str | None = None,
+        version: int | None = None,
+        reads_well: bool = True,
+        marks: int = 0,
+        awake: Awake = NOBODY,
+    ) -> tuple[T, ...]:
+        way = _Way(kind, api, version, reads_well)
         return tuple(
             listener
-            for listener, trigger, _ in self._listeners()
-            if kind in trigger.events
-            and (not is_frame or not trigger.apis or name in trigger.apis)
-            and (reads_well or trigger.broken)
-            and (not is_frame or not trigger.only or marks & trigger.only)
+            for listener, triggers, code in self._listeners()
+            if any(each.lets_through(way, _AWAKE if code in awake else marks) for each in triggers)
         )
 
     def _by_code(self) -> dict[str, tuple[T, ...]]:
-        return {code: (listener,) for listener, trigger, code in self._listeners() if DeadlinePassed in trigger.events}
+        return {
+            code: (listener,)
+            for listener, triggers, code in self._listeners()
+            if any(DeadlinePassed in each.events for each in triggers)
+        }

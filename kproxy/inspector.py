@@ -45,6 +45,7 @@ from kproxy.trace.lines import (
 class _Asked:
     """What a response line repeats of its request, kept while that is in flight."""
 
+    ts: str
     topics: list[TopicEntry]
     group_id: str | None
     member_id: str | None
@@ -129,12 +130,14 @@ class Inspector:
         """The next bytes of one direction."""
         state = self._connections[number]
         state.bytes[direction] += len(data)
-        lines = self.tick(at=at)
-        events = state.connection.receive_data(direction, data, at=at)
-        if (in_part := state.connection.in_part(direction)) != state.in_part[direction]:
+        passed = self.tick(at=at) if self._cluster.deadlines.is_due(at) else None
+        connection = state.connection
+        events = connection.receive_data(direction, data, at=at)
+        if (in_part := connection.in_part(direction)) != state.in_part[direction]:
             state.in_part[direction] = in_part
             events.append(FrameInPart(at, direction, *in_part))
-        return lines + self._lines(state, events)
+        lines = self._lines(state, events)
+        return passed + lines if passed else lines
 
     def lose(
         self, number: int, direction: Direction, size: int, *, at: int, reason: str, frames: int | None = None
@@ -187,35 +190,37 @@ class Inspector:
 
     def _lines(self, state: _State, events: list[Event]) -> list[Line]:
         lines: list[Line] = []
+        conversation = state.conversation
         for event in events:
-            state.conversation.hear(event)
-            findings = rules.check(event, state.conversation)
+            conversation.hear(event)
+            findings = rules.check(event, conversation)
             if isinstance(event, RequestReceived):
                 lines.append(self._request(state, event, findings))
-            elif isinstance(event, ResponseReceived):
+                continue
+            if isinstance(event, ResponseReceived):
                 lines.append(self._response(state, event, findings))
-            elif isinstance(event, TokenReceived):
+                continue
+            if isinstance(event, TokenReceived):
                 state.frames[event.direction] += 1
                 lines.append(token_line(state.connection_id, state.client, state.server, event))
             elif not isinstance(event, ConnectionOpened | ConnectionEnded | FramingLost | FrameInPart | DeadlinePassed):
                 lines.append(gap_line(state.connection_id, event))
-            if findings and not isinstance(event, RequestReceived | ResponseReceived):
-                lines.extend(finding_line(state.connection_id, event, finding) for finding in findings)
+            lines.extend(finding_line(state.connection_id, event, finding) for finding in findings)
         return lines
 
     def _request(self, state: _State, event: RequestReceived, findings: list[Finding]) -> RequestLine:
         state.frames[0] += 1
-        message = event.message
-        asked = _Asked(
+        message, body = event.message, event.message.body
+        asked = event.note = _Asked(
+            timestamp(event.at),
             self._topics(message),
             summary.group_id(message),
-            message.body.get("member_id"),
+            body.get("member_id"),
             summary.transactional_id(message),
         )
-        event.note = asked
         line = RequestLine(
             v=FORMAT,
-            ts=timestamp(event.at),
+            ts=asked.ts,
             connection_id=state.connection_id,
             client=state.client,
             server=state.server,
@@ -230,8 +235,8 @@ class Inspector:
             group_id=asked.group_id,
             member_id=asked.member_id,
             transactional_id=asked.transactional_id,
-            findings=self._entries(event, findings),
-            acks=message.body.get("acks"),
+            findings=self._entries(event, findings) if findings else [],
+            acks=body.get("acks"),
             not_decoded=event.damaged or message.opaque,
         )
         self._add_detail(line, message)
@@ -248,33 +253,35 @@ class Inspector:
             correlation_id=event.correlation_id,
             size=event.size + 4,
             offset=event.offset,
-            findings=self._entries(event, findings),
+            findings=self._entries(event, findings) if findings else [],
             not_decoded=event.damaged,
         )
         if event.request is None or event.message is None:
             line.not_decoded = line.not_decoded or "no request to it is known"
             return line
-        request, message = event.request.message, event.message
-        asked: _Asked = event.request.note
+        request, message = event.request, event.message
+        body = message.body
+        asked: _Asked = request.note
         line.api, line.api_key, line.api_version = message.api, message.api_key, message.version
-        line.client_id = request.client_id
+        line.client_id = request.message.client_id
         line.group_id = asked.group_id or summary.group_id(message)
-        line.member_id = asked.member_id or message.body.get("member_id")
+        line.member_id = asked.member_id or body.get("member_id")
         line.transactional_id = asked.transactional_id
-        line.request_ts = timestamp(event.request.at)
-        line.latency_us = (event.at - event.request.at) // 1000
-        line.request_size = event.request.size + 4
-        line.errors = [ErrorEntry(*error) for error in summary.errors(message)]
-        line.throttle_time_ms = message.body.get("throttle_time_ms")
+        line.request_ts = asked.ts
+        line.latency_us = (event.at - request.at) // 1000
+        line.request_size = request.size + 4
+        if refused := summary.errors(message):
+            line.errors = [ErrorEntry(*error) for error in refused]
+        line.throttle_time_ms = body.get("throttle_time_ms")
         line.not_decoded = event.damaged or message.opaque
         # A Produce tells of its records in the request, a Fetch in the response.
-        carries_records = any(topic.bytes is not None for topic in asked.topics)
-        line.topics = asked.topics if carries_records else self._topics(message) or asked.topics
+        topics = asked.topics
+        line.topics = topics if topics and topics[0].bytes is not None else self._topics(message) or topics
         self._add_detail(line, message)
         return line
 
     def _entries(self, event: RequestReceived | ResponseReceived, findings: list[Finding]) -> list[FindingEntry]:
-        shown = self._to_show(event) if self._excerpts and findings else None
+        shown = self._to_show(event) if self._excerpts else None
         return [finding_entry(finding, shown) for finding in findings]
 
     def _to_show(self, event: RequestReceived | ResponseReceived) -> bytes | None:
@@ -288,10 +295,13 @@ class Inspector:
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
 
     def _topics(self, message: Message) -> list[TopicEntry]:
+        topics = summary.topics(message)
+        if not topics:
+            return []
         known = self._cluster.topic_names
         return [
             TopicEntry(name or (known.get(topic_id) if topic_id else None), topic_id, partitions, size, records)
-            for name, topic_id, partitions, size, records in summary.topics(message)
+            for name, topic_id, partitions, size, records in topics
         ]
 
     def _add_detail(self, line: RequestLine | ResponseLine, message: Message) -> None:

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from dissectors.triggers import ANY, Dispatch, Only, Trigger
+from dissectors.triggers import ALL, ANY, Dispatch, Only, Trigger
 
 
 class Ledger(Protocol):
@@ -28,7 +28,7 @@ LedgerT = TypeVar("LedgerT", bound=type[Any])
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
-_LEDGERS: list[tuple[tuple[type[Any], bool], Trigger, str]] = []
+_LEDGERS: list[tuple[tuple[type[Any], bool], tuple[Trigger, ...], str]] = []
 
 
 def ledger(
@@ -37,18 +37,24 @@ def ledger(
     apis: tuple[str, ...] = (),
     broken: bool = False,
     only: Only = ANY,
+    versions: range = ALL,
+    also: tuple[Trigger, ...] = (),
     per: str = "cluster",
 ) -> Callable[[LedgerT], LedgerT]:
-    """Register a ledger class, one for the run (``cluster``) or for each connection (``connection``)."""
+    """Register a ledger class, one for the run (``cluster``) or for each connection (``connection``).
+
+    What it wants to hear is said as for rules; its code, by which it is woken, is the name of the class.
+    """
+    trigger = Trigger(events, apis, broken, only, versions)
 
     def register(kind: LedgerT) -> LedgerT:
-        _LEDGERS.append(((kind, per == "cluster"), Trigger(events, apis, broken, only), ""))
+        _LEDGERS.append(((kind, per == "cluster"), (trigger, *also), kind.__name__))
         return kind
 
     return register
 
 
-def _all() -> list[tuple[tuple[type[Any], bool], Trigger, str]]:
+def _all() -> list[tuple[tuple[type[Any], bool], tuple[Trigger, ...], str]]:
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     return _LEDGERS
@@ -66,9 +72,11 @@ class Bounded(OrderedDict[KeyT, ValueT]):
         self.most = most
 
     def __setitem__(self, key: KeyT, value: ValueT) -> None:
+        before = len(self)
         super().__setitem__(key, value)
-        self.move_to_end(key)
-        if len(self) > self.most:
+        if len(self) == before:
+            self.move_to_end(key)
+        elif before >= self.most:
             self.popitem(last=False)
 
     def touch(self, key: KeyT, make: Callable[[], ValueT]) -> ValueT:

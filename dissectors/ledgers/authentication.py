@@ -155,6 +155,7 @@ class Authentication:
         self.phase = Phase.DONE
         if conversation.server:
             conversation.cluster.recall(Listeners).sasl[conversation.server] = None
+            conversation.cluster.wake("X016")
 
     def _read_token(self, token: bytes) -> None:
         if self.mechanism == "PLAIN":

@@ -63,12 +63,11 @@ class Verdict(NamedTuple):
         return f"{self.kind} {self.key!r}"
 
 
-@ledger(events=(ResponseReceived,), apis=("FindCoordinator", *COORDINATED))
+@ledger(events=(ResponseReceived,), apis=("FindCoordinator",))
 class Coordinators:
-    """The coordinators that the run's clients were told, and what the latest response says: `verdicts`."""
+    """The coordinators that the run's clients were told."""
 
     def __init__(self) -> None:
-        self.verdicts: list[Verdict] = []
         self._named: Bounded[tuple[str, str], Node] = Bounded(_MOST_KEYS)
 
     def named(self, verdict: Verdict) -> Node | None:
@@ -76,12 +75,16 @@ class Coordinators:
         return self._named.get((verdict.kind, verdict.key))
 
     def hear(self, event: ResponseReceived, _: Conversation) -> None:
-        """Take the verdicts of a response."""
-        found = event.message is not None and event.message.api == "FindCoordinator"
-        self.verdicts = _found(event) if found else _answered(event)
-        for each in self.verdicts:
+        """Take the coordinators that a response names."""
+        for each in verdicts(event):
             if each.named is not None and not each.code:
                 self._named[each.kind, each.key] = each.named
+
+
+def verdicts(event: ResponseReceived) -> list[Verdict]:
+    """What a response says of a coordinator, a FindCoordinator perhaps of several."""
+    found = event.message is not None and event.message.api == "FindCoordinator"
+    return _found(event) if found else _answered(event)
 
 
 def _found(event: ResponseReceived) -> list[Verdict]:

@@ -9,12 +9,14 @@ from dissectors.conversation import Conversation
 from dissectors.events import BytesSkipped, RequestReceived, ResponseReceived
 from dissectors.ledgers import Bounded, ledger
 from dissectors.ledgers.partitions import Place, Refused, refusals, topic_of
+from dissectors.triggers import Only
 
 #: Sessions of one connection (clients have one), and partitions of a session beyond which it is not followed.
 _MOST_SESSIONS = 2
 _MOST_PARTITIONS = 20_000
 
 _READ_COMMITTED = 1
+_IRREGULAR, _REFUSED, _STARVED = Only.IRREGULAR.value, Only.REFUSED.value, Only.STARVED.value
 
 
 def asked_for(body: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any], tuple[str | int, ...]]]:
@@ -34,6 +36,11 @@ def is_follower(asked: Mapping[str, Any]) -> bool:
 def end_for(asked: Mapping[str, Any]) -> str:
     """The field of a response that says how far this reader may read."""
     return "last_stable_offset" if asked.get("isolation_level") == _READ_COMMITTED else "high_watermark"
+
+
+def opens_session(asked: Mapping[str, Any]) -> bool:
+    """Whether a request asks for a session of its own."""
+    return asked.get("session_epoch") == 0 == asked.get("session_id")
 
 
 class _Session:
@@ -72,7 +79,7 @@ class Fetches:
 
     In a session (version 7 and later) a request names only the partitions whose offset changed, and a response only
     those that have news. `is_empty` says that the latest response brings no record, `refused` which of its partitions
-    have an error.
+    have an error; `granted` counts the sessions that were opened one after the other and not used.
 
     Source: KIP-227.
     """
@@ -80,16 +87,19 @@ class Fetches:
     def __init__(self) -> None:
         self.is_empty = False
         self.refused: list[Refused] = []
+        self.granted = 0
         self._sessions: Bounded[int, _Session] = Bounded(_MOST_SESSIONS)
 
-    def hear(self, event: RequestReceived | ResponseReceived | BytesSkipped, _: Conversation) -> None:
+    def hear(self, event: RequestReceived | ResponseReceived | BytesSkipped, conversation: Conversation) -> None:
         """Take a request's offsets into its session, and look through a response once for all rules."""
         if isinstance(event, ResponseReceived):
-            self._response(event)
+            self._response(event, conversation)
         elif isinstance(event, BytesSkipped) or event.damaged or not event.message.reads_well:
             self._sessions.clear()
         elif event.message.body.get("session_epoch", -1) > 0:
             self._follow(event.message.body)
+        elif self.granted and opens_session(event.message.body):
+            conversation.marks |= _IRREGULAR
 
     def offsets(self, asked: Mapping[str, Any]) -> Mapping[Place, int]:
         """The offset of every partition that a request asks for; nothing where its session is not known."""
@@ -101,7 +111,9 @@ class Fetches:
     def behind(self, asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[Place, tuple[int, int]]:
         """The partitions of a request, as answered now or before in its session, that have more: offset and end."""
         if asked.get("session_epoch", -1) > 0:
-            session = self._sessions.get(asked.get("session_id", 0)) or _Session()
+            session = self._sessions.get(asked.get("session_id", 0))
+            if session is None or not session.behind:
+                return {}
             return {place: (session.offsets[place], session.ends[place]) for place in session.behind}
         if _is_at_the_end(asked, body):
             return {}
@@ -121,32 +133,41 @@ class Fetches:
             name = topic_of(topic)
             for partition in topic.get("partitions") or ():
                 session.forget((name, partition))
-        session.ask(_offsets(body))
+        if body.get("topics"):
+            session.ask(_offsets(body))
         if len(session.offsets) > _MOST_PARTITIONS:
             del self._sessions[session_id]
 
-    def _response(self, event: ResponseReceived) -> None:
+    def _response(self, event: ResponseReceived, conversation: Conversation) -> None:
         self.is_empty, self.refused = False, []
         message, asked = event.message, event.asked
         if message is None or event.damaged or not message.reads_well:
             return
-        self.is_empty = True
-        for topic in message.body.get("responses") or ():
-            for each in topic.get("partitions") or ():
-                if each.get("error_code") and not self.refused:
-                    self.refused = refusals(message.body, "partitions", "partition_index")
-                if each.get("records"):
-                    self.is_empty = False
-        if asked is None or (epoch := asked.get("session_epoch", -1)) < 0:
+        body = message.body
+        answers = body.get("responses")
+        self.is_empty = not answers or not any(
+            each.get("records") for topic in answers for each in topic.get("partitions") or ()
+        )
+        if conversation.marks & _REFUSED:
+            self.refused = refusals(body, "partitions", "partition_index")
+        if asked is None:
             return
-        if epoch == 0 and (opened := message.body.get("session_id")):
-            offsets = _offsets(asked)
-            if len(offsets) <= _MOST_PARTITIONS:
-                self._sessions[opened] = session = _Session()
-                session.ask(offsets)
-                session.answer(_ends(asked, message.body))
-        elif (known := self._sessions.get(asked.get("session_id", 0))) is not None:
-            known.answer(_ends(asked, message.body))
+        if (epoch := asked.get("session_epoch", -1)) >= 0:
+            opened = body.get("session_id")
+            self.granted = self.granted + 1 if opened and opens_session(asked) else 0
+            if epoch == 0 and opened:
+                self._open(opened, asked, body)
+            elif answers and (known := self._sessions.get(asked.get("session_id", 0))) is not None:
+                known.answer(_ends(asked, body))
+        if self.is_empty and self.behind(asked, body):
+            conversation.marks |= _STARVED
+
+    def _open(self, session_id: int, asked: Mapping[str, Any], body: Mapping[str, Any]) -> None:
+        offsets = _offsets(asked)
+        if len(offsets) <= _MOST_PARTITIONS:
+            self._sessions[session_id] = session = _Session()
+            session.ask(offsets)
+            session.answer(_ends(asked, body))
 
 
 def _offsets(body: Mapping[str, Any]) -> dict[Place, int]:

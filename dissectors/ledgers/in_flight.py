@@ -20,9 +20,11 @@ from dissectors.ledgers import ledger
 from dissectors.ledgers.served import Served
 from dissectors.message import Message
 from dissectors.recurrence import SECOND
+from dissectors.triggers import Only
 from dissectors.waits import allowed_ms
 
 _MS = 1_000_000
+_UNPAIRED, _THROTTLED = Only.UNPAIRED.value, Only.THROTTLED.value
 
 #: A request is overdue so long after the time that it allows: clients give up after 30 s (request.timeout.ms).
 PATIENCE = 30 * SECOND
@@ -32,6 +34,9 @@ CONSEQUENCES = 60 * SECOND
 
 #: A connection on which nothing was said for so long is idle: the shortest idle timeouts of middleboxes are twice that.
 IDLE = 30 * SECOND
+
+#: Requests in flight that are nothing unusual: a broker remembers as many batches of an idempotent producer.
+MOST_IDEMPOTENT = 5
 
 #: Ids that are remembered after their answer, and of Produce requests that have none.
 _REMEMBERED = 64
@@ -52,7 +57,8 @@ class InFlight:
 
     `waiting` holds them by correlation id. A response with an id that does not wait is taken for the answer to the
     oldest, so that this is not also said to be missing; `stray` then has the code of the rule whose it is and the
-    request that it is about. `reused` is the request that the newest one took the id of.
+    request that it is about. `reused` is the request that the newest one took the id of, `id_before` the id of the one
+    before that.
 
     Of the request that was just answered, `awaited` is whether it was still in flight and not taken for answered or
     given up, and `began` when the server could begin with it: it works on one at a time. `woken` is the offset of the
@@ -63,6 +69,7 @@ class InFlight:
         self.waiting: OrderedDict[int, RequestReceived] = OrderedDict()
         self.stray: tuple[str, RequestReceived | None] | None = None
         self.reused: RequestReceived | None = None
+        self.id_before = 0
         self.awaited = False
         self.began = 0
         self.woken = -1
@@ -78,13 +85,14 @@ class InFlight:
         self._heard_at = 0
         self._lost = False
         self._expected: set[str] = set()
+        self._latest_id = 0
 
     def hear(self, event: _Heard, conversation: Conversation) -> None:
         """Take in a frame, a loss or the end."""
-        if isinstance(event, RequestReceived):
-            self._request(event, conversation)
-        elif isinstance(event, ResponseReceived):
+        if isinstance(event, ResponseReceived):
             self._response(event, conversation)
+        elif isinstance(event, RequestReceived):
+            self._request(event, conversation)
         elif isinstance(event, ConnectionEnded):
             for code in self._expected:
                 conversation.met(code, conversation.connection_id)
@@ -114,27 +122,36 @@ class InFlight:
         return [] if unproven or self.explains(at) else late
 
     def _request(self, event: RequestReceived, conversation: Conversation) -> None:
-        message = event.message
-        at = event.at
-        if not message.reads_well and not event.damaged:
+        message, at = event.message, event.at
+        correlation_id = message.correlation_id
+        if event.damaged:
+            pass
+        elif message.reads_well:
+            self.id_before, self._latest_id = self._latest_id, correlation_id
+            if correlation_id < self.id_before:
+                conversation.marks |= _UNPAIRED
+        else:
             self._suspect_at, self._suspect_request = at, event.offset
         idle = at - (self._heard_at or conversation.opened_at)
         if idle >= IDLE:
             self.woken, self.slept = event.offset, idle
         self._heard_at = at
         self.reused = None
-        correlation_id = message.correlation_id
         if not event.expects_response:
             self._silent.append(correlation_id)
             self._unacknowledged = True
             return
         if self._lost:
             return
-        if correlation_id in self.waiting:
+        waiting = self.waiting
+        if correlation_id in waiting:
             self.reused = self._take(correlation_id)
-        elif len(self.waiting) >= MAX_IN_FLIGHT:
-            self._take(next(iter(self.waiting)))
-        self.waiting[correlation_id] = event
+            conversation.marks |= _UNPAIRED
+        elif len(waiting) >= MOST_IDEMPOTENT:
+            conversation.marks |= _UNPAIRED
+            if len(waiting) >= MAX_IN_FLIGHT:
+                self._take(next(iter(waiting)))
+        waiting[correlation_id] = event
         if self._unacknowledged:
             self._blocked.add(correlation_id)
         code = OF_PRODUCE if message.api_key == PRODUCE else OF_BLOCKED if self._unacknowledged else OF_OTHERS
@@ -156,6 +173,7 @@ class InFlight:
         throttled = None if message is None else message.body.get("throttle_time_ms")
         if throttled and isinstance(throttled, int):
             self._free_at += throttled * _MS
+            conversation.marks |= _THROTTLED
         self._unacknowledged = False
         self._blocked.clear()
 

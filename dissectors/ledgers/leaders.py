@@ -10,6 +10,7 @@ from dissectors.events import ResponseReceived
 from dissectors.ledgers import Bounded, ledger
 from dissectors.ledgers.partitions import Place, refusals
 from dissectors.message import Message
+from dissectors.triggers import Only, Trigger
 
 NOT_LEADER = 6
 
@@ -42,7 +43,11 @@ class Denial:
     named: bool = False
 
 
-@ledger(events=(ResponseReceived,), apis=("Produce", "Fetch", "Metadata"))
+@ledger(
+    events=(ResponseReceived,),
+    apis=("Metadata",),
+    also=(Trigger((ResponseReceived,), tuple(ROWS), only=Only.REFUSED),),
+)
 class Leaders:
     """The denials of a run, by client and partition."""
 

@@ -22,6 +22,10 @@ _MOST_MEMBERS = 10_000
 REBALANCE_IN_PROGRESS = 27
 _GONE = (25, 82)  # UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
 
+#: The rule that judges members which fall silent, and what it takes for a sign of life: from each on it waits anew.
+LATE = "S019"
+_SIGNS = ("SyncGroup", "Heartbeat", "OffsetCommit")
+
 Event = RequestReceived | ResponseReceived | BytesSkipped | FramingLost | ConnectionEnded
 
 
@@ -76,31 +80,31 @@ class Members:
     def hear(self, event: Event, conversation: Conversation) -> None:
         """Take in what a member does, or what it is answered."""
         self.joined, self.left = None, []
-        line = conversation.recall(Line)
-        if isinstance(event, ConnectionEnded | FramingLost):
-            line.deaf = sys.maxsize
-        elif isinstance(event, BytesSkipped):
-            line.deaf = event.at
-        elif isinstance(event, RequestReceived):
-            if event.damaged or not event.message.reads_well:
-                line.deaf = event.at
-            else:
-                self._request(event, line)
-        elif event.message is not None and event.message.reads_well and not event.damaged:
-            self._response(event, line)
+        if isinstance(event, RequestReceived | ResponseReceived):
+            message = event.message
+            if message is not None and message.reads_well and not event.damaged:
+                if isinstance(event, ResponseReceived):
+                    self._response(event, conversation)
+                elif self._members:
+                    self._request(event, conversation)
+            elif isinstance(event, RequestReceived):
+                conversation.recall(Line).deaf = event.at
+        else:
+            conversation.recall(Line).deaf = event.at if isinstance(event, BytesSkipped) else sys.maxsize
 
-    def _request(self, event: RequestReceived, line: Line) -> None:
+    def _request(self, event: RequestReceived, conversation: Conversation) -> None:
         api, body = event.message.api, event.message.body
         group, member_id = body.get("group_id", ""), body.get("member_id", "")
         if api == "LeaveGroup":
             ids = [each.get("member_id", "") for each in body.get("members") or ()] or [member_id]
             self.left = [gone for each in ids if (gone := self._members.pop((group, each), None))]
         elif member := self._members.get((group, member_id)):
-            member.seen_at, member.line = event.at, line
+            member.seen_at, member.line = event.at, conversation.recall(Line)
             if api == "JoinGroup":
                 member.active = False
+            _expect(member, api, conversation)
 
-    def _response(self, event: ResponseReceived, line: Line) -> None:
+    def _response(self, event: ResponseReceived, conversation: Conversation) -> None:
         asked, message = event.asked, event.message
         if asked is None or message is None:
             return
@@ -108,15 +112,17 @@ class Members:
         key = asked.get("group_id", ""), asked.get("member_id", "")
         code = body.get("error_code", 0)
         if api == "JoinGroup" and code == 0:
-            self._join(asked, body, event.at, line)
-        elif (member := self._members.get(key)) is None or api in ("OffsetCommit", "LeaveGroup"):
+            self._join(asked, body, event.at, conversation.recall(Line))
+        elif (member := self._members.get(key)) is None or api == "LeaveGroup":
             return
-        elif code in _GONE:
+        elif api != "OffsetCommit" and code in _GONE:
             del self._members[key]
-        elif api == "SyncGroup" and code == 0:
-            member.active, member.seen_at, member.line = True, event.at, line
-        elif code not in (0, REBALANCE_IN_PROGRESS):
-            member.active = False
+        else:
+            if api == "SyncGroup" and code == 0:
+                member.active, member.seen_at, member.line = True, event.at, conversation.recall(Line)
+            elif api != "OffsetCommit" and code not in (0, REBALANCE_IN_PROGRESS):
+                member.active = False
+            _expect(member, api, conversation)
 
     def _join(self, asked: dict[str, Any], body: dict[str, Any], at: int, line: Line) -> None:
         group, member_id = asked.get("group_id", ""), body.get("member_id", "")
@@ -126,3 +132,10 @@ class Members:
         if known is not None:
             member.joined_at, member.flaps = known.joined_at, known.flaps
         self._members[group, member_id] = self.joined = member
+
+
+def _expect(member: Member, api: str, conversation: Conversation) -> None:
+    """Wait for the next sign of life of a member that has to give one."""
+    if api in _SIGNS and member.must_speak:
+        key = member.group, member.id
+        conversation.expect(LATE, key, by=member.seen_at + member.session * 2 // 3, about=key)

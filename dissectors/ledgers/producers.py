@@ -12,6 +12,7 @@ from dissectors.conversation import Conversation
 from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.ledgers import Bounded, ledger
 from dissectors.ledgers.partitions import Place, Refused, refusals, topic_of
+from dissectors.triggers import Only
 
 _MOST_TRACKS = 10_000
 _MOST_BATCHES = 5_000
@@ -24,6 +25,8 @@ _REMEMBERED = 5
 #: Clients give up a batch sooner than this (delivery.timeout.ms is 2 minutes, librdkafka's 5).
 _RETRIED_WITHIN = 600 * 1_000_000_000
 _SEQUENCES = 1 << 31
+
+_REFUSED, _RESENT = Only.REFUSED.value, Only.RESENT.value
 
 _MAGIC = 16
 _HEADER = 61
@@ -134,6 +137,8 @@ class Producers:
             self._response(event, conversation, well)
         elif well:
             self._request(event, conversation)
+            if self.resent:
+                conversation.marks |= _RESENT
 
     def _request(self, event: RequestReceived, conversation: Conversation) -> None:
         message = event.message
@@ -186,7 +191,7 @@ class Producers:
             if well and not message.body.get("error_code"):
                 self._given[message.body.get("producer_id", -1)] = event.at
             return
-        if well:
+        if well and conversation.marks & _REFUSED:
             self.refused = refusals(message.body, "partition_responses", "index")
         self.answered = attempt = conversation.recall(_InFlight).attempts.pop(event.correlation_id, None)
         if attempt is not None:

@@ -20,6 +20,7 @@ from dissectors.records.contents import Batch
 from dissectors.records.examine import MOST_SUSPECTS, examine, sound_batch
 from dissectors.records.faults import Fault, Kind
 from dissectors.records.formats import CONTROL
+from dissectors.triggers import Only
 
 #: Of each topic on each connection and in each direction the first batches are looked into, then one in so many.
 FIRST_BATCHES = 8
@@ -37,6 +38,8 @@ _ZSTD = CODECS.index("zstd")
 _NO_TIMESTAMP = -1
 _DAY = 24 * 3600 * 1000  # ms
 _YEARS = 10 * 365 * _DAY
+
+_IRREGULAR = Only.IRREGULAR.value
 
 Heard = RequestReceived | ResponseReceived
 Path = tuple[str | int, ...]
@@ -84,7 +87,7 @@ class RecordData:
 
     `failed` are the partitions with an error code, `null` those without one whose records are null; `attributes` are
     those of all batches together, `magics` has a bit for each record format. A message that any rule may have something
-    to say of is marked as remarkable: all others cost no more than this.
+    to say of is marked as irregular: all others cost no more than this.
     """
 
     message: Message | None = None
@@ -113,10 +116,26 @@ class RecordData:
                 elif data is None or row.get("error_code"):
                     part = Part((topic_of(topic), row.get(index, 0)), (topics, at, rows, nth), row, [], 0)
                     (self.failed if row.get("error_code") else self.null).append(part)
-        old_fetch = self.parts and message.api == "Fetch" and message.version < _FORMAT_2_SINCE
         unusual = self.failed or self.null or self.magics & _OLD or self.attributes & CONTROL
-        if self.faults or unusual or old_fetch:
-            message.remarkable = True
+        if self.faults or unusual or (self._is_odd_produce() if message.is_request else self._is_odd_fetch(event)):
+            conversation.marks |= _IRREGULAR
+
+    def _is_odd_produce(self) -> bool:
+        """Whether the acks of a Produce are none, or those of an idempotent producer not -1."""
+        assert self.message is not None
+        acks = self.message.body.get("acks", -1)
+        return acks != -1 and (
+            acks not in (0, 1) or any(batch.producer_id >= 0 for part in self.parts for batch in part.batches)
+        )
+
+    def _is_odd_fetch(self, event: Heard) -> bool:
+        """Whether a Fetch has batches for an old client, or is larger than its client allows."""
+        message = event.message
+        if message is None or message.api != "Fetch" or isinstance(event, RequestReceived):
+            return False
+        asked = event.asked
+        is_large = asked is not None and event.size > asked.get("max_bytes", event.size)
+        return is_large or (message.version < _FORMAT_2_SINCE and bool(self.parts))
 
     def _examine(
         self,
@@ -140,7 +159,7 @@ class RecordData:
             self.attributes |= batch.attributes
             self.magics |= 1 << batch.magic
         if not part.batches or (produced and not self._is_ordinary(part, event)):
-            self.message.remarkable = True
+            conversation.marks |= _IRREGULAR
 
     def _look(
         self, data: memoryview, place: partitions.Place, path: Path, row: dict[str, Any], seen: Seen, *, chosen: bool

@@ -10,6 +10,7 @@ from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.ledgers import Bounded, ledger
 from dissectors.ledgers.brokers import Brokers, Endpoint, Way, endpoints
 from dissectors.message import Message
+from dissectors.triggers import Only, Trigger
 
 #: Clients that are remembered, and addresses that each was sent to.
 MAX_SEEKERS = 1_000
@@ -67,12 +68,22 @@ class Seeker:
         return self.arrived_at != self.told and at - self.departed_at > MISLED
 
 
-@ledger(events=(RequestReceived, ResponseReceived), broken=True)
+@ledger(
+    events=(ResponseReceived,),
+    apis=tuple(LOOKING),
+    broken=True,
+    also=(
+        Trigger((RequestReceived,), broken=True, only=Only.AWAKE),
+        Trigger((ResponseReceived,), broken=True, only=Only.IRREGULAR),  # of versions that no schema has
+    ),
+)
 class Seekers:
     """The clients of a run, told apart by their host and client id."""
 
     def __init__(self) -> None:
         self._seekers: Bounded[tuple[str, str | None], Seeker] = Bounded(MAX_SEEKERS)
+        #: Those who were told something since they were last seen at work: only then requests are looked at.
+        self._sent: Bounded[tuple[str, str | None], Seeker] = Bounded(MAX_SEEKERS)
 
     def of(self, conversation: Any, client_id: str | None) -> Seeker:
         """The client of a connection."""
@@ -82,12 +93,7 @@ class Seekers:
         """Count the answers that let a client go on, until it is seen to do so."""
         message = event.message
         if isinstance(event, RequestReceived):
-            if event.message.api in ERRANDS:
-                seeker = self.of(conversation, event.message.client_id)
-                seeker.answers = seeker.same = 0
-                seeker.arrived_at = seeker.told
-            elif event.message.api not in ANYWHERE:
-                self.of(conversation, event.message.client_id).same = 0
+            self._request(event.message, conversation)
         elif message is not None and message.api in LOOKING and event.request is not None:
             seeker = self.of(conversation, event.request.message.client_id)
             if message.diagnosis is not None or not message.reads_well:
@@ -97,6 +103,20 @@ class Seekers:
                 self._answer(seeker, message, conversation)
                 if _lets_go_on(message, event.asked):
                     self._count(seeker, message, event.request.at, event.at)
+                self._sent[host_of(conversation.client), event.request.message.client_id] = seeker
+                conversation.cluster.wake("Seekers")
+
+    def _request(self, message: Message, conversation: Any) -> None:
+        key = host_of(conversation.client), message.client_id
+        if message.api in ANYWHERE or (seeker := self._sent.get(key)) is None:
+            return
+        seeker.same = 0
+        if message.api in ERRANDS:
+            seeker.answers = 0
+            seeker.arrived_at = seeker.told
+            del self._sent[key]
+            if not self._sent:
+                conversation.cluster.rest("Seekers")
 
     def _answer(self, seeker: Seeker, message: Message, conversation: Any) -> None:
         named = list(endpoints(message))

@@ -13,6 +13,7 @@ from dissectors.ledgers.partitions import Place, topic_of
 from dissectors.ledgers.record_data import Part, Seen, first_batch, record_data, sent
 from dissectors.records.batch import HEADER
 from dissectors.records.contents import Batch
+from dissectors.triggers import Only
 
 #: How long a batch is sure to stand where it was seen (ns): later it may have been compacted away, or the topic made
 #: anew.
@@ -22,6 +23,7 @@ _MOST_PARTITIONS = 2_000
 _MOST_BATCHES = 16
 _MOST_OF_A_FETCH = 8
 _MAGIC = 16
+_IRREGULAR = Only.IRREGULAR.value
 
 
 class Stored(NamedTuple):
@@ -81,7 +83,7 @@ class StoredBatches:
             for part in parts:
                 self._fetched(part, offsets.get(part.place), event, conversation)
             if self.skipped or self.rewritten:
-                event.message.remarkable = True
+                conversation.marks |= _IRREGULAR
 
     def _fetched(self, part: Part, offset: int | None, event: ResponseReceived, conversation: Conversation) -> None:
         batches = part.batches
@@ -115,11 +117,11 @@ class StoredBatches:
             for row in topic.get("partition_responses", ()):
                 base_offset = row.get("base_offset", -1)
                 if row.get("error_code") or base_offset < 0:
-                    message.remarkable = True
+                    conversation.marks |= _IRREGULAR
                 elif seen.chooses(StoredBatches, name):
                     self._written((name, row.get("index", 0)), base_offset, asked, event, conversation)
         if compacted:
-            message.remarkable = True
+            conversation.marks |= _IRREGULAR
 
     def _written(
         self, place: Place, base_offset: int, asked: dict[str, Any], event: ResponseReceived, conversation: Conversation

@@ -9,6 +9,7 @@ from dissectors import addresses
 from dissectors.conversation import Conversation
 from dissectors.events import BytesSkipped, ConnectionEnded, FramingLost, RequestReceived, ResponseReceived
 from dissectors.ledgers import Bounded, ledger
+from dissectors.triggers import Only, Trigger
 
 METADATA = 3
 SASL_HANDSHAKE = 17
@@ -36,8 +37,8 @@ class Server:
     """What all connections to an address have learned.
 
     `ranges` is what it advertised last, `settled` whether it never said otherwise before. `answered` are the API keys
-    and versions it answered, `answered_at` when it last did; `lets_in` whether it answers more than the prelude without
-    SASL.
+    and versions it answered, `answered_at` when it last did so for the first time on a connection; `lets_in` whether it
+    answers more than the prelude without SASL.
     """
 
     ranges: Ranges | None = None
@@ -56,13 +57,19 @@ class Servers:
         self.askers: Bounded[tuple[str, str | None], None] = Bounded(MOST_CLIENTS)
 
 
-@ledger(events=(RequestReceived, ResponseReceived, BytesSkipped, FramingLost), broken=True, per="connection")
+@ledger(
+    events=(RequestReceived, ResponseReceived, BytesSkipped, FramingLost),
+    broken=True,
+    only=Only.FIRST,
+    also=(Trigger((ResponseReceived,), ("ApiVersions", "Metadata"), broken=True),),
+    per="connection",
+)
 class Versions:
     """A connection's negotiation.
 
     `negotiated` is what the server advertised here (API key -> lowest and highest version), `transaction_version` the
     level of that feature, 0 where it is not finalized, None if the server told of no features. `answers` counts the
-    responses. `whole`: no byte of the connection went by unread.
+    responses, those of an API and version that came before left out. `whole`: no byte of the connection went by unread.
     """
 
     def __init__(self) -> None:

@@ -3,6 +3,6 @@
 from dissectors.records.compression import DEFAULT_LIMIT
 from dissectors.records.encode import encode
 from dissectors.records.reader import Walked, decode, walk
-from dissectors.records.summary import RecordsSummary, summarize
+from dissectors.records.summary import RecordsSummary, count_records, summarize
 
-__all__ = ["DEFAULT_LIMIT", "RecordsSummary", "Walked", "decode", "encode", "summarize", "walk"]
+__all__ = ["DEFAULT_LIMIT", "RecordsSummary", "Walked", "count_records", "decode", "encode", "summarize", "walk"]

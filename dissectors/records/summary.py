@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from dissectors.records.batch import HEADER
 from dissectors.records.compression import codec_name
-from dissectors.records.formats import CONTROL, TRANSACTIONAL, entries, sentence
+from dissectors.records.formats import CONTROL, LOG_OVERHEAD, TRANSACTIONAL, entries, sentence
 
 _BATCH_FACTS = struct.Struct(">21xh12xq14xi")  # attributes, max_timestamp, records_count
 _MESSAGE_FACTS = struct.Struct(">17xb")  # attributes
 _TIMESTAMP = struct.Struct(">18xq")
+_LENGTH_AND_COUNT = struct.Struct(">8xi45xi")  # batch_length, records_count
+_MAGIC = 16
 
 
 class RecordsSummary(NamedTuple):
@@ -88,3 +90,12 @@ def summarize(data: bytes | memoryview) -> RecordsSummary:
         all_attributes & CONTROL != 0,
         error,
     )
+
+
+def count_records(data: bytes | memoryview) -> int:
+    """The records that the headers of a ``records`` field claim, as `summarize` has them; most fields are one batch."""
+    if len(data) >= HEADER.size and data[_MAGIC] == 2:
+        length, count = _LENGTH_AND_COUNT.unpack_from(data)
+        if length == len(data) - LOG_OVERHEAD and count >= 0:
+            return int(count)
+    return summarize(data).records

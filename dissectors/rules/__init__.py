@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from dissectors.conversation import Conversation
 from dissectors.edits import LOOSE
 from dissectors.findings import Finding, Problem, Severity
-from dissectors.triggers import ANY, Dispatch, Only, Trigger
+from dissectors.triggers import ALL, ANY, Dispatch, Only, Trigger
 
 Check = Callable[[Any, Conversation], Iterator[Problem]]
 CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Problem]])
@@ -31,7 +31,7 @@ class Rule:
     severity: Severity
     blame: str | None
     since: str
-    trigger: Trigger
+    triggers: tuple[Trigger, ...]
     check: Check
 
     @property
@@ -51,6 +51,8 @@ def rule(
     apis: tuple[str, ...] = (),
     broken: bool = False,
     only: Only = ANY,
+    versions: range = ALL,
+    also: tuple[Trigger, ...] = (),
     since: str,
     blame: str | None = None,
 ) -> Callable[[CheckT], CheckT]:
@@ -62,16 +64,20 @@ def rule(
         events: Event classes it wants to see. With `DeadlinePassed`, what it asked for with `conversation.expect`.
         apis: Kafka's names of the APIs whose frames it wants to see; none are all.
         broken: It also wants frames that do not read well, that the schemas do not know, or that nobody asked for.
-        only: Of frames, it wants those alone in which that is out of the ordinary.
+        only: Of frames, it wants those alone in which that is out of the ordinary, unless it is awake
+            (`conversation.cluster.wake`).
+        versions: Of these APIs, the versions whose frames it wants to see.
+        also: Other events that it wants to see.
         since: Version of kproxy.
         blame: Who is wrong: ``broker``, ``client``, ``network``, ``proxy``; a problem may say otherwise.
     """
+    trigger = Trigger(events, apis, broken, only, versions)
 
     def register(check: CheckT) -> CheckT:
         if code in _RULES:
             raise ValueError(f"rule {code} is registered twice")
         name = check.__name__.replace("_", "-")
-        _RULES[code] = Rule(code, name, severity, blame, since, Trigger(events, apis, broken, only), check)
+        _RULES[code] = Rule(code, name, severity, blame, since, (trigger, *also), check)
         return check
 
     return register
@@ -85,16 +91,13 @@ def rules() -> tuple[Rule, ...]:
     return tuple(_RULES[code] for code in sorted(_RULES))
 
 
-_listening: Dispatch[Rule] = Dispatch(lambda: ((each, each.trigger, each.code) for each in rules()))
+_listening: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code) for each in rules()))
 
 
 def check(event: object, conversation: Conversation) -> list[Finding]:
     """What the rules say of an event, in the order of their codes; each cause once in a run, then it is counted."""
     found: list[Finding] = []
-    marks = conversation.marks
-    if getattr(getattr(event, "message", None), "remarkable", False):
-        marks |= Only.IRREGULAR
-    for each in _listening(event, marks):
+    for each in _listening(event, conversation.marks, conversation.cluster.awake):
         for problem in each.check(event, conversation):
             if _is_news(each, problem, event, conversation):
                 severity = problem.severity or each.severity

@@ -9,9 +9,18 @@ from dissectors.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.in_flight import InFlight
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("C005", severity=Severity.ERROR, events=(ResponseReceived,), broken=True, since="0.1", blame="broker")
+@rule(
+    "C005",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    broken=True,
+    only=Only.UNPAIRED,
+    since="0.1",
+    blame="broker",
+)
 def acks0_answered(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a Produce with acks=0 is not answered.
 

@@ -10,12 +10,21 @@ from dissectors.findings import Problem, Severity
 from dissectors.ledgers.producers import first_batch
 from dissectors.locate import locate
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _ALL = -1
 _VALID = (_ALL, 0, 1)
 
 
-@rule("S046", severity=Severity.ERROR, events=(RequestReceived,), apis=("Produce",), since="0.1", blame="client")
+@rule(
+    "S046",
+    severity=Severity.ERROR,
+    events=(RequestReceived,),
+    apis=("Produce",),
+    only=Only.IRREGULAR,
+    since="0.1",
+    blame="client",
+)
 def acks_mismatch(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that acks of a Produce are -1, 0 or 1, and -1 for an idempotent producer.
 

@@ -12,6 +12,7 @@ from dissectors.ledgers import Bounded
 from dissectors.ledgers.brokers import Endpoint, endpoints
 from dissectors.locate import locate
 from dissectors.rules import rule
+from dissectors.triggers import Only, Trigger
 
 #: Brokers that are remembered, by the address dialled.
 MAX_BROKERS = 10_000
@@ -31,7 +32,8 @@ class _Addresses:
     "S003",
     severity=Severity.ERROR,
     events=(ResponseReceived,),
-    apis=("Metadata", "FindCoordinator", "DescribeCluster", "Produce", "Fetch", "ShareFetch", "ShareAcknowledge"),
+    apis=("Metadata", "FindCoordinator", "DescribeCluster", "ShareFetch", "ShareAcknowledge"),
+    also=(Trigger((ResponseReceived,), ("Produce", "Fetch"), only=Only.TAGGED),),  # almost all have no endpoints
     since="0.1",
     blame="proxy",
 )
@@ -78,9 +80,6 @@ def address_leak(event: ResponseReceived, conversation: Conversation) -> Iterato
     """
     message = event.message
     if message is None or event.request is None:
-        return
-    # Almost all Produce and Fetch responses have none.
-    if message.api_key in (0, 1) and not message.body.get("node_endpoints"):
         return
     if message.diagnosis is not None:
         return

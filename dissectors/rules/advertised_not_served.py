@@ -13,6 +13,7 @@ from dissectors.locate import locate
 from dissectors.message import UNSUPPORTED_VERSION, Message
 from dissectors.rules import rule
 from dissectors.rules.unsupported_version_elsewhere import TELEMETRY
+from dissectors.triggers import Only
 
 #: Connections that a server closes on a version before it is told.
 AGAIN = 3
@@ -29,6 +30,7 @@ class _Closes:
     "V007",
     severity=Severity.ERROR,
     events=(ResponseReceived, ConnectionEnded),
+    only=Only.REFUSED,
     since="0.1",
     blame="broker",
 )

@@ -11,6 +11,7 @@ from dissectors.ledgers.partitions import spoken
 from dissectors.ledgers.producers import Producers
 from dissectors.locate import locate
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _MS = 1_000_000
 
@@ -20,7 +21,15 @@ _FRESH = 10_000 * _MS
 _LATER = 100 * _MS
 
 
-@rule("S034", severity=Severity.WARNING, events=(RequestReceived,), apis=("Produce",), since="0.1", blame="client")
+@rule(
+    "S034",
+    severity=Severity.WARNING,
+    events=(RequestReceived,),
+    apis=("Produce",),
+    only=Only.RESENT,
+    since="0.1",
+    blame="client",
+)
 def blind_retry_duplicates(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a producer without idempotence does not send a batch again that the broker has taken.
 

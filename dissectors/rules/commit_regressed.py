@@ -14,6 +14,7 @@ from dissectors.ledgers.partitions import topic_of
 from dissectors.message import Message
 from dissectors.recurrence import Recurrence
 from dissectors.rules import rule
+from dissectors.triggers import Only, Trigger
 
 _OFTEN = 3
 _MOST_TOLD = 10
@@ -52,7 +53,8 @@ class _Ends:
     "S043",
     severity=Severity.WARNING,
     events=(ResponseReceived, BytesSkipped),
-    apis=("OffsetCommit", "Fetch", "ListOffsets"),
+    apis=("OffsetCommit",),
+    also=(Trigger((ResponseReceived,), ("Fetch", "ListOffsets"), only=Only.AWAKE),),
     since="0.1",
     blame="client",
 )
@@ -122,6 +124,7 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, conversation: Conve
             ends.learn(client, message, conversation)
         return
     ends.clients[client] = None
+    conversation.cluster.wake("S043")
     yield from _steps_back(conversation)
     yield from _behind(event, client, ends, conversation)
 

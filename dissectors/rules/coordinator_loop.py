@@ -10,10 +10,11 @@ from dissectors.conversation import Conversation
 from dissectors.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers import Bounded
-from dissectors.ledgers.coordinators import COORDINATED, Coordinators
+from dissectors.ledgers.coordinators import COORDINATED, Coordinators, verdicts
 from dissectors.locate import locate
 from dissectors.paths import parts
 from dissectors.rules import rule
+from dissectors.triggers import Only, Trigger
 
 _NOT_AVAILABLE = 15
 _NOT_COORDINATOR = 16
@@ -40,7 +41,8 @@ class _Searches:
     "S022",
     severity=Severity.ERROR,
     events=(ResponseReceived,),
-    apis=("FindCoordinator", *COORDINATED),
+    apis=("FindCoordinator",),
+    also=(Trigger((ResponseReceived,), COORDINATED, only=Only.REFUSED),),
     since="0.1",
     blame="broker",
 )
@@ -107,16 +109,19 @@ def coordinator_loop(event: ResponseReceived, conversation: Conversation) -> Ite
     https://github.com/confluentinc/confluent-kafka-go/issues/638
     """
     coordinators = conversation.cluster.recall(Coordinators)
-    for verdict in coordinators.verdicts:
+    for verdict in verdicts(event):
         searches = conversation.cluster.recall(_Searches).searches
         key = host_of(conversation.client), conversation.client_id, verdict.kind, verdict.key
         if verdict.named is not None:
             if not verdict.code:
                 searches.touch(key, _Search).asked = True
+                conversation.cluster.wake("S022")
         elif (search := searches.get(key)) is None or verdict.code == _NOT_AVAILABLE:
             continue
         elif verdict.code != _NOT_COORDINATOR:
             del searches[key]
+            if not searches:
+                conversation.cluster.rest("S022")
         elif search.asked:
             search.asked = False
             search.denied += 1

@@ -8,11 +8,12 @@ from dissectors.conversation import Conversation
 from dissectors.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers import Bounded
-from dissectors.ledgers.coordinators import COORDINATED, Coordinators
+from dissectors.ledgers.coordinators import COORDINATED, verdicts
 from dissectors.locate import locate
 from dissectors.paths import parts
 from dissectors.recurrence import SECOND
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _NOT_AVAILABLE = 15
 _PATIENCE = 30 * SECOND
@@ -32,6 +33,7 @@ class _Missing:
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("FindCoordinator", *COORDINATED),
+    only=Only.REFUSED,
     since="0.1",
     blame="broker",
 )
@@ -80,12 +82,14 @@ def coordinator_unavailable(event: ResponseReceived, conversation: Conversation)
     https://github.com/segmentio/kafka-go/issues/955
     https://github.com/AutoMQ/automq/issues/691
     """
-    for verdict in conversation.cluster.recall(Coordinators).verdicts:
+    for verdict in verdicts(event):
         missing = conversation.cluster.recall(_Missing).since
         key = verdict.kind, verdict.key
         if verdict.code != _NOT_AVAILABLE:
-            missing.pop(key, None)
+            if missing.pop(key, None) and not missing:
+                conversation.cluster.rest("S023")
             continue
+        conversation.cluster.wake("S023")
         since, last = missing.get(key, (event.at, event.at))
         if event.at - last > _PAUSE:
             since = event.at

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dissectors.conversation import Conversation
 from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
+from dissectors.ledgers.in_flight import InFlight
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 #: Ids that a client begins with, and how far it must have come for that to be a new beginning.
 FIRST = 10
@@ -17,12 +19,7 @@ FAR = 1000
 LAST = 2**31 - 1_000_000
 
 
-class _Latest:
-    def __init__(self) -> None:
-        self.correlation_id = 0
-
-
-@rule("C009", severity=Severity.INFO, events=(RequestReceived,), since="0.1", blame="client")
+@rule("C009", severity=Severity.INFO, events=(RequestReceived,), only=Only.UNPAIRED, since="0.1", blame="client")
 def corr_id_restart(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Says when the correlation ids of a connection, which count up, begin anew in its midst.
 
@@ -59,11 +56,10 @@ def corr_id_restart(event: RequestReceived, conversation: Conversation) -> Itera
     ## Sources
     https://kafka.apache.org/protocol#protocol_messages
     """
-    latest = conversation.recall(_Latest)
-    before, latest.correlation_id = latest.correlation_id, event.message.correlation_id
-    if 0 <= latest.correlation_id <= FIRST and FAR <= before < LAST:
+    before, now = conversation.recall(InFlight).id_before, event.message.correlation_id
+    if 0 <= now <= FIRST and FAR <= before < LAST:
         yield Problem(
-            f"correlation ids begin anew at {latest.correlation_id} after {before}:"
+            f"correlation ids begin anew at {now} after {before}:"
             " more than one client seems to speak on this connection",
             8,
             12,

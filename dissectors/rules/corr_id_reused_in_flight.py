@@ -9,9 +9,18 @@ from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.in_flight import InFlight, named
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("C008", severity=Severity.ERROR, events=(RequestReceived,), broken=True, since="0.1", blame="client")
+@rule(
+    "C008",
+    severity=Severity.ERROR,
+    events=(RequestReceived,),
+    broken=True,
+    only=Only.UNPAIRED,
+    since="0.1",
+    blame="client",
+)
 def corr_id_reused_in_flight(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that no two requests in flight on a connection have the same correlation id.
 

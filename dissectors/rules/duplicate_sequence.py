@@ -11,9 +11,18 @@ from dissectors.ledgers.partitions import spoken
 from dissectors.ledgers.producers import Producers
 from dissectors.locate import locate
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("S033", severity=Severity.ERROR, events=(RequestReceived,), apis=("Produce",), since="0.1", blame="client")
+@rule(
+    "S033",
+    severity=Severity.ERROR,
+    events=(RequestReceived,),
+    apis=("Produce",),
+    only=Only.RESENT,
+    since="0.1",
+    blame="client",
+)
 def duplicate_sequence(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a batch that an idempotent producer sends again has the bytes that it had; says that it did.
 

@@ -11,6 +11,7 @@ from dissectors.layout import NULL_UUID
 from dissectors.ledgers.versions import Versions
 from dissectors.locate import locate
 from dissectors.rules import rule
+from dissectors.triggers import Trigger
 
 FETCH = 1
 
@@ -21,8 +22,10 @@ BY_ID = 13
 @rule(
     "V013",
     severity=Severity.ERROR,
-    events=(RequestReceived, ResponseReceived),
-    apis=("Fetch", "Metadata"),
+    events=(RequestReceived,),
+    apis=("Fetch",),
+    versions=range(BY_ID, 1 << 15),
+    also=(Trigger((ResponseReceived,), ("Metadata",)),),
     since="0.1",
     blame="client",
 )
@@ -70,8 +73,6 @@ def fetch13_zero_topic_id(event: RequestReceived | ResponseReceived, conversatio
     """
     message = event.message
     if isinstance(event, RequestReceived):
-        if event.message.api_key != FETCH or event.message.version < BY_ID:
-            return
         for index, topic in enumerate(event.message.body["topics"]):
             if topic["topic_id"] == NULL_UUID:
                 yield Problem(
@@ -82,7 +83,7 @@ def fetch13_zero_topic_id(event: RequestReceived | ResponseReceived, conversatio
                     severity=None if conversation.recall(Versions).negotiated else Severity.INFO,
                 )
                 return
-    elif message is not None and message.api == "Metadata":
+    elif message is not None:
         ranges = conversation.recall(Versions).negotiated
         if not ranges or ranges.get(FETCH, (0, 0))[1] < BY_ID:
             return

@@ -10,9 +10,18 @@ from dissectors.findings import Problem, Severity
 from dissectors.locate import locate
 from dissectors.records.formats import entries
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("M006", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Fetch",), since="0.1", blame="broker")
+@rule(
+    "M006",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=Only.IRREGULAR,
+    since="0.1",
+    blame="broker",
+)
 def fetch_over_request(event: ResponseReceived, _: Conversation) -> Iterator[Problem]:
     """Checks that a Fetch response is no more than one batch over the ``max_bytes`` of its request.
 

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dissectors.conversation import Conversation
-from dissectors.events import RequestReceived, ResponseReceived
+from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
+from dissectors.ledgers.fetches import Fetches, opens_session
 from dissectors.locate import locate
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _TIMES = 5
-
-
-@dataclass(slots=True)
-class _Granted:
-    """Sessions that one connection was given in a row and has not used."""
-
-    times: int = 0
 
 
 @rule(
     "S028",
     severity=Severity.WARNING,
-    events=(RequestReceived, ResponseReceived),
+    events=(RequestReceived,),
     apis=("Fetch",),
+    only=Only.IRREGULAR,
     since="0.1",
     blame="client",
 )
-def fetch_session_leak(event: RequestReceived | ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
+def fetch_session_leak(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a client uses the fetch session that it was given, or asks for none.
 
     ## Why it matters
@@ -78,20 +73,14 @@ def fetch_session_leak(event: RequestReceived | ResponseReceived, conversation: 
     https://github.com/IBM/sarama/issues/1644
     https://github.com/platformatic/kafka/issues/315
     """
-    if isinstance(event, RequestReceived):
-        body = event.message.body
-        if body.get("session_epoch") == 0 and body.get("session_id") == 0:
-            times = conversation.recall(_Granted).times
-            if times and times % _TIMES == 0:
-                yield Problem(
-                    f"the client asks for a new fetch session with every Fetch: {times} were given on this connection "
-                    "and none was used; session_epoch should be -1, or that of the session it was given",
-                    **locate(event.message, "session_epoch"),
-                    hint="update the client: each of these sessions takes a place in the broker's cache",
-                    expected="-1",
-                    got="0",
-                )
-    elif (asked := event.asked) is not None and asked.get("session_epoch", -1) >= 0 and event.message is not None:
-        granted = conversation.recall(_Granted)
-        opened = asked["session_epoch"] == 0 == asked.get("session_id")
-        granted.times = granted.times + 1 if opened and event.message.body.get("session_id") else 0
+    times = conversation.recall(Fetches).granted
+    if not times or times % _TIMES or not opens_session(event.message.body):
+        return
+    yield Problem(
+        f"the client asks for a new fetch session with every Fetch: {times} were given on this connection "
+        "and none was used; session_epoch should be -1, or that of the session it was given",
+        **locate(event.message, "session_epoch"),
+        hint="update the client: each of these sessions takes a place in the broker's cache",
+        expected="-1",
+        got="0",
+    )

@@ -11,6 +11,7 @@ from dissectors.locate import locate
 from dissectors.recurrence import SECOND, Recurrence
 from dissectors.rules import rule
 from dissectors.schemas import error_name
+from dissectors.triggers import Only
 
 _SESSION_ERRORS = (70, 71)  # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
 _STUBBORN = 3
@@ -23,7 +24,15 @@ class _Refused(Recurrence):
     within = 60 * SECOND
 
 
-@rule("S029", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Fetch",), since="0.1", blame="network")
+@rule(
+    "S029",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=Only.REFUSED,
+    since="0.1",
+    blame="network",
+)
 def fetch_session_loop(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that fetch sessions, once refused, are opened anew and then hold.
 
@@ -67,6 +76,7 @@ def fetch_session_loop(event: ResponseReceived, conversation: Conversation) -> I
         if asked.get("session_epoch") == 0:
             refused.forget(message.body.get("session_id"))
         return
+    conversation.cluster.wake("S029")
     error = error_name(code)
     where = locate(message, "error_code")
     times = refused.count("all", event.at)

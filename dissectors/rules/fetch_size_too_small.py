@@ -32,6 +32,7 @@ class _Cut:
     severity=Severity.ERROR,
     events=(RequestReceived, ResponseReceived),
     apis=("Fetch",),
+    versions=range(3),
     since="0.1",
     blame="client",
 )

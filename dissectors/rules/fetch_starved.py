@@ -13,6 +13,7 @@ from dissectors.ledgers.partitions import Place, spoken, topic_of
 from dissectors.locate import locate
 from dissectors.records.formats import counted
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _TIMES = 5
 _MOST_PARTITIONS = 1000
@@ -25,7 +26,15 @@ class _Starving:
         self.partitions: dict[Place, tuple[int, int]] = {}
 
 
-@rule("S024", severity=Severity.ERROR, events=(ResponseReceived,), apis=("Fetch",), since="0.1", blame="broker")
+@rule(
+    "S024",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=Only.STARVED,
+    since="0.1",
+    blame="broker",
+)
 def fetch_starved(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that fetches bring records while the high watermark says that there are some.
 
@@ -129,6 +138,7 @@ def fetch_starved(event: ResponseReceived, conversation: Conversation) -> Iterat
     state = conversation.recall(_Starving)
     before, state.partitions = state.partitions, {}
     starved = []
+    conversation.cluster.wake("S024")
     for place, (offset, end) in fetches.behind(asked, body).items():
         was_offset, times = before.get(place, (offset, 0))
         times = times + 1 if was_offset == offset else 1

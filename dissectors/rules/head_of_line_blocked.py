@@ -10,6 +10,7 @@ from dissectors.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.in_flight import named
 from dissectors.rules import rule
+from dissectors.triggers import Only
 from dissectors.waits import HELD, lasted
 
 #: How long a request may wait behind another (ns).
@@ -25,7 +26,7 @@ class _Held:
     api: str = ""
 
 
-@rule("C011", severity=Severity.WARNING, events=(ResponseReceived,), since="0.1", blame="client")
+@rule("C011", severity=Severity.WARNING, events=(ResponseReceived,), only=Only.SLOW, since="0.1", blame="client")
 def head_of_line_blocked(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that no request waits 1 s or more behind a Fetch, JoinGroup or SyncGroup on its connection.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.conversation import Conversation
-from dissectors.events import DeadlinePassed, RequestReceived, ResponseReceived
+from dissectors.events import DeadlinePassed
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.members import Members
 from dissectors.rules import rule
@@ -16,14 +16,11 @@ _S = 1_000_000_000
 @rule(
     "S019",
     severity=Severity.ERROR,
-    events=(RequestReceived, ResponseReceived, DeadlinePassed),
-    apis=("SyncGroup", "Heartbeat", "OffsetCommit"),
+    events=(DeadlinePassed,),
     since="0.1",
     blame="client",
 )
-def heartbeat_late(
-    event: RequestReceived | ResponseReceived | DeadlinePassed, conversation: Conversation
-) -> Iterator[Problem]:
+def heartbeat_late(event: DeadlinePassed, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a member of a group sends its heartbeats within its session timeout; warns after two thirds.
 
     ## Why it matters
@@ -85,13 +82,6 @@ def heartbeat_late(
     https://github.com/confluentinc/confluent-kafka-dotnet/issues/1220
     """
     members = conversation.cluster.recall(Members)
-    if not isinstance(event, DeadlinePassed):
-        body = (event.message.body if isinstance(event, RequestReceived) else event.asked) or {}
-        member = members.find(body.get("group_id"), body.get("member_id"))
-        if member is not None and member.must_speak:
-            key = member.group, member.id
-            conversation.expect("S019", key, by=member.seen_at + member.session * 2 // 3, about=key)
-        return
     member = members.find(*event.about)
     if member is None or not member.must_speak:
         return

@@ -13,6 +13,7 @@ from dissectors.locate import locate
 from dissectors.paths import parts
 from dissectors.recurrence import Recurrence
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _ILLEGAL_GENERATION = 22
 _TIMES = 3
@@ -27,6 +28,7 @@ class _Refused(Recurrence):
     severity=Severity.WARNING,
     events=(ResponseReceived,),
     apis=("Heartbeat", "SyncGroup", "OffsetCommit"),
+    only=Only.REFUSED,
     since="0.1",
     blame="client",
 )

@@ -11,6 +11,7 @@ from dissectors.ledgers.leaders import NOT_LEADER, ROWS, Leaders
 from dissectors.ledgers.partitions import refusals, spoken
 from dissectors.locate import locate
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 #: So often in a row, over this time (ns), and no Metadata in between.
 TIMES = 5
@@ -22,6 +23,7 @@ LASTING = 2_000_000_000
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("Produce", "Fetch"),
+    only=Only.REFUSED,
     since="0.1",
     blame="client",
 )

@@ -12,6 +12,7 @@ from dissectors.ledgers.partitions import spoken
 from dissectors.locate import locate
 from dissectors.recurrence import Recurrence
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 OFFSET_OUT_OF_RANGE = 1
 _TIMES = 3
@@ -21,7 +22,15 @@ class _OutOfRange(Recurrence):
     """How often one connection was refused a partition at one offset."""
 
 
-@rule("S026", severity=Severity.ERROR, events=(ResponseReceived,), apis=("Fetch",), since="0.1", blame="client")
+@rule(
+    "S026",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=Only.REFUSED,
+    since="0.1",
+    blame="client",
+)
 def offset_out_of_range_loop(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a consumer that is told OFFSET_OUT_OF_RANGE goes to another offset.
 

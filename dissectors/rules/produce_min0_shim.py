@@ -12,7 +12,15 @@ from dissectors.ledgers.versions import Versions, span
 from dissectors.rules import rule
 
 
-@rule("V012", severity=Severity.INFO, events=(RequestReceived,), apis=("Produce",), since="0.1", blame="broker")
+@rule(
+    "V012",
+    severity=Severity.INFO,
+    events=(RequestReceived,),
+    apis=("Produce",),
+    versions=range(3),
+    since="0.1",
+    blame="broker",
+)
 def produce_min0_shim(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Says that a client sends a Produce version that its server advertises and, being Kafka 4, does not serve.
 

@@ -44,11 +44,8 @@ def request_body_shift(event: ResponseReceived, _: Conversation) -> Iterator[Pro
     asked = event.asked
     if asked is None or event.message is None:
         return
-    answered = _names(event.message.body)
-    named = {name for _, _, name in _names(asked)} if answered else None
-    if not named:
-        return
-    for array, index, name in answered:
+    named = {name for _, _, name in _names(asked)}
+    for array, index, name in _names(event.message.body) if named else ():
         if name not in named:
             yield Problem(
                 f"{event.message.api} v{event.message.version} is answered for topic {name!r}, which the request does "
@@ -61,12 +58,10 @@ def request_body_shift(event: ResponseReceived, _: Conversation) -> Iterator[Pro
             return
 
 
-def _names(body: dict[str, Any]) -> list[tuple[str, int, str]]:
+def _names(body: dict[str, Any]) -> Iterator[tuple[str, int, str]]:
     """The topics that a body names: the array, the index in it, and the name."""
-    return [
-        (array, index, name)
-        for array, rows in body.items()
-        if isinstance(rows, list)
-        for index, row in enumerate(rows)
-        if isinstance(row, dict) and isinstance(name := row.get("topic") or row.get("name"), str)
-    ]
+    for array, rows in body.items():
+        if type(rows) is list:
+            for index, row in enumerate(rows):
+                if type(row) is dict and isinstance(name := row.get("topic") or row.get("name"), str):
+                    yield array, index, name

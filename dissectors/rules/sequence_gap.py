@@ -12,6 +12,7 @@ from dissectors.ledgers.producers import Producers, batches_asked
 from dissectors.locate import locate
 from dissectors.recurrence import Recurrence
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 _TIMES = 3
@@ -21,7 +22,15 @@ class _Refused(Recurrence):
     """How often the broker refused a batch of a producer's, by the batch."""
 
 
-@rule("S032", severity=Severity.ERROR, events=(ResponseReceived,), apis=("Produce",), since="0.1", blame="client")
+@rule(
+    "S032",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Produce",),
+    only=Only.REFUSED,
+    since="0.1",
+    blame="client",
+)
 def sequence_gap(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that an idempotent producer numbers its batches without a gap, and gets past OUT_OF_ORDER_SEQUENCE_NUMBER.
 

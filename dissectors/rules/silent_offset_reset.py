@@ -14,6 +14,7 @@ from dissectors.locate import locate
 from dissectors.records.formats import counted
 from dissectors.rules import rule
 from dissectors.rules.offset_out_of_range_loop import OFFSET_OUT_OF_RANGE
+from dissectors.triggers import Only
 
 _MOST_PARTITIONS = 1000
 
@@ -30,6 +31,7 @@ class _OutOfRange:
     severity=Severity.WARNING,
     events=(RequestReceived, ResponseReceived),
     apis=("Fetch",),
+    only=Only.REFUSED,
     since="0.1",
     blame="client",
 )
@@ -74,6 +76,7 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, conversation:
             for place, code, _ in fetches.refused:
                 if code == OFFSET_OUT_OF_RANGE and place in offsets:
                     lost[place] = offsets[place]
+                    conversation.cluster.wake("S027")
     elif lost:
         for place, each, where in asked_for(event.message.body):
             if place not in lost or (now := each.get("fetch_offset", 0)) == lost[place]:

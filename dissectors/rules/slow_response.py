@@ -9,6 +9,7 @@ from dissectors.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.in_flight import InFlight, named
 from dissectors.rules import rule
+from dissectors.triggers import Only
 from dissectors.waits import allowed_ms, lasted
 
 _MS = 1_000_000
@@ -17,7 +18,7 @@ _MS = 1_000_000
 LONG = 5000 * _MS
 
 
-@rule("C012", severity=Severity.WARNING, events=(ResponseReceived,), since="0.1", blame="broker")
+@rule("C012", severity=Severity.WARNING, events=(ResponseReceived,), only=Only.SLOW, since="0.1", blame="broker")
 def slow_response(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that an answer takes no more than 5 s beyond what the request allows.
 

@@ -13,6 +13,7 @@ from dissectors.ledgers.fetches import Fetches
 from dissectors.ledgers.partitions import Place, spoken, topic_of
 from dissectors.locate import locate
 from dissectors.rules import rule
+from dissectors.triggers import Only, Trigger
 
 _MOST_PARTITIONS = 20_000
 _REMEMBERED_FOR = 300 * 1_000_000_000
@@ -31,7 +32,8 @@ class _Acknowledged(Bounded[tuple[str, Place], tuple[int, int]]):
     "S049",
     severity=Severity.ERROR,
     events=(ResponseReceived,),
-    apis=("Produce", "Fetch", "ListOffsets", "CreateTopics", "DeleteTopics"),
+    apis=("Produce",),
+    also=(Trigger((ResponseReceived,), ("Fetch", "ListOffsets", "CreateTopics", "DeleteTopics"), only=Only.AWAKE),),
     since="0.1",
     blame="broker",
 )
@@ -85,9 +87,13 @@ def success_but_dropped(event: ResponseReceived, conversation: Conversation) -> 
     acknowledged = conversation.cluster.recall(_Acknowledged)
     if message.api == "Produce":
         if asked.get("acks") == _ALL:
-            for place, row, _ in _rows(message.body, "responses", "partition_responses", "index", conversation):
-                if not row.get("error_code") and (offset := row.get("base_offset", -1)) >= 0:
-                    acknowledged[conversation.server, place] = (offset, event.at)
+            conversation.cluster.wake("S049")
+            server, names = conversation.server, conversation.cluster.topic_names
+            for topic in message.body.get("responses") or ():
+                name = topic_of(topic)
+                for row in topic.get("partition_responses") or ():
+                    if not row.get("error_code") and (offset := row.get("base_offset", -1)) >= 0:
+                        acknowledged[server, (names.get(name, name), row.get("index", 0))] = (offset, event.at)
         return
     if not acknowledged:
         return

@@ -10,6 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.ledgers.fetches import Fetches
 from dissectors.locate import locate
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _MS = 1_000_000
 _OFTEN = 3
@@ -22,7 +23,15 @@ class _Misnamed:
     in_a_row = 0
 
 
-@rule("S038", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Fetch",), since="0.1", blame="broker")
+@rule(
+    "S038",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=Only.THROTTLED,
+    since="0.1",
+    blame="broker",
+)
 def throttle_as_longpoll(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that throttle_time_ms of a Fetch is not the time that the broker waited for data.
 

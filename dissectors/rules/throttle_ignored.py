@@ -8,6 +8,7 @@ from dissectors.conversation import Conversation
 from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 _MS = 1_000_000
 _CROSSING = 200 * _MS
@@ -62,7 +63,14 @@ class _Throttle:
         self.ignored = 0
 
 
-@rule("S037", severity=Severity.WARNING, events=(RequestReceived, ResponseReceived), since="0.1", blame="client")
+@rule(
+    "S037",
+    severity=Severity.WARNING,
+    events=(RequestReceived, ResponseReceived),
+    only=Only.THROTTLED,
+    since="0.1",
+    blame="client",
+)
 def throttle_ignored(event: RequestReceived | ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a client sends nothing on a connection while it is throttled.
 
@@ -141,3 +149,4 @@ def throttle_ignored(event: RequestReceived | ResponseReceived, conversation: Co
         throttle = conversation.recall(_Throttle)
         throttle.since, throttle.until, throttle.milliseconds = event.at, event.at + wait * _MS, wait
         throttle.next_offset = request.offset + request.size + 4
+        conversation.cluster.wake("S037")

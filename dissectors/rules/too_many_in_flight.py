@@ -10,11 +10,9 @@ from dissectors.connection import PRODUCE
 from dissectors.conversation import Conversation
 from dissectors.events import RequestReceived
 from dissectors.findings import Problem, Severity
-from dissectors.ledgers.in_flight import InFlight
+from dissectors.ledgers.in_flight import MOST_IDEMPOTENT, InFlight
 from dissectors.rules import rule
-
-#: Of an idempotent producer for one partition: the broker remembers that many of its batches.
-MOST_IDEMPOTENT = 5
+from dissectors.triggers import Only
 
 #: Of any kind on a connection.
 MOST = 1000
@@ -33,7 +31,7 @@ class _Told:
         self.told = False
 
 
-@rule("C010", severity=Severity.WARNING, events=(RequestReceived,), since="0.1", blame="client")
+@rule("C010", severity=Severity.WARNING, events=(RequestReceived,), only=Only.UNPAIRED, since="0.1", blame="client")
 def too_many_in_flight(event: RequestReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that at most 1000 requests are in flight on a connection, and of an idempotent producer 5 per partition.
 

@@ -14,6 +14,7 @@ from dissectors.locate import locate
 from dissectors.recurrence import SECOND
 from dissectors.rules import rule
 from dissectors.schemas import error_name
+from dissectors.triggers import Only
 
 _ID_ERRORS = (100, 103)  # UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID
 _TIMES = 3
@@ -30,7 +31,13 @@ class _Stale:
 
 
 @rule(
-    "S030", severity=Severity.ERROR, events=(ResponseReceived,), apis=("Fetch", "Produce"), since="0.1", blame="client"
+    "S030",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Fetch", "Produce"),
+    only=Only.REFUSED,
+    since="0.1",
+    blame="client",
 )
 def topic_recreated(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a client that uses a topic id which the broker does not know asks for the topic's metadata again.

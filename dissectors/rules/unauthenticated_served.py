@@ -11,9 +11,10 @@ from dissectors.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.ledgers.authentication import BEFORE_LOGIN, Authentication, Listeners, Phase
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 
-@rule("X016", severity=Severity.ERROR, events=(ResponseReceived,), since="0.1", blame="broker")
+@rule("X016", severity=Severity.ERROR, events=(ResponseReceived,), only=Only.SASL, since="0.1", blame="broker")
 def unauthenticated_served(event: ResponseReceived, conversation: Conversation) -> Iterator[Problem]:
     """Checks that a listener which asks for SASL serves nobody whom it has not let in.
 

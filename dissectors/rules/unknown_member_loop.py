@@ -13,6 +13,7 @@ from dissectors.ledgers.groups import MisledGroups
 from dissectors.locate import locate
 from dissectors.message import Message
 from dissectors.rules import rule
+from dissectors.triggers import Only
 
 UNKNOWN_MEMBER_ID = 25
 
@@ -49,6 +50,7 @@ class _Members:
         "ShareGroupHeartbeat",
         "StreamsGroupHeartbeat",
     ),
+    only=Only.REFUSED,
     since="0.1",
     blame="client",
 )
@@ -104,9 +106,12 @@ def unknown_member_loop(event: ResponseReceived, conversation: Conversation) -> 
     refused = conversation.cluster.recall(_Members).refused
     key = (asked.get("group_id", ""), member)
     if code != UNKNOWN_MEMBER_ID:
-        if code == 0 and refused:
-            refused.pop(key, None)
+        if code == 0 and key in refused:
+            del refused[key]
+            if not refused:
+                conversation.cluster.rest("S015")
         return
+    conversation.cluster.wake("S015")
     known = refused.touch(key, lambda: _Refused(event.at))
     known.times += 1
     if known.times < TIMES or event.at - known.first < LASTING:

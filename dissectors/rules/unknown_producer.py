@@ -16,6 +16,7 @@ from dissectors.paths import parts
 from dissectors.recurrence import SECOND
 from dissectors.rules import rule
 from dissectors.schemas import error_name
+from dissectors.triggers import Only
 
 _LOST = (47, 59, 90)  # INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID, PRODUCER_FENCED
 _TIMES = 3
@@ -35,6 +36,7 @@ class _Lost:
     severity=Severity.WARNING,
     events=(ResponseReceived,),
     apis=("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"),
+    only=Only.REFUSED,
     since="0.1",
     blame="client",
 )

@@ -15,6 +15,7 @@ from dissectors.ledgers.groups import MisledGroups
 from dissectors.locate import locate
 from dissectors.message import Message
 from dissectors.rules import rule
+from dissectors.triggers import Only, Trigger
 
 #: New ids in a row of which none was given back, each while the session of the one before lasts.
 NEW_IDS = 4
@@ -59,7 +60,8 @@ class _Here:
     "S016",
     severity=Severity.WARNING,
     events=(RequestReceived, ResponseReceived, ConnectionEnded),
-    apis=("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "LeaveGroup"),
+    apis=("JoinGroup", "LeaveGroup"),
+    also=(Trigger((ResponseReceived,), ("SyncGroup", "Heartbeat", "OffsetCommit"), only=Only.REFUSED),),
     since="0.1",
     blame="client",
 )

@@ -10,6 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.ledgers import Bounded
 from dissectors.ledgers.versions import Versions
 from dissectors.rules import rule
+from dissectors.triggers import Only, Trigger
 
 HEARTBEATS = ("ConsumerGroupHeartbeat", "StreamsGroupHeartbeat")
 
@@ -29,8 +30,12 @@ class _Members:
 @rule(
     "V015",
     severity=Severity.ERROR,
-    events=(RequestReceived, ResponseReceived),
-    apis=(*HEARTBEATS, "OffsetCommit", "Produce"),
+    events=(ResponseReceived,),
+    apis=HEARTBEATS,
+    also=(
+        Trigger((RequestReceived,), ("OffsetCommit",), only=Only.AWAKE, versions=range(COMMITS_BY_EPOCH)),
+        Trigger((RequestReceived,), ("Produce",), versions=range(PRODUCE_ADDS_PARTITIONS, 1 << 15)),
+    ),
     since="0.1",
     blame="client",
 )
@@ -86,12 +91,13 @@ def version_pairing(event: RequestReceived | ResponseReceived, conversation: Con
     message = event.message
     assert message is not None  # it reads well
     if isinstance(event, ResponseReceived):
-        if message.api in HEARTBEATS and (asked := event.asked) and message.body["error_code"] == 0:
+        if (asked := event.asked) and message.body["error_code"] == 0:
             conversation.cluster.recall(_Members).known[asked["group_id"], message.body["member_id"]] = None
+            conversation.cluster.wake("V015")
     elif message.api == "OffsetCommit":
         group, member = message.body["group_id"], message.body.get("member_id")
         members = conversation.cluster.recall(_Members).known
-        if message.version < COMMITS_BY_EPOCH and (group, member) in members:
+        if (group, member) in members:
             yield _problem(
                 f"member {member!r} of group {group!r} commits with OffsetCommit v{message.version} although it is"
                 f" in the new group protocol, which needs v{COMMITS_BY_EPOCH} or later",
@@ -100,7 +106,7 @@ def version_pairing(event: RequestReceived | ResponseReceived, conversation: Con
                 message.version,
                 group,
             )
-    elif message.api == "Produce" and message.version >= PRODUCE_ADDS_PARTITIONS:
+    else:
         transaction = message.body["transactional_id"]
         level = conversation.recall(Versions).transaction_version
         if transaction is not None and level is not None and level < TRANSACTIONS_V2:
