@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dissectors import schemas
 from dissectors.decode import decode
-from dissectors.encode import encode
+from dissectors.encode import encode_into
 from dissectors.layout import Field, Layout, layout, layout_of_element
 
 
@@ -63,7 +63,7 @@ def read_body(head: Head, frame: bytes, start: int) -> Mapping[str, Any]:
     return decoded.values
 
 
-def response_frame(head: Head, body: Mapping[str, Any], version: int | None = None) -> bytes:
+def response_frame(head: Head, body: Mapping[str, Any], version: int | None = None) -> bytearray:
     """A response with its length prefix; `version` is that of its body if it is not the request's (KIP-511).
 
     Raises:
@@ -74,8 +74,11 @@ def response_frame(head: Head, body: Mapping[str, Any], version: int | None = No
     assert name is not None
     header = layout("ResponseHeader", schemas.header_versions(head.api_key, version)[1])
     made = layout(name, version)
-    data = encode(header, {"correlation_id": head.correlation_id}) + encode(made, without_defaults(made, body))
-    return len(data).to_bytes(4, "big") + data
+    frame = bytearray(4)
+    encode_into(frame, header, {"correlation_id": head.correlation_id})
+    encode_into(frame, made, without_defaults(made, body))
+    frame[:4] = (len(frame) - 4).to_bytes(4, "big")
+    return frame
 
 
 def without_defaults(made: Layout, values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -124,7 +124,8 @@ class Connection(asyncio.Protocol):
                 if quirks:
                     await self._misbehave(quirks, head, body, answer)
                 elif answer is not None:
-                    self.transport.write(response_frame(head, answer))
+                    # A view, so that asyncio copies what the socket does not take at once only once.
+                    self.transport.write(memoryview(response_frame(head, answer)))
             except EncodeError as error:
                 self.close(f"{_name(head)}: the answer cannot be written: {error}")
         if self.session.closing:
@@ -157,7 +158,10 @@ class Connection(asyncio.Protocol):
             answer = handler(request)
             return await answer if inspect.isawaitable(answer) else answer
         except Exception as error:  # noqa: BLE001 - a bug of ours ends one connection, not the broker
-            self.close(f"{_name(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
+            if isinstance(error, Refused) and error.error is Error.KAFKA_STORAGE_ERROR:
+                self.close(f"{_name(head)}: {error}")  # a full disk: what is not kept has no answer
+            else:
+                self.close(f"{_name(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
             return None
 
     def _handler(self, head: Head) -> Callable[[Request], Any] | None:

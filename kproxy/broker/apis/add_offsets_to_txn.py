@@ -25,7 +25,7 @@ async def add_offsets_to_txn(request: Request) -> Body:
         check_coordinator(request, transactional_id)
         producer = Producer(body["producer_id"], body["producer_epoch"])
         request.cluster.part(Transactions).add(transactional_id, producer, groups=(group,))
+        await request.cluster.journal.synced()
     except Refused as refused:
         return {"error_code": fenced_as(refused.error, known=request.version >= 2)}
-    await request.cluster.journal.synced()
     return {}

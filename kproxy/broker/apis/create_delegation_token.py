@@ -26,9 +26,9 @@ async def create_delegation_token(request: Request) -> Body:
     parties = {**in_parts(owner), **in_parts(asker, "token_requester_principal")}
     try:
         made = _made(request, owner)
+        await request.cluster.journal.synced()
     except Refused as refused:
         return {"error_code": refused.error, **parties, **_NEVER}
-    await request.cluster.journal.synced()
     return {**parties, **made}
 
 

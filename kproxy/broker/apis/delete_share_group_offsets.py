@@ -15,6 +15,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
+from kproxy.broker.shares.asking import check_enabled
 from kproxy.broker.shares.states import ShareStates
 from kproxy.broker.topics import Topics
 
@@ -24,6 +25,7 @@ async def delete_share_group_offsets(request: Request) -> Body:
     """Answer when it is kept."""
     group_id = request.body["group_id"]
     try:
+        check_enabled(request)
         require(request, "DELETE", "GROUP", group_id)
         if not group_id:
             raise Refused(Error.INVALID_GROUP_ID)

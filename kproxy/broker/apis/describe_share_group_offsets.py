@@ -16,6 +16,7 @@ from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
+from kproxy.broker.shares.asking import check_enabled
 from kproxy.broker.shares.states import UNKNOWN, ShareStates
 from kproxy.broker.topics import Topic, Topics
 
@@ -29,6 +30,7 @@ def describe_share_group_offsets(request: Request) -> Body:
 def _group(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     group = asked["group_id"]
     try:
+        check_enabled(request)
         require(request, "DESCRIBE", "GROUP", group)
         check_coordinator(request, group)
     except Refused as refused:

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 from kproxy.broker.access import allowed, require
-from kproxy.broker.configs import Configs
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.java import java_hash
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.transactions import Transactions
-
-_OFFSETS: Final = "__consumer_offsets"
+from kproxy.broker.transactions.group_places import place_of
 
 
 @api("DescribeTransactions")
@@ -38,8 +35,7 @@ def _described(request: Request, transactional_id: str) -> Mapping[str, Any]:
             raise Refused(Error.TRANSACTIONAL_ID_NOT_FOUND)
     except Refused as refused:
         return {"transactional_id": transactional_id, "error_code": refused.error}
-    partitions = int(request.cluster.part(Configs).broker("offsets.topic.num.partitions"))
-    places = transaction.places | {(_OFFSETS, abs(java_hash(group)) % partitions) for group in transaction.groups}
+    places = transaction.places | {place_of(request.cluster, group) for group in transaction.groups}
     return {
         "transactional_id": transactional_id,
         "transaction_state": transaction.state,

@@ -19,7 +19,7 @@ async def expire_delegation_token(request: Request) -> Body:
     try:
         asker = requester(request)
         expires_at = request.cluster.part(Tokens).expire(body["hmac"], asker, body["expiry_time_period_ms"])
+        await request.cluster.journal.synced()
     except Refused as refused:
         return {"error_code": refused.error, "expiry_timestamp_ms": -1}
-    await request.cluster.journal.synced()
     return {"expiry_timestamp_ms": expires_at}

@@ -93,7 +93,7 @@ def _put_records(reader: Reader, read: Read, asked: Wanted) -> None:
     try:
         read.answer["records"] = reader.records(read, asked.offset, asked.max_bytes)
     except Refused as refused:
-        read.answer.update(error_code=refused.error, high_watermark=-1, log_start_offset=-1, records=b"")
+        read.answer.update(error_code=refused.error, high_watermark=-1, log_start_offset=-1, records=[])
 
 
 def _by_topic(reads: Iterable[Read]) -> list[Mapping[str, Any]]:

@@ -19,10 +19,10 @@ async def init_producer_id(request: Request) -> Body:
     """Answer with the id and epoch."""
     try:
         producer = _begun(request)
+        await request.cluster.journal.synced()
     except Refused as refused:
         error = fenced_as(refused.error, known=request.version >= 4)
         return {"error_code": error, "producer_id": NOBODY, "producer_epoch": NOBODY}
-    await request.cluster.journal.synced()
     return {"producer_id": producer.id, "producer_epoch": producer.epoch}
 
 

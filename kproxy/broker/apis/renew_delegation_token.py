@@ -19,7 +19,7 @@ async def renew_delegation_token(request: Request) -> Body:
     try:
         asker = requester(request)
         expires_at = request.cluster.part(Tokens).renew(body["hmac"], asker, body["renew_period_ms"])
+        await request.cluster.journal.synced()
     except Refused as refused:
         return {"error_code": refused.error, "expiry_timestamp_ms": -1}
-    await request.cluster.journal.synced()
     return {"expiry_timestamp_ms": expires_at}

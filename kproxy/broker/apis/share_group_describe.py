@@ -16,6 +16,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
+from kproxy.broker.shares.asking import check_enabled
 
 
 @api("ShareGroupDescribe", lowest=1)
@@ -26,6 +27,7 @@ def share_group_describe(request: Request) -> Body:
 
 def _described(request: Request, group_id: str) -> Mapping[str, Any]:
     try:
+        check_enabled(request)
         require(request, "DESCRIBE", "GROUP", group_id)
         if not group_id:
             raise Refused(Error.INVALID_GROUP_ID)

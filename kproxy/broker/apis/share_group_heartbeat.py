@@ -17,7 +17,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.asking import check_member_id
+from kproxy.broker.shares.asking import check_enabled, check_member_id
 from kproxy.broker.shares.group import LEAVING, ShareBeat
 
 
@@ -27,6 +27,7 @@ def share_group_heartbeat(request: Request) -> Body:
     body = request.body
     group_id, topics = body["group_id"], body["subscribed_topic_names"]
     try:
+        check_enabled(request)
         require(request, "READ", "GROUP", group_id)
         check_member_id(body["member_id"])
         for topic in topics or ():

@@ -1,6 +1,7 @@
 """WriteTxnMarkers: ends transactions in single partitions, as brokers and `kafka-transactions.sh abort` ask for.
 
-Leaves out: markers for __consumer_offsets, which this cluster does not have as a topic.
+Leaves out: nothing. What ends in a partition of __consumer_offsets are the staged offsets of its groups; there are no
+records in it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from typing import Any
 
 from kproxy.broker.access import CLUSTER, allowed
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.offsets import Place
+from kproxy.broker.groups.offsets import Offsets, Place
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import BUMPING
+from kproxy.broker.transactions.group_places import OFFSETS_TOPIC, place_of
 
 
 @api("WriteTxnMarkers")
@@ -54,6 +56,9 @@ def _ended(request: Request, marker: Mapping[str, Any], place: Place) -> Error:
     producer_id, epoch = marker["producer_id"], marker["producer_epoch"]
     try:
         log = topics.led_by(request.node, topics.find(place[0], None), place[1]).log
+        if place[0] == OFFSETS_TOPIC:
+            _end_offsets(request, marker, place)
+            return Error.NONE
         state = log.producers.get(producer_id)
         if marker.get("transaction_version", 0) >= BUMPING and state is not None and epoch <= state.epoch:
             raise Refused(Error.INVALID_PRODUCER_EPOCH)
@@ -61,3 +66,10 @@ def _ended(request: Request, marker: Mapping[str, Any], place: Place) -> Error:
     except Refused as refused:
         return refused.error
     return Error.NONE
+
+
+def _end_offsets(request: Request, marker: Mapping[str, Any], place: Place) -> None:
+    offsets = request.cluster.part(Offsets)
+    for group in offsets.groups():
+        if place_of(request.cluster, group) == place:
+            offsets.complete(marker["producer_id"], marker["producer_epoch"], group, marker["transaction_result"])

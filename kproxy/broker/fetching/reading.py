@@ -80,8 +80,8 @@ class Reader:
             urgent = refused.error not in _UNKNOWN
             return Read(wanted.key, topic.name, answer, [], None, urgent)
 
-    def records(self, read: Read, offset: int, limit: int) -> bytes:
-        """The bytes of what was read in the record format that the version of the request knows.
+    def records(self, read: Read, offset: int, limit: int) -> list[bytes]:
+        """What was read, in pieces, in the record format that the version of the request knows.
 
         Args:
             read: The partition.
@@ -93,9 +93,9 @@ class Reader:
         """
         version = self._request.version
         if version >= _MAGIC_2_FROM:
-            return b"".join([batch.data for batch in read.batches])
+            return [batch.data for batch in read.batches]
         magic = 1 if version >= _MAGIC_1_FROM else 0
-        data = bytearray()
+        data = b""
         for batch in read.batches:
             try:
                 data += downgraded(batch, magic, offset)
@@ -103,7 +103,8 @@ class Reader:
                 if not data:
                     raise
                 break  # what comes before it can be read
-        return bytes(data if version >= _ONE_BATCH_FROM else data[: max(limit, 0)])
+        data = data if version >= _ONE_BATCH_FROM else data[: max(limit, 0)]
+        return [data] if data else []
 
     def _topic(self, name_or_id: str) -> Topic:
         by_id = self._request.version >= _BY_TOPIC_ID_FROM
@@ -159,5 +160,5 @@ def _refused(wanted: Wanted, error: Error) -> dict[str, Any]:
         "high_watermark": -1,
         "log_start_offset": -1,
         "aborted_transactions": [] if error in _UNKNOWN else None,
-        "records": b"",
+        "records": [],
     }

@@ -44,7 +44,7 @@ class Group(ABC):
         type: Kafka's name of the kind, e.g. ``classic``.
         id: The group's.
         protocol_type: ``consumer``, ``connect``, ...; empty where the group never had a member.
-        gives_way: Without members it is forgotten in time, and makes room for a group of another kind.
+        gives_way: Without members and offsets it is forgotten in time.
     """
 
     type: ClassVar[str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.consumer_member import ConsumerMember
@@ -41,9 +41,14 @@ class Interests:
         """The names of a member's topics, whether there are such or not."""
         return member.topics | self._matching.get(member.regex, frozenset())
 
-    def existing(self, member: ConsumerMember) -> list[Topic]:
-        """The topics of a member."""
-        return [topic for name in self.names(member) if (topic := self._topics.named(name)) is not None]
+    def topics(self, *members: ConsumerMember) -> list[Topic]:
+        """The topics of members that there are."""
+        names = frozenset().union(*map(self.names, members))
+        return [topic for name in names if (topic := self._topics.named(name)) is not None]
+
+    def partitions(self, members: Iterable[ConsumerMember]) -> dict[str, int]:
+        """How many partitions the topics of members have, by their ids."""
+        return {topic.id: len(topic.partitions) for topic in self.topics(*members)}
 
 
 @functools.lru_cache(maxsize=256)

@@ -86,7 +86,7 @@ class Reconciliation(Group):
         self.target = dict(target)
         self.members = {each.id: each for each in members}
         self._static = {each.instance_id: each.id for each in members if each.instance_id is not None}
-        self._partitions = self._count_partitions()
+        self._partitions = self._interests.partitions(self.members.values())
         for each in members:
             self._expect(each)
             self._await_revocation(each)
@@ -109,7 +109,7 @@ class Reconciliation(Group):
         """
         before = (member.epoch, member.state, dict(member.assigned))
         self._interests.refresh({each.regex for each in self.members.values() if each.regex}, visible)
-        partitions = self._count_partitions()
+        partitions = self._interests.partitions(self.members.values())
         if subscribed or partitions != self._partitions:
             self.epoch += 1
             self._partitions = partitions
@@ -118,7 +118,7 @@ class Reconciliation(Group):
         if subscribed or not member.is_at(self.assignment_epoch):
             others = [each for each in self.members.values() if each is not member]
             taken = {part for each in others for part in (*each.assigned, *each.revoking)}
-            topics = {topic.id for topic in self._interests.existing(member)}
+            topics = {topic.id for topic in self._interests.topics(member)}
             target = self.target.get(member.id, ())
             member.reconcile(self.assignment_epoch, target, topics, taken, owned, changed=subscribed)
         if (member.epoch, member.state, member.assigned) != before or subscribed:
@@ -152,19 +152,12 @@ class Reconciliation(Group):
         self.target[member_id] = target
         return member
 
-    def _count_partitions(self) -> dict[str, int]:
-        return {
-            topic.id: len(topic.partitions)
-            for each in self.members.values()
-            for topic in self._interests.existing(each)
-        }
-
     def _assign(self) -> None:
         subscribers = [
             Subscriber(
                 each.id,
                 each.instance_id,
-                frozenset(topic.id for topic in self._interests.existing(each)),
+                frozenset(topic.id for topic in self._interests.topics(each)),
                 self.target.get(each.id, frozenset()),
             )
             for each in self.members.values()
@@ -178,7 +171,7 @@ class Reconciliation(Group):
             for each in members:
                 self._drop(each)
             self.epoch += 1
-            self._partitions = self._count_partitions()
+            self._partitions = self._interests.partitions(self.members.values())
             self._context.keep(self)
 
     def _drop(self, member_id: str) -> None:

@@ -23,7 +23,7 @@ _NUMBERS: Final = {
     "emailAddress": ("1.2.840.113549.1.9.1", _IA5_STRING),
     "serialNumber": ("2.5.4.5", _PRINTABLE_STRING),
 }
-_ESCAPED: Final = re.compile(r'[,+"\\<>;]|^[# ]| $')
+_ESCAPED: Final = re.compile(r'[,=+<>#;"\\]|^ +| +$')
 
 
 def subject(certificate: Mapping[str, Any]) -> str:
@@ -41,8 +41,12 @@ def subject(certificate: Mapping[str, Any]) -> str:
 
 def _attribute(key: str, value: str) -> str | None:
     if key in _KEYWORDS:
-        return f"{_KEYWORDS[key]}={_ESCAPED.sub(lambda found: chr(92) + found[0], value)}"
+        return f"{_KEYWORDS[key]}={_ESCAPED.sub(_escaped, value)}"
     if key in _NUMBERS and len(value) < 128:
         number, kind = _NUMBERS[key]
         return f"{number}=#{bytes((kind, len(value), *value.encode())).hex()}"
     return None
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"\\{each}" for each in found[0])

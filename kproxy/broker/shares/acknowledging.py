@@ -5,7 +5,8 @@ Source: Kafka's SharePartition.acknowledge, KafkaApis.validateAcknowledgementBat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,16 @@ from kproxy.broker.shares.records import Records
 RENEW: Final = 4
 #: What records become by the other types: gap, accept, release, reject.
 _STATES: Final = (RecordState.ARCHIVED, RecordState.ACKNOWLEDGED, RecordState.AVAILABLE, RecordState.ARCHIVED)
+
+
+_BATCH: Final = (
+    "The batch cannot be acknowledged. The batch is not in the acquired state.",
+    "Member is not the owner of batch record",
+)
+_OFFSET: Final = (
+    "The offset cannot be acknowledged. The offset is not acquired.",
+    "Member is not the owner of offset",
+)
 
 
 class Acknowledgement(NamedTuple):
@@ -81,17 +92,15 @@ def acknowledge(records: Records, judge: Judge, said: Sequence[Acknowledgement])
     Raises:
         Refused: INVALID_RECORD_STATE, INVALID_REQUEST.
     """
-    before: dict[int, tuple[InFlight, InFlight]] = {}  # by their first offsets: batches, and what they were
+    undo: list[Callable[[], None]] = []
     try:
         for one in said:
-            if one.last < records.start:
-                continue
-            for batch in _batches(records, one):
-                before.setdefault(batch.first, (batch, batch.copy()))
-                _one_batch(records, judge, one, batch)
+            if one.last >= records.start:
+                for batch in _batches(records, one):
+                    undo += _one_batch(records, judge, one, batch)
     except Refused:
-        for batch, was in before.values():
-            batch.runs, batch.split = was.runs, was.split
+        for each in undo:
+            each()
         raise
 
 
@@ -110,33 +119,36 @@ def _batches(records: Records, said: Acknowledgement) -> list[InFlight]:
     return found
 
 
-def _one_batch(records: Records, judge: Judge, said: Acknowledgement, batch: InFlight) -> None:
-    if batch.last < records.start:
-        return
-    parted = batch.first < max(said.first, records.start) or batch.last > said.last or len(said.types) > 1
+def _one_batch(records: Records, judge: Judge, said: Acknowledgement, batch: InFlight) -> list[Callable[[], None]]:
+    """Do what is said of the records of a batch; what undoes it."""
+    first, last = max(said.first, records.start), said.last
+    if batch.last < first:
+        return []
     if not batch.split:
-        [run] = batch.runs
-        if run.state is not RecordState.ACQUIRED or not run.member:
-            raise _wrong("The batch cannot be acknowledged. The batch is not in the acquired state.")
-        if run.member != judge.member:
-            raise _wrong("Member is not the owner of batch record")
-        batch.split = parted
-    for first, last, kind in said.parts():
-        for run in batch.within(max(first, records.start), last):
-            if run.state is not RecordState.ACQUIRED:
-                raise _wrong("The offset cannot be acknowledged. The offset is not acquired.")
-            if run.member != judge.member:
-                raise _wrong("Member is not the owner of offset")
-            _one_run(judge, run, kind)
-
-
-def _one_run(judge: Judge, run: Run, kind: int) -> None:
-    if kind != RENEW:
-        run.let_go(_STATES[kind], judge.most_deliveries)
-    elif judge.renewed_until is None:
+        _check(batch.runs, judge, *_BATCH)
+    _check(batch.around(first, last), judge, *_OFFSET)
+    if RENEW in said.types and judge.renewed_until is None:
         raise _wrong("Renewing acquisition locks is not enabled for the group.")
-    else:
-        run.until = judge.renewed_until
+    batch.split |= batch.first < first or batch.last > last or len(said.types) > 1
+    batch.cut([start for start, _, _ in said.parts()])
+    undo = []
+    for start, end, kind in said.parts():
+        for run in batch.within(max(start, first), end):
+            undo.append(functools.partial(run.become, run.state, run.member, run.until))
+            if kind == RENEW:
+                run.until = judge.renewed_until or run.until
+            else:
+                run.let_go(_STATES[kind], judge.most_deliveries)
+    return undo
+
+
+def _check(runs: Iterable[Run], judge: Judge, not_acquired: str, not_owned: str) -> None:
+    """Raise `Refused` with one of these sentences unless the member has all of these records."""
+    for run in runs:
+        if run.state is not RecordState.ACQUIRED:
+            raise _wrong(not_acquired)
+        if run.member != judge.member:
+            raise _wrong(not_owned)
 
 
 def _wrong(message: str) -> Refused:

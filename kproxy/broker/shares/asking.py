@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.features import Features
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.request import Request
 from kproxy.broker.shares.acknowledging import read
@@ -18,12 +19,19 @@ _LONGEST_MEMBER_ID: Final = 36
 _RENEWALS_FROM: Final = 2  # versions
 
 
+def check_enabled(request: Request) -> None:
+    """Raise `Refused` with UNSUPPORTED_VERSION unless the cluster has share groups: the feature can be turned off."""
+    if not request.cluster.part(Features).level("share.version"):
+        raise Refused(Error.UNSUPPORTED_VERSION)
+
+
 def asker(request: Request) -> tuple[str, str]:
     """The group and the member that ask.
 
     Raises:
-        Refused: INVALID_REQUEST, GROUP_AUTHORIZATION_FAILED.
+        Refused: UNSUPPORTED_VERSION, INVALID_REQUEST, GROUP_AUTHORIZATION_FAILED.
     """
+    check_enabled(request)
     group, member = request.body["group_id"], request.body["member_id"]
     if group is None:
         raise Refused(Error.INVALID_REQUEST)

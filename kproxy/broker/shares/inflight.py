@@ -5,8 +5,9 @@ Source: Kafka's InFlightBatch and InFlightState.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -53,6 +54,10 @@ class Run:
         self.state, self.member, self.until = RecordState.ACQUIRED, member, until
         self.deliveries += 1
 
+    def become(self, state: RecordState, member: str, until: int) -> None:
+        """Be as before."""
+        self.state, self.member, self.until = state, member, until
+
     def let_go(self, state: RecordState, most_deliveries: int) -> None:
         """Nobody has them any more; those that were delivered often enough are not available again."""
         spent = state is RecordState.AVAILABLE and self.deliveries >= most_deliveries
@@ -84,24 +89,44 @@ class InFlight:
         """The last offset."""
         return self.runs[-1].last
 
-    def within(self, first: int, last: int) -> Iterator[Run]:
+    def around(self, first: int, last: int) -> list[Run]:
+        """The runs that have records between two offsets."""
+        start = max(bisect.bisect_right(self.runs, first, key=_first) - 1, 0)
+        return self.runs[start : bisect.bisect_right(self.runs, last, key=_first)]
+
+    def within(self, first: int, last: int) -> list[Run]:
         """The runs between two offsets; those that reach beyond are cut."""
-        self._cut(first)
-        self._cut(last + 1)
-        return iter([run for run in self.runs if first <= run.first and run.last <= last])
+        if last < first:
+            return []
+        self.cut((first, last + 1))
+        start = bisect.bisect_left(self.runs, first, key=_first)
+        return self.runs[start : bisect.bisect_right(self.runs, last, key=_first)]
+
+    def cut(self, offsets: Sequence[int]) -> None:
+        """Have a run begin at each of these offsets, which ascend; those outside do nothing."""
+        inside = [offset for offset in offsets if self._is_inside(offset)]
+        if not inside:
+            return
+        made, position = [], 0
+        for run in self.runs:
+            while position < len(inside) and inside[position] <= run.last:
+                made.append(dataclasses.replace(run, last=inside[position] - 1))
+                run.first = inside[position]
+                position += 1
+            made.append(run)
+        self.runs = made
 
     def at(self, offset: int) -> Run | None:
         """The run that has an offset."""
-        return next((run for run in self.runs if run.first <= offset <= run.last), None)
+        position = bisect.bisect_right(self.runs, offset, key=_first) - 1
+        run = self.runs[position] if position >= 0 else None
+        return run if run is not None and offset <= run.last else None
 
-    def copy(self) -> InFlight:
-        """One that changes by itself."""
-        return InFlight([dataclasses.replace(run) for run in self.runs], self.split)
+    def _is_inside(self, offset: int) -> bool:
+        """Whether an offset lies within a run and is not its first."""
+        run = self.at(offset)
+        return run is not None and run.first < offset
 
-    def _cut(self, offset: int) -> None:
-        """Have a run begin at an offset that lies within one."""
-        for position, run in enumerate(self.runs):
-            if run.first < offset <= run.last:
-                self.runs.insert(position + 1, dataclasses.replace(run, first=offset))
-                run.last = offset - 1
-                return
+
+def _first(run: Run) -> int:
+    return run.first

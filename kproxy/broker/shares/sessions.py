@@ -99,7 +99,8 @@ class ShareSessions:
         session = self.acknowledge(key, epoch)
         if epoch != END:
             added = [part for part in wanted if part not in session.partitions]
-            self._check_room(len(added))
+            if added:
+                self._check_room(len(added))
             session.partitions.update(dict.fromkeys(added, True))
             for part in forgotten:
                 session.partitions.pop(part, None)

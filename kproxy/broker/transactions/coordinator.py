@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
-from dissectors import schemas
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.features import Features
 from kproxy.broker.groups.offsets import Offsets, Place
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions.producer_ids import ProducerIds
-from kproxy.broker.transactions.transaction import BUMPING, Producer, State, Transaction
+from kproxy.broker.transactions.transaction import Producer, State, Transaction
 
 if TYPE_CHECKING:
     from kproxy.broker.clock import Timer
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 #: Of every marker: the coordinator of a transactional id never changes its mind here.
 COORDINATOR_EPOCH: Final = 0
+_FEATURE: Final = "transaction.version"
 _TABLE: Final = "transactions"
 _RETRY_MS: Final = 100  # until a partition without a leader is asked again
 _SWEEP_MS: Final = 3_600_000  # between looks for transactional ids that nobody uses
@@ -40,6 +41,7 @@ class Transactions:
         self._cluster = cluster
         self._clock = cluster.clock
         self._configs = cluster.part(Configs)
+        self._features = cluster.part(Features)
         self._topics = cluster.part(Topics)
         self._offsets = cluster.part(Offsets)
         self._new_id = cluster.part(ProducerIds).new
@@ -154,15 +156,8 @@ class Transactions:
         return transaction
 
     def _fence(self, transaction: Transaction) -> None:
-        transaction.fence(self._version(), self._new_id, self._clock.now())
+        transaction.fence(self._features.level(_FEATURE), self._new_id, self._clock.now())
         self._go_on(transaction)
-
-    def _version(self) -> int:
-        """Of transactions that the brokers speak: what follows from the EndTxn that they serve."""
-        end_txn = schemas.api_by_name("EndTxn")
-        assert end_txn is not None
-        served = self._cluster.served.get(end_txn.key)
-        return BUMPING if served is not None and served.highest >= 5 else 0
 
     def _go_on(self, transaction: Transaction) -> None:
         """Keep a transaction as it is now, and see to what is to happen next."""

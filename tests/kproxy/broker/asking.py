@@ -10,9 +10,9 @@ from typing import Any
 
 from dissectors import schemas
 from dissectors.decode import decode
-from dissectors.encode import encode
 from dissectors.layout import layout
 from kproxy.broker import Broker
+from tests.kproxy.frames import request
 
 
 class Asking:
@@ -34,19 +34,9 @@ class Asking:
 
     async def send(self, api: str, version: int, body: Mapping[str, Any] | None = None, *, node: int = 1) -> None:
         """Ask without waiting for the answer."""
-        known = schemas.api_by_name(api)
-        assert known is not None
         self._correlation_id += 1
-        header = encode(
-            layout("RequestHeader", schemas.header_versions(known.key, version)[0]),
-            {
-                "request_api_key": known.key,
-                "request_api_version": version,
-                "correlation_id": self._correlation_id,
-                "client_id": self.client_id,
-            },
-        )
-        await self.send_bytes(header + encode(layout(f"{api}Request", version), body or {}), node=node)
+        frame = request(api, version, dict(body or {}), correlation_id=self._correlation_id, client_id=self.client_id)
+        await self.send_bytes(frame[4:], node=node)
 
     async def send_bytes(self, data: bytes, *, node: int = 1) -> None:
         """Send a frame, which is given without its length prefix."""

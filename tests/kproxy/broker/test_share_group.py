@@ -7,6 +7,7 @@ import pytest
 
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Subscriber
+from kproxy.broker.groups.beat import Beat
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.shares.assignor import simple
 from kproxy.broker.shares.group import LEAVING, ShareBeat, ShareGroup
@@ -138,7 +139,7 @@ def test_a_share_group_is_no_other() -> None:
             sharers.groups.classic("g")
         assert refused.value.error is Error.INCONSISTENT_GROUP_PROTOCOL
         with pytest.raises(Refused) as refused:
-            sharers.groups.consumer("g")
+            sharers.groups.beat("g", Beat("b", 0, "client", "/127.0.0.1"))
         assert refused.value.error is Error.GROUP_ID_NOT_FOUND
     sharers.groups.classic("c")
     with pytest.raises(Refused, match="not a share group"):

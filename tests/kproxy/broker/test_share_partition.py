@@ -178,6 +178,16 @@ def test_records_before_the_start_that_somebody_has_are_given_up_when_they_come_
     assert shared.acquire("b") == [(5, 9, 2), (10, 19, 1)]
 
 
+def test_acknowledgements_that_begin_before_the_start() -> None:
+    shared = Shared()
+    shared.produce(10)
+    shared.acquire("a")
+    shared.say(0, 0, RELEASE)
+    shared.share.move_start(6)
+    assert shared.say(1, 8, *[ACCEPT, RELEASE] * 4) == FINE
+    assert shared.acquire("b") == [(6, 6, 2), (8, 8, 2)]
+
+
 def test_what_was_acknowledged_outlives_a_restart() -> None:
     shared = Shared()
     shared.produce(20)

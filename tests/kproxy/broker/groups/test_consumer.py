@@ -144,6 +144,24 @@ def test_a_member_that_subscribes_to_something_else_gives_up_the_rest() -> None:
     assert given(consumers.beat("a", 2, owned=frozenset())) == [[0, 1]]
 
 
+def test_a_member_that_unsubscribes_while_it_gives_up_gives_up_that_as_well() -> None:
+    consumers = Consumers()
+    consumers.create("u", 2)
+    consumers.join("a", ("t", "u"))
+    consumers.join("b", ("t",))
+    consumers.beat("a", 2)
+    t, u = consumers.parts("t", 0, 1, 2, 3), consumers.parts("u", 0, 1)
+    kept = consumers.group.members["a"].assigned.keys() & t
+    told = consumers.beat("a", 2, topics=frozenset({"u"}), owned=t | u)
+    assert given(told) == [[0, 1]]
+    assert consumers.group.members["a"].revoking.keys() == t, "what it had kept of t as well"
+    consumers.beat("a", 2, topics=frozenset(), owned=kept | u)
+    assert consumers.has("a") == []
+    consumers.beat("a", 2, owned=frozenset())
+    consumers.settle("a", "b")
+    assert consumers.has("b") == [0, 1, 2, 3]
+
+
 def test_a_static_member_that_goes_for_a_while_keeps_its_partitions() -> None:
     consumers = Consumers()
     consumers.join("a", instance_id="one")

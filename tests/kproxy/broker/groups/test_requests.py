@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from dissectors import schemas
+from kproxy.broker import access
+from kproxy.broker.apis import consumer_group_describe, offset_fetch
 from kproxy.broker.errors import Error
+from kproxy.broker.groups import places
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import served
 from kproxy.broker.topics import Topics
@@ -47,10 +50,10 @@ async def join(ask: Asking, version: int = 9, member_id: str = "", **more: Any) 
     return answer
 
 
-async def stable(ask: Asking) -> str:
-    member = str((await join(ask))["member_id"])
+async def stable(ask: Asking, group: str = "g") -> str:
+    member = str((await join(ask, group_id=group))["member_id"])
     sync = {
-        "group_id": "g",
+        "group_id": group,
         "generation_id": 1,
         "member_id": member,
         "protocol_type": "consumer",
@@ -351,17 +354,20 @@ def _one_offset(offset: int) -> Mapping[str, Any]:
     }
 
 
+_FIRST: Mapping[str, Any] = {
+    "group_id": "g",
+    "member_id": "m",
+    "member_epoch": 0,
+    "rebalance_timeout_ms": 10_000,
+    "subscribed_topic_names": ["t"],
+    "topic_partitions": [],
+}
+
+
 @pytest.mark.parametrize("version", versions("ConsumerGroupHeartbeat"))
 async def test_a_consumer_group_in_every_version(version: int) -> None:
     async with asked(topics={"t": 4}) as ask:
-        first = {
-            "group_id": "g",
-            "member_id": "m" if version >= 1 else "",
-            "member_epoch": 0,
-            "rebalance_timeout_ms": 10_000,
-            "subscribed_topic_names": ["t"],
-            "topic_partitions": [],
-        }
+        first = {**_FIRST, "member_id": "m" if version >= 1 else ""}
         joined = await ask("ConsumerGroupHeartbeat", version, first)
         assert (joined["error_code"], joined["member_epoch"]) == (0, 2)
         assert joined["assignment"]["topic_partitions"] == [{"topic_id": topic_id(ask), "partitions": [0, 1, 2, 3]}]
@@ -406,16 +412,125 @@ async def test_a_consumer_group_in_every_version(version: int) -> None:
     ],
 )
 async def test_heartbeats_that_are_refused(said: Mapping[str, Any], error: Error) -> None:
-    first = {
-        "group_id": "g",
-        "member_id": "m",
-        "member_epoch": 0,
-        "rebalance_timeout_ms": 10_000,
-        "subscribed_topic_names": ["t"],
-        "topic_partitions": [],
-    }
     async with asked(topics={"t": 4}) as ask:
-        answer = await ask("ConsumerGroupHeartbeat", 1, {**first, **said})
+        answer = await ask("ConsumerGroupHeartbeat", 1, {**_FIRST, **said})
         assert answer["error_code"] == error
         assert answer["error_message"]
         assert (await ask("ListGroups", 5))["groups"] == []
+
+
+async def test_offsets_of_a_transaction_are_seen_when_it_is_committed() -> None:
+    async with asked(topics={"t": 4}) as ask:
+        body = {"transactional_id": "x", "transaction_timeout_ms": 10_000, "producer_id": -1, "producer_epoch": -1}
+        made = await ask("InitProducerId", 4, body)
+        producer = {
+            "transactional_id": "x",
+            "producer_id": made["producer_id"],
+            "producer_epoch": made["producer_epoch"],
+        }
+
+        async def stage(**more: Any) -> int:
+            [topic] = (await ask("TxnOffsetCommit", 5, {**_one_offset(9), **producer, **more}))["topics"]
+            [partition] = topic["partitions"]
+            return int(partition["error_code"])
+
+        async def state() -> tuple[int, int]:
+            partition = (await fetched(ask, 7, require_stable=True))["topics"][0]["partitions"][0]
+            return partition["error_code"], partition["committed_offset"]
+
+        assert await stage(group_id="") == Error.INVALID_GROUP_ID
+        assert await stage(generation_id_or_member_epoch=4, member_id="x") == Error.ILLEGAL_GENERATION
+        assert await stage() == 0
+        assert await state() == (Error.UNSTABLE_OFFSET_COMMIT, -1)
+        assert (await fetched(ask, 7))["topics"][0]["partitions"][0]["error_code"] == 0
+        assert (await ask("EndTxn", 3, {**producer, "committed": True}))["error_code"] == 0
+        for _ in range(100):
+            if await state() == (0, 9):
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(await state())
+
+
+async def test_a_member_of_a_consumer_group_stages_offsets_of_its_epoch() -> None:
+    async with asked(topics={"t": 4}) as ask:
+        body = {"transactional_id": "x", "transaction_timeout_ms": 10_000, "producer_id": -1, "producer_epoch": -1}
+        made = await ask("InitProducerId", 4, body)
+        await ask("ConsumerGroupHeartbeat", 1, _FIRST)
+        offset = {**_one_offset(9), "producer_id": made["producer_id"], "producer_epoch": made["producer_epoch"]}
+        codes = []
+        for epoch in (1, 2, 3):
+            who = {"member_id": "m", "generation_id_or_member_epoch": epoch}
+            [topic] = (await ask("TxnOffsetCommit", 5, {**offset, **who}))["topics"]
+            codes.append(topic["partitions"][0]["error_code"])
+        assert codes == [Error.ILLEGAL_GENERATION, 0, Error.ILLEGAL_GENERATION], "producers know no other error"
+
+
+async def test_groups_that_somebody_may_not_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "allowed", lambda request, operation, kind, name: kind != "GROUP")
+    async with asked(topics={"t": 4}) as ask:
+        assert (await join(ask))["error_code"] == Error.GROUP_AUTHORIZATION_FAILED
+        for api, version in (
+            ("SyncGroup", 3),
+            ("Heartbeat", 4),
+            ("LeaveGroup", 5),
+            ("OffsetDelete", 0),
+            ("OffsetFetch", 5),
+        ):
+            answer = await ask(api, version, {"group_id": "g"})
+            assert answer["error_code"] == Error.GROUP_AUTHORIZATION_FAILED, api
+        assert (await ask("ConsumerGroupHeartbeat", 1, _FIRST))["error_code"] == Error.GROUP_AUTHORIZATION_FAILED
+        assert await commit(ask, 8, 1) == [Error.GROUP_AUTHORIZATION_FAILED] * 2
+        for api, key in (("DescribeGroups", "groups"), ("ConsumerGroupDescribe", "group_ids")):
+            [group] = (await ask(api, 0, {key: ["g"]}))["groups"]
+            assert group["error_code"] == Error.GROUP_AUTHORIZATION_FAILED, api
+        [result] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}))["results"]
+        assert result["error_code"] == Error.GROUP_AUTHORIZATION_FAILED
+        [topic] = (await fetched(ask, 1))["topics"]
+        assert {each["error_code"] for each in topic["partitions"]} == {Error.GROUP_AUTHORIZATION_FAILED}
+
+
+async def test_topics_that_somebody_may_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with asked(topics={"t": 4}) as ask:
+        await commit(ask, 8, 1)
+        await ask("ConsumerGroupHeartbeat", 1, {**_FIRST, "group_id": "c"})
+        for module in (places, offset_fetch, consumer_group_describe, access):
+            monkeypatch.setattr(module, "allowed", lambda request, operation, kind, name: kind != "TOPIC")
+        assert await commit(ask, 8, 1) == [Error.TOPIC_AUTHORIZATION_FAILED] * 2
+        for version in (5, 10):
+            [topic] = (await fetched(ask, version))["topics"]
+            assert {each["error_code"] for each in topic["partitions"]} == {Error.TOPIC_AUTHORIZATION_FAILED}
+        assert (await fetched(ask, 7, everything=True))["topics"] == []
+        beat = await ask("ConsumerGroupHeartbeat", 1, _FIRST)
+        assert beat["error_code"] == Error.TOPIC_AUTHORIZATION_FAILED
+        [group] = (await ask("ConsumerGroupDescribe", 1, {"group_ids": ["c"]}))["groups"]
+        assert (group["error_code"], group["members"]) == (Error.TOPIC_AUTHORIZATION_FAILED, [])
+
+
+async def test_groups_of_other_kinds_and_without_a_name() -> None:
+    async with asked(topics={"t": 4}) as ask:
+        await ask("ConsumerGroupHeartbeat", 1, _FIRST)
+        for api, version in (("SyncGroup", 3), ("Heartbeat", 4), ("LeaveGroup", 5)):
+            assert (await ask(api, version, {"group_id": ""}))["error_code"] == Error.INVALID_GROUP_ID, api
+        for api in ("SyncGroup", "Heartbeat"):
+            for group in ("g", "nobody's"):
+                who = {"group_id": group, "member_id": "m", "generation_id": 2}
+                assert (await ask(api, 3, who))["error_code"] == Error.UNKNOWN_MEMBER_ID, api
+        mandatory = {"group_id": "g", "member_id": "m", "generation_id": 2, "protocol_type": "consumer"}
+        assert (await ask("SyncGroup", 5, mandatory))["error_code"] == Error.INCONSISTENT_GROUP_PROTOCOL
+        [described] = (await ask("DescribeGroups", 6, {"groups": ["g"]}))["groups"]
+        assert described["error_code"] == Error.GROUP_ID_NOT_FOUND
+        await stable(ask, "classic")
+        body = {"group_ids": ["classic", "nobody's", ""], "include_authorized_operations": True}
+        codes = [each["error_code"] for each in (await ask("ConsumerGroupDescribe", 1, body))["groups"]]
+        assert codes == [Error.GROUP_ID_NOT_FOUND, Error.GROUP_ID_NOT_FOUND, Error.INVALID_GROUP_ID]
+
+
+async def test_a_field_that_is_null_where_it_may_not_be_ends_the_connection() -> None:
+    async def asked_about_null() -> None:
+        async with asked() as ask:
+            await ask.send_bytes(bytes.fromhex("000c 0003 00000001 0001 61 ffff 00000001 0001 61 ffff"))
+            with pytest.raises(asyncio.IncompleteReadError):
+                await ask.receive("Heartbeat", 3)
+
+    with pytest.raises(AssertionError, match="group_id: null where the protocol allows none"):
+        await asked_about_null()

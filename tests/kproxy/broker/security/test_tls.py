@@ -101,8 +101,9 @@ async def test_who_speaks_no_tls_is_not_answered(certificate: Path) -> None:
     [
         ([[("commonName", "a")]], "CN=a"),
         ([[("organizationName", "o")], [("commonName", "a"), ("userId", "u")]], "CN=a+UID=u,O=o"),
-        ([[("commonName", ' #a+"b"\\<c>; ')]], 'CN=\\ #a\\+\\"b\\"\\\\\\<c\\>\\;\\ '),
-        ([[("commonName", "#a")]], "CN=\\#a"),
+        # These two as Java writes them.
+        ([[("commonName", ' #a+"b"\\<c>; ')]], 'CN=\\ \\#a\\+\\"b\\"\\\\\\<c\\>\\;\\ '),
+        ([[("organizationalUnitName", "a=b")], [("domainComponent", "z")]], "DC=z,OU=a\\=b"),
         ([[("serialNumber", "12")]], "2.5.4.5=#13023132"),
         ([[("jurisdictionCountryName", "NL")], [("commonName", "a")]], "CN=a"),
     ],

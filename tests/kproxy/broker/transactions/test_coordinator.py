@@ -21,10 +21,12 @@ MINUTE = 60_000
 class Bench:
     """A cluster of one broker with a topic `a` of two partitions, and a clock that stands still."""
 
-    def __init__(self, journal: Memory | None = None, clock: FakeClock | None = None) -> None:
+    def __init__(
+        self, journal: Memory | None = None, clock: FakeClock | None = None, release: str | None = None
+    ) -> None:
         self.journal = journal or Memory()
         self.clock = clock or FakeClock()
-        self.cluster = Cluster(Options(topics={"a": 2}), served(), self.clock, self.journal)
+        self.cluster = Cluster(Options(topics={"a": 2}, release=release), served(), self.clock, self.journal)
         self.cluster.nodes[1] = Node(1, "localhost", 9092)
         self.topics = self.cluster.part(Topics)
         self.transactions = self.cluster.part(Transactions)
@@ -136,8 +138,9 @@ def test_a_topic_that_is_deleted_meanwhile_holds_nobody_up() -> None:
     assert bench.transaction().state is State.COMPLETE_COMMIT
 
 
-def test_a_second_producer_fences_the_first_when_its_transaction_is_aborted() -> None:
-    bench = Bench()
+@pytest.mark.parametrize("release", ["3.9", None])
+def test_a_second_producer_fences_the_first_when_its_transaction_is_aborted(release: str | None) -> None:
+    bench = Bench(release=release)
     first = bench.begun()
     assert refusal(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
     assert refusal(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
@@ -146,6 +149,17 @@ def test_a_second_producer_fences_the_first_when_its_transaction_is_aborted() ->
     assert (second.id, second.epoch) == (first.id, first.epoch + 2)
     assert refusal(lambda: bench.transactions.end("t", first, commit=True)) is Error.PRODUCER_FENCED
     assert refusal(lambda: bench.transactions.add("t", first, [("a", 0)])) is Error.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize(("release", "after"), [("3.9", (0, 32767)), (None, (1, 0))])
+def test_a_fenced_producer_with_the_last_epoch_leaves_room_for_another(release: str | None, after: Producer) -> None:
+    bench = Bench(release=release)
+    bench.begun()
+    bench.transaction().producer = Producer(0, 32766)
+    assert refusal(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
+    bench.clock.go_on()
+    assert (bench.transaction().producer, bench.end_offset()) == (after, 1)
+    assert bench.transactions.init("t", MINUTE) == (1, 0 if release else 1)
 
 
 def test_a_transaction_that_takes_too_long_is_aborted() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from kproxy.broker import Broker
 from kproxy.broker.errors import Error
+from kproxy.broker.groups.offsets import Committed, Offsets
 from kproxy.broker.java import java_hash
 from kproxy.broker.log import Log
 from kproxy.broker.topics import Topics
@@ -216,6 +217,21 @@ async def test_an_administrator_ends_a_transaction_in_one_partition() -> None:
             unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
             codes = [[each["error_code"] for each in topic["partitions"]] for topic in answer["topics"]]
             assert (answer["producer_id"], codes) == (7, [[error, unknown], [unknown]])
+
+
+@pytest.mark.parametrize(("commit", "offsets"), [(True, {("a", 0): 7}), (False, {})])
+async def test_an_administrator_ends_what_is_staged_for_a_group(commit: bool, offsets: Mapping[Any, int]) -> None:
+    async with asked(topics=TOPICS) as ask:
+        await ask("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": ["group"]})  # makes the topic
+        kept, topic = ask.broker.cluster.part(Offsets), ask.broker.cluster.part(Topics).named("a")
+        assert topic is not None
+        kept.stage(5, 0, "group", {("a", 0): Committed(7, -1, "", 0, topic.id)})
+        topics = [{"name": "__consumer_offsets", "partition_indexes": [46, 47]}]
+        marker = {"producer_id": 5, "producer_epoch": 0, "transaction_result": commit, "coordinator_epoch": 0}
+        body = await ask("WriteTxnMarkers", 1, {"markers": [{**marker, "topics": topics}]})
+        assert [each["error_code"] for each in body["markers"][0]["topics"][0]["partitions"]] == [0, 0]
+        assert {place: each.offset for place, each in kept.of("group").items()} == offsets
+        assert not kept.pending("group")
 
 
 async def test_only_its_coordinator_answers_for_a_transactional_id() -> None:

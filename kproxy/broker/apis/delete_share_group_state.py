@@ -1,0 +1,31 @@
+"""DeleteShareGroupState: a broker has the state of share partitions forgotten, if there is one.
+
+Here there is one state for all brokers, so that every broker answers as if it were the share coordinator.
+
+Leaves out: NOT_COORDINATOR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.shares.keeping import answered, check
+from kproxy.broker.shares.states import ShareStates
+
+
+@api("DeleteShareGroupState")
+async def delete_share_group_state(request: Request) -> Body:
+    """Answer when it is kept."""
+
+    def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        check(request, part, None, asked)
+        request.cluster.part(ShareStates).forget(request.body["group_id"], part)
+        return {}
+
+    answer = answered(request, one)
+    await request.cluster.journal.synced()
+    return answer

@@ -1,0 +1,36 @@
+"""InitializeShareGroupState: a broker has the state of share partitions set anew.
+
+Kafka's group coordinators send it to share coordinators. Here there is one state for all brokers, so that every broker
+answers as if it were the coordinator.
+
+Leaves out: NOT_COORDINATOR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.shares.keeping import answered, check
+from kproxy.broker.shares.states import UNKNOWN, ShareStates
+
+
+@api("InitializeShareGroupState")
+async def initialize_share_group_state(request: Request) -> Body:
+    """Answer when it is kept."""
+    states, group = request.cluster.part(ShareStates), request.body["group_id"]
+
+    def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        check(request, part, states.get(group, part), asked)
+        if asked["start_offset"] < UNKNOWN:
+            raise Refused(Error.INVALID_REQUEST)
+        states.initialize(group, part, asked["state_epoch"], asked["start_offset"])
+        return {}
+
+    answer = answered(request, one)
+    await request.cluster.journal.synced()
+    return answer

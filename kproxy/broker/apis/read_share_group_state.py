@@ -1,0 +1,44 @@
+"""ReadShareGroupState: a broker that comes to lead partitions asks what became of their records.
+
+Here there is one state for all brokers, so that every broker answers as if it were the share coordinator.
+
+Leaves out: NOT_COORDINATOR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.shares.keeping import answered, check, state_of
+from kproxy.broker.shares.states import ShareStates
+
+
+@api("ReadShareGroupState")
+def read_share_group_state(request: Request) -> Body:
+    """Answer at once, and take note of who leads."""
+
+    def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        state = state_of(request, part, "Read")
+        check(request, part, state, asked)
+        if asked["leader_epoch"] > state.leader_epoch:
+            state.leader_epoch = asked["leader_epoch"]
+            request.cluster.part(ShareStates).keep(request.body["group_id"], part, state)
+        return {
+            "state_epoch": state.state_epoch,
+            "start_offset": state.start_offset,
+            "state_batches": [
+                {
+                    "first_offset": each.first,
+                    "last_offset": each.last,
+                    "delivery_state": each.state,
+                    "delivery_count": each.deliveries,
+                }
+                for each in state.batches
+            ],
+        }
+
+    return answered(request, one)

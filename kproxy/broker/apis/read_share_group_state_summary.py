@@ -1,0 +1,36 @@
+"""ReadShareGroupStateSummary: how far a share group has come in partitions; -1 where nobody knows.
+
+Here there is one state for all brokers, so that every broker answers as if it were the share coordinator.
+
+Leaves out: NOT_COORDINATOR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.shares.keeping import answered, check
+from kproxy.broker.shares.states import UNKNOWN, ShareStates
+
+
+@api("ReadShareGroupStateSummary")
+def read_share_group_state_summary(request: Request) -> Body:
+    """Answer at once."""
+
+    def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        state = request.cluster.part(ShareStates).get(request.body["group_id"], part)
+        check(request, part, state, asked)
+        if state is None:
+            return {"start_offset": UNKNOWN, "delivery_complete_count": UNKNOWN}
+        return {
+            "state_epoch": state.state_epoch,
+            "leader_epoch": state.leader_epoch,
+            "start_offset": state.start_offset,
+            "delivery_complete_count": state.complete,
+        }
+
+    return answered(request, one)

@@ -1,0 +1,64 @@
+"""WriteShareGroupState: a broker says what became of records of share partitions.
+
+What it says is put over what was there; members of the group have to acquire anew. Here there is one state for all
+brokers, so that every broker answers as if it were the share coordinator. A partition keeps at most 10,000 batches.
+
+Leaves out: NOT_COORDINATOR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.registry import Body, api
+from kproxy.broker.request import Request
+from kproxy.broker.shares.inflight import RecordState
+from kproxy.broker.shares.keeping import answered, check, combined, state_of
+from kproxy.broker.shares.states import UNKNOWN, ShareState, ShareStates, StateBatch
+
+_MOST_BATCHES: Final = 10_000
+_MAX_INT16: Final = 2**15 - 1
+_MAX_INT64: Final = 2**63 - 1
+_KEPT: Final = (RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+
+
+@api("WriteShareGroupState")
+async def write_share_group_state(request: Request) -> Body:
+    """Answer when it is kept."""
+
+    def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        state = state_of(request, part, "Write")
+        check(request, part, state, asked)
+        _write(state, asked)
+        if state.live is not None:
+            state.live.close()
+            state.live = None
+        request.cluster.part(ShareStates).keep(request.body["group_id"], part, state)
+        return {}
+
+    answer = answered(request, one)
+    await request.cluster.journal.synced()
+    return answer
+
+
+def _write(state: ShareState, asked: Mapping[str, Any]) -> None:
+    start = state.start_offset if asked["start_offset"] < 0 else asked["start_offset"]
+    said = [
+        StateBatch(each["first_offset"], each["last_offset"], each["delivery_state"], each["delivery_count"])
+        for each in asked["state_batches"]
+    ]
+    complete = asked.get("delivery_complete_count", UNKNOWN)
+    if not all(map(_can_be, said)) or not UNKNOWN <= complete <= _MAX_INT64 - max(start, 0):
+        raise Refused(Error.INVALID_REQUEST)
+    batches = combined([*state.batches, *said], max(start, 0))
+    if len(batches) > _MOST_BATCHES:
+        raise Refused(Error.INVALID_REQUEST)
+    state.start_offset, state.complete, state.batches = start, complete, batches
+
+
+def _can_be(batch: StateBatch) -> bool:
+    ordered = 0 <= batch.first <= batch.last < _MAX_INT64
+    return ordered and batch.state in _KEPT and 0 <= batch.deliveries < _MAX_INT16

@@ -1,0 +1,102 @@
+"""What the requests have in common with which brokers read and write the states of share partitions.
+
+Source: Kafka's ShareCoordinatorService, ShareCoordinatorShard, PersisterStateBatchCombiner.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from kproxy.broker.access import require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.registry import Body
+from kproxy.broker.request import Request
+from kproxy.broker.shares.states import ShareState, ShareStates, StateBatch
+from kproxy.broker.topics import Topics
+
+#: Takes a partition and what a request says of it; gives the answer for it, beside its index.
+One: TypeAlias = Callable[[Part, Mapping[str, Any]], Mapping[str, Any]]
+
+
+def answered(request: Request, one: One) -> Body:
+    """Answer for each partition that a request lists; nothing where it lists none."""
+    topics = request.body["topics"]
+    if not request.body["group_id"] or not all(topic["partitions"] for topic in topics):
+        return {}
+    return {
+        "results": [
+            {
+                "topic_id": topic["topic_id"],
+                "partitions": [_one(request, one, topic["topic_id"], each) for each in topic["partitions"]],
+            }
+            for topic in topics
+        ]
+    }
+
+
+def _one(request: Request, one: One, topic_id: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    index = asked["partition"]
+    try:
+        require(request, "CLUSTER_ACTION", "CLUSTER")
+        if index < 0:
+            raise Refused(Error.INVALID_REQUEST, "The partition id cannot be a negative number.")
+        return {"partition": index, **one((topic_id, index), asked)}
+    except Refused as refused:
+        return {"partition": index, "error_code": refused.error, "error_message": refused.message}
+
+
+def state_of(request: Request, part: Part, doing: str) -> ShareState:
+    """The state that a request means; raises `Refused` with INVALID_REQUEST if there is none."""
+    found = request.cluster.part(ShareStates).get(request.body["group_id"], part)
+    if found is None:
+        raise Refused(Error.INVALID_REQUEST, f"{doing} operation on uninitialized share partition not allowed.")
+    return found
+
+
+def check(request: Request, part: Part, state: ShareState | None, asked: Mapping[str, Any]) -> None:
+    """Raise `Refused` unless who asks knows the epochs, as far as it says them, and the partition is there.
+
+    Raises:
+        Refused: FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, UNKNOWN_TOPIC_OR_PARTITION.
+    """
+    if state is not None:
+        if -1 != asked.get("leader_epoch", -1) < state.leader_epoch:
+            raise Refused(Error.FENCED_LEADER_EPOCH)
+        if -1 != asked.get("state_epoch", -1) < state.state_epoch:
+            raise Refused(Error.FENCED_STATE_EPOCH)
+    topic = request.cluster.part(Topics).with_id(part[0])
+    if topic is None or part[1] >= len(topic.partitions):
+        raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def combined(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
+    """Batches that may overlap as such that do not: of a record the most deliveries count, then the greatest state.
+
+    Args:
+        batches: In any order.
+        start: What lies before it is left out.
+    """
+    left = sorted(each._replace(first=max(each.first, start)) for each in batches if each.last >= start)
+    edges = sorted({each.first for each in left} | {each.last + 1 for each in left})
+    found: list[StateBatch] = []
+    covering: list[tuple[int, int, int]] = []  # the best first: deliveries and state, negative, and the last offset
+    position = 0
+    for first, after in itertools.pairwise(edges):
+        while position < len(left) and left[position].first == first:
+            each = left[position]
+            heapq.heappush(covering, (-each.deliveries, -each.state, each.last))
+            position += 1
+        while covering and covering[0][2] < first:
+            heapq.heappop(covering)
+        if not covering:
+            continue
+        made = StateBatch(first, after - 1, -covering[0][1], -covering[0][0])
+        if found and found[-1][1:] == (first - 1, made.state, made.deliveries):
+            found[-1] = found[-1]._replace(last=made.last)
+        else:
+            found.append(made)
+    return found

@@ -1,0 +1,20 @@
+"""Where Kafka keeps the offsets of groups: what transactions that commit offsets are said to have written to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kproxy.broker.configs import Configs
+from kproxy.broker.groups.offsets import Place
+from kproxy.broker.java import java_hash
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+
+def place_of(cluster: Cluster, group: str) -> Place:
+    """The partition of a group."""
+    partitions = int(cluster.part(Configs).broker("offsets.topic.num.partitions"))
+    return OFFSETS_TOPIC, abs(java_hash(group)) % partitions

@@ -1,0 +1,409 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kproxy.broker.errors import Error
+from kproxy.broker.features import Features
+from kproxy.broker.topics import Topics
+from kproxy.broker.transactions import Transactions
+from tests.kproxy.broker.asking import Asking, asked
+from tests.kproxy.broker.data_asked import append_transactional, batch, log_of, offsets, produce, topic_id
+from tests.kproxy.broker.watching import Step, watched
+
+CONFIGS = {"group.share.record.lock.duration.ms": "60000"}
+ACCEPT, RELEASE, RENEW = 1, 2, 4
+Said = Sequence[tuple[int, int, list[int]]]
+
+
+class Member:
+    """A member of the share group ``g`` that reads ``t-0``."""
+
+    def __init__(self, ask: Asking, name: str = "m1") -> None:
+        self.ask = ask
+        self.name = name
+        self.epoch = 0
+
+    async def join(self) -> None:
+        """Join, and have the group begin at the beginning."""
+        config = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
+        resource = {"resource_type": 32, "resource_name": "g", "configs": [config]}
+        await self.ask("IncrementalAlterConfigs", 1, {"resources": [resource]})
+        assert (await self.beat(0, ["t"]))["error_code"] == 0
+
+    async def beat(self, epoch: int, topics: list[str] | None = None) -> Any:
+        """A heartbeat."""
+        return await self.ask("ShareGroupHeartbeat", 1, beat(self.name, epoch, topics))
+
+    def wanted(self, said: Said = (), **fields: Any) -> dict[str, Any]:
+        """A ShareFetch that does not wait."""
+        return {
+            "group_id": "g",
+            "member_id": self.name,
+            "share_session_epoch": self.epoch,
+            "min_bytes": 1,
+            "max_bytes": 1 << 20,
+            "max_records": 500,
+            "batch_size": 500,
+            "topics": topics(topic_id(self.ask, "t"), said),
+        } | fields
+
+    async def fetch(self, said: Said = (), *, version: int = 2, **fields: Any) -> Mapping[str, Any]:
+        """The answer for the partition, if there is one; else the whole answer."""
+        whole = await self.ask("ShareFetch", version, self.wanted(said, **fields))
+        self.epoch += whole["error_code"] == 0
+        return dict(whole["responses"][0]["partitions"][0] if whole["responses"] else whole)
+
+    async def acquire(self, said: Said = (), **fields: Any) -> list[tuple[int, int, int]]:
+        """First and last offset of what it gets, and how often that was delivered."""
+        answer = await self.fetch(said, **fields)
+        return [tuple(each.values()) for each in answer.get("acquired_records", ())]
+
+    async def say(self, said: Said, *, version: int = 2, **fields: Any) -> Mapping[str, Any]:
+        """The answer of ShareAcknowledge for the partition, or the whole if it has none."""
+        named = {"group_id": "g", "member_id": self.name, "share_session_epoch": self.epoch}
+        wanted = named | {"topics": topics(topic_id(self.ask, "t"), said)} | fields
+        whole = await self.ask("ShareAcknowledge", version, wanted)
+        self.epoch += whole["error_code"] == 0
+        return dict(whole["responses"][0]["partitions"][0] if whole["responses"] else whole)
+
+
+def beat(member: str, epoch: int, names: list[str] | None = None) -> dict[str, Any]:
+    return {
+        "group_id": "g",
+        "member_id": member,
+        "member_epoch": epoch,
+        "rack_id": None,
+        "subscribed_topic_names": names,
+    }
+
+
+def topics(topic: str, said: Said) -> list[dict[str, Any]]:
+    batches = [{"first_offset": a, "last_offset": b, "acknowledge_types": types} for a, b, types in said]
+    return [{"topic_id": topic, "partitions": [{"partition_index": 0, "acknowledgement_batches": batches}]}]
+
+
+async def described(ask: Asking, group: str = "g", version: int = 1) -> list[Mapping[str, Any]]:
+    body = {"groups": [{"group_id": group, "topics": None}]}
+    [found] = (await ask("DescribeShareGroupOffsets", version, body))["groups"]
+    return [partition for topic in found["topics"] for partition in topic["partitions"]]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_records_are_acquired_and_acknowledged(version: int) -> None:
+    async with asked(topics={"t": 1}, configs=CONFIGS) as ask:
+        member = Member(ask)
+        await member.join()
+        await produce(ask, batch(3))
+        got = await member.fetch(version=version)
+        assert offsets(dict(got)) == [0, 1, 2]
+        assert got["acquired_records"] == [{"first_offset": 0, "last_offset": 2, "delivery_count": 1}]
+        assert (await member.say([(0, 1, [ACCEPT])], version=version))["error_code"] == 0
+        await produce(ask, batch(1))
+        got = await member.fetch([(2, 2, [ACCEPT])], version=version)
+        assert got["acknowledge_error_code"] == 0
+        assert offsets(dict(got)) == [3]
+        [partition] = await described(ask)
+        assert (partition["start_offset"], partition["lag"]) == (2, 1)
+
+
+async def test_a_fetch_waits_for_records() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member = Member(ask)
+        await member.join()
+        other = ask.another()
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            fetching = tasks.create_task(member.acquire(max_wait_ms=10_000))
+            await asyncio.sleep(0.05)
+            await produce(other, batch(2))
+        assert fetching.result() == [(0, 1, 1)]
+        await other.hang_up()
+
+
+async def test_a_fetch_waits_for_what_others_give_back() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        first, second = Member(ask), Member(ask.another(), "m2")
+        await first.join()
+        await produce(ask, batch(2))
+        assert await first.acquire() == [(0, 1, 1)]
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            fetching = tasks.create_task(second.acquire(max_wait_ms=10_000))
+            await asyncio.sleep(0.05)
+            await ask.hang_up()
+        assert fetching.result() == [(0, 1, 2)]
+        await second.ask.hang_up()
+
+
+async def test_a_session_ends_with_what_it_has() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member = Member(ask)
+        await member.join()
+        await produce(ask, batch(2))
+        await member.acquire()
+        assert (await member.say([(0, 0, [ACCEPT])], share_session_epoch=-1))["error_code"] == 0
+        assert (await member.fetch())["error_code"] == Error.SHARE_SESSION_NOT_FOUND
+        member.epoch = 0
+        assert await member.acquire() == [(1, 1, 2)]
+
+
+async def test_epochs_of_sessions() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member = Member(ask)
+        await member.join()
+        assert (await member.say([], share_session_epoch=0))["error_code"] == Error.INVALID_SHARE_SESSION_EPOCH
+        assert (await member.fetch(share_session_epoch=1))["error_code"] == Error.SHARE_SESSION_NOT_FOUND
+        assert (await member.fetch([(0, 0, [ACCEPT])]))["error_code"] == Error.INVALID_REQUEST
+        await member.fetch()
+        assert (await member.fetch(share_session_epoch=2))["error_code"] == Error.INVALID_SHARE_SESSION_EPOCH
+        assert "responses" in await member.fetch(), "nothing is new"
+
+
+async def test_there_are_only_so_many_sessions() -> None:
+    async with asked(topics={"t": 1}, configs={"group.share.max.share.sessions": "1"}) as ask:
+        await Member(ask).join()
+        assert (await Member(ask).fetch())["error_code"] == 0
+        assert (await Member(ask, "m2").fetch(max_wait_ms=1))["error_code"] == Error.SHARE_SESSION_LIMIT_REACHED
+
+
+async def test_renewals() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member = Member(ask)
+        await member.join()
+        await produce(ask, batch(2))
+        await member.acquire()
+        assert (await member.say([(0, 0, [RENEW])]))["error_code"] == Error.INVALID_REQUEST
+        assert (await member.say([(0, 0, [RENEW])], is_renew_ack=True))["error_code"] == 0
+        refused = await member.fetch([(0, 0, [RENEW])], is_renew_ack=True)
+        assert refused["error_code"] == Error.INVALID_REQUEST
+        answer = await member.fetch([(1, 1, [RENEW])], is_renew_ack=True, max_bytes=0, min_bytes=0, max_records=0)
+        assert answer["acknowledge_error_code"] == 0
+        assert (await member.say([(0, 1, [ACCEPT])]))["error_code"] == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"group_id": None}, Error.INVALID_REQUEST),
+        ({"member_id": None}, Error.INVALID_REQUEST),
+        ({"member_id": ""}, Error.INVALID_REQUEST),
+        ({"member_id": "x" * 37}, Error.INVALID_REQUEST),
+        ({"share_session_epoch": -7}, Error.SHARE_SESSION_NOT_FOUND),
+    ],
+)
+async def test_fetches_that_are_refused(fields: dict[str, Any], error: Error) -> None:
+    async with asked(topics={"t": 1}) as ask:
+        assert (await Member(ask).fetch(**fields))["error_code"] == error
+        assert (
+            await Member(ask).say(
+                [],
+                share_session_epoch=fields.get("share_session_epoch", 1),
+                **{name: value for name, value in fields.items() if name != "share_session_epoch"},
+            )
+        )["error_code"] == error
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_records": -1},
+        {"max_records": 2**31 - 1, "batch_size": 0},
+        {"batch_size": -1},
+        {"max_bytes": -1},
+        {"min_bytes": -(2**31)},
+        {"max_wait_ms": -(2**31)},
+        {"share_acquire_mode": 77},
+        {"forgotten_topics_data": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAQQ", "partitions": [-1, 2**31 - 1]}]},
+    ],
+)
+async def test_numbers_that_nobody_means(fields: dict[str, Any]) -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member = Member(ask)
+        await member.join()
+        await produce(ask, batch(2))
+        assert (await member.fetch(**fields))["error_code"] == 0
+
+
+async def test_partitions_that_are_not_there() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member = Member(ask)
+        await member.join()
+        unknown = topics("AAAAAAAAAAAAAAAAAAAAQQ", [])
+        beyond = topics(topic_id(ask, "t"), [])
+        beyond[0]["partitions"][0]["partition_index"] = -1
+        for asked_for, error in ((unknown, Error.UNKNOWN_TOPIC_ID), (beyond, Error.UNKNOWN_TOPIC_OR_PARTITION)):
+            assert (await member.fetch(topics=asked_for, share_session_epoch=0))["error_code"] == error
+            member.epoch = 1
+            assert (await member.say([], topics=asked_for))["error_code"] == error
+
+
+async def test_a_partition_that_another_broker_leads() -> None:
+    async with asked(brokers=2, topics={"t": 1}) as ask:
+        member = Member(ask)
+        coordinators = await ask("FindCoordinator", 6, {"key_type": 0, "coordinator_keys": ["g"]})
+        node = coordinators["coordinators"][0]["node_id"]
+        await ask("ShareGroupHeartbeat", 1, beat("m1", 0, ["t"]), node=node)
+        partition = ask.broker.cluster.part(Topics).partition("t", 0)
+        assert partition is not None
+        other = 3 - partition.leader
+        whole = await ask("ShareFetch", 2, member.wanted(), node=other)
+        [answer] = whole["responses"][0]["partitions"]
+        assert answer["error_code"] == Error.NOT_LEADER_OR_FOLLOWER
+        assert answer["current_leader"]["leader_id"] == partition.leader
+        assert [each["node_id"] for each in whole["node_endpoints"]] == [partition.leader]
+        assert (await ask("ShareGroupHeartbeat", 1, beat("m1", 2), node=3 - node))[
+            "error_code"
+        ] == Error.NOT_COORDINATOR
+
+
+async def test_records_of_aborted_transactions() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member = Member(ask)
+        await member.join()
+        config = {"name": "share.isolation.level", "config_operation": 0, "value": "read_committed"}
+        resource = {"resource_type": 32, "resource_name": "g", "configs": [config]}
+        await ask("IncrementalAlterConfigs", 1, {"resources": [resource]})
+        await produce(ask, batch(1))
+        append_transactional(ask, 5)
+        await produce(ask, batch(1))
+        assert await member.acquire() == [(0, 0, 1)], "the transaction is open"
+        log_of(ask).append_marker(5, 0, 0, commit=False)
+        assert await member.acquire() == [(3, 4, 1)]
+        await member.say([(0, 0, [ACCEPT]), (3, 4, [ACCEPT])])
+        assert (await member.acquire()) == []
+        ask.broker.cluster.part(Transactions).close()
+
+
+async def test_groups_are_described_listed_and_deleted() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member = Member(ask)
+        await member.join()
+        [group] = (await ask("ShareGroupDescribe", 1, {"group_ids": ["g"]}))["groups"]
+        assert (group["group_state"], group["assignor_name"], group["group_epoch"]) == ("Stable", "simple", 2)
+        assert group["members"][0]["assignment"]["topic_partitions"][0]["topic_name"] == "t"
+        [listed] = (await ask("ListGroups", 5, {"states_filter": [], "types_filter": ["share"]}))["groups"]
+        assert (listed["group_type"], listed["protocol_type"]) == ("share", "share")
+        [deleted] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}))["results"]
+        assert deleted["error_code"] == Error.NON_EMPTY_GROUP
+        await member.beat(-1)
+        [deleted] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}))["results"]
+        assert deleted["error_code"] == 0
+        errors = (await ask("ShareGroupDescribe", 1, {"group_ids": ["g", ""]}))["groups"]
+        assert [each["error_code"] for each in errors] == [Error.GROUP_ID_NOT_FOUND, Error.INVALID_GROUP_ID]
+        assert await described(ask) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"member_id": ""}, Error.INVALID_REQUEST),
+        ({"member_id": "x" * 37}, Error.INVALID_REQUEST),
+        ({"group_id": ""}, Error.INVALID_REQUEST),
+        ({"rack_id": " "}, Error.INVALID_REQUEST),
+        ({"subscribed_topic_names": None}, Error.INVALID_REQUEST),
+        ({"subscribed_topic_names": []}, Error.INVALID_REQUEST),
+        ({"member_epoch": -2}, Error.INVALID_REQUEST),
+        ({"member_epoch": 1}, Error.GROUP_ID_NOT_FOUND),
+        ({"member_epoch": -1}, Error.GROUP_ID_NOT_FOUND),
+    ],
+)
+async def test_heartbeats_that_are_refused(fields: dict[str, Any], error: Error) -> None:
+    async with asked(topics={"t": 1}) as ask:
+        answer = await ask("ShareGroupHeartbeat", 1, beat("m", 0, ["t"]) | fields)
+        assert answer["error_code"] == error
+
+
+async def test_offsets_of_a_group_are_set_and_deleted() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member = Member(ask)
+        await produce(ask, batch(5))
+        places = [{"partition_index": index, "start_offset": offset} for index, offset in ((0, 2), (1, 0), (0, -5))]
+        wanted = {"group_id": "g", "topics": [{"topic_name": "t", "partitions": places}]}
+        answer = await ask("AlterShareGroupOffsets", 0, wanted)
+        errors = [each["error_code"] for each in answer["responses"][0]["partitions"]]
+        assert errors == [0, Error.UNKNOWN_TOPIC_OR_PARTITION, Error.INVALID_REQUEST]
+        [partition] = await described(ask)
+        assert (partition["start_offset"], partition["lag"]) == (2, 3)
+        [old] = await described(ask, version=0)
+        assert old["start_offset"] == 2
+        await member.join()
+        assert await member.acquire() == [(2, 4, 1)]
+        named = {"group_id": "g", "topics": [{"topic_name": "t"}, {"topic_name": "u"}]}
+        assert (await ask("AlterShareGroupOffsets", 0, wanted))["error_code"] == Error.NON_EMPTY_GROUP
+        assert (await ask("DeleteShareGroupOffsets", 0, named))["error_code"] == Error.NON_EMPTY_GROUP
+        await member.beat(-1)
+        answer = await ask("DeleteShareGroupOffsets", 0, named)
+        assert [each["error_code"] for each in answer["responses"]] == [0, Error.UNKNOWN_TOPIC_OR_PARTITION]
+        answer = await ask("DeleteShareGroupOffsets", 0, named)
+        assert answer["responses"][0]["error_message"] == "There is no offset information to delete."
+        for name in ("AlterShareGroupOffsets", "DeleteShareGroupOffsets"):
+            assert (await ask(name, 0, {"group_id": ""}))["error_code"] == Error.INVALID_GROUP_ID
+        unknown = {"group_id": "nobody", "topics": []}
+        assert (await ask("DeleteShareGroupOffsets", 0, unknown))["error_code"] == Error.GROUP_ID_NOT_FOUND
+
+
+async def test_offsets_of_topics_that_nobody_has() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        named = [{"topic_name": "t", "partitions": [0, 9]}, {"topic_name": "u", "partitions": [3]}]
+        [group] = (await ask("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": "g", "topics": named}]}))[
+            "groups"
+        ]
+        assert group["error_code"] == 0
+        found = [
+            (each["partition_index"], each["start_offset"], each["lag"])
+            for topic in group["topics"]
+            for each in topic["partitions"]
+        ]
+        assert found == [(0, -1, -1), (9, -1, -1), (3, -1, -1)]
+
+
+async def test_a_group_goes_on_after_a_restart(tmp_path: Any) -> None:
+    async with asked(topics={"t": 1}, data=tmp_path) as ask:
+        member = Member(ask)
+        await member.join()
+        await produce(ask, batch(3))
+        await member.acquire()
+        await member.say([(0, 0, [ACCEPT]), (1, 1, [RELEASE])])
+    async with asked(data=tmp_path) as ask:
+        member = Member(ask)
+        assert (await member.beat(2))["error_code"] == 0
+        assert await member.acquire() == [(1, 1, 2), (2, 2, 1)]
+
+
+async def test_share_groups_can_be_off() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member = Member(ask)
+        ask.broker.cluster.part(Features).finalize("share.version", 0)
+        groups = [
+            await member.beat(0, ["t"]),
+            await member.fetch(),
+            await member.say([]),
+            (await ask("ShareGroupDescribe", 1, {"group_ids": ["g"]}))["groups"][0],
+            (await ask("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": "g", "topics": None}]}))["groups"][0],
+            await ask("AlterShareGroupOffsets", 0, {"group_id": "g"}),
+            await ask("DeleteShareGroupOffsets", 0, {"group_id": "g"}),
+        ]
+        assert [each["error_code"] for each in groups] == [Error.UNSUPPORTED_VERSION] * len(groups)
+
+
+async def test_kproxy_finds_nothing_wrong() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member = Member(ask)
+        fetch = member.wanted()
+    create = {"topics": [{"name": "t", "num_partitions": 1, "replication_factor": 1}], "timeout_ms": 1000}
+    del fetch["topics"]
+    steps = [
+        Step("CreateTopics", 7, create),
+        Step("ShareGroupHeartbeat", 1, beat("m1", 0, ["t"])),
+        Step("ShareGroupHeartbeat", 1, beat("m1", 2)),
+        *(Step("ShareFetch", version, fetch) for version in (1, 2)),
+        *(Step("ShareAcknowledge", v, {"group_id": "g", "member_id": "m1", "share_session_epoch": v}) for v in (1, 2)),
+        Step("ShareGroupDescribe", 1, {"group_ids": ["g", "h"]}),
+        Step("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": "g", "topics": None}]}),
+        Step("ShareGroupHeartbeat", 1, beat("m1", -1)),
+        Step("DeleteShareGroupOffsets", 0, {"group_id": "g", "topics": [{"topic_name": "t"}]}),
+        Step("DeleteGroups", 2, {"groups_names": ["g"]}),
+    ]
+    assert [each for each in await watched((), steps) if each.severity != "info"] == []

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kproxy.broker.errors import Error
+from kproxy.broker.shares.keeping import combined
+from kproxy.broker.shares.states import StateBatch
+from tests.kproxy.broker.asking import Asking, asked
+from tests.kproxy.broker.data_asked import topic_id
+
+AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
+
+
+def batches(*each: tuple[int, int, int, int]) -> list[StateBatch]:
+    return [StateBatch(*one) for one in each]
+
+
+@pytest.mark.parametrize(
+    ("said", "start", "made"),
+    [
+        ([], 0, []),
+        ([(0, 9, 0, 1)], 4, [(4, 9, 0, 1)]),
+        ([(0, 3, 0, 1)], 4, []),
+        ([(0, 4, 0, 1), (5, 9, 0, 1)], 0, [(0, 9, 0, 1)]),
+        ([(0, 4, 0, 1), (6, 9, 0, 1)], 0, [(0, 4, 0, 1), (6, 9, 0, 1)]),
+        ([(0, 9, 0, 1), (3, 5, 2, 1)], 0, [(0, 2, 0, 1), (3, 5, 2, 1), (6, 9, 0, 1)]),
+        ([(0, 9, 2, 2), (3, 5, 4, 1)], 0, [(0, 9, 2, 2)]),
+        ([(0, 5, 0, 1), (3, 9, 0, 2)], 0, [(0, 2, 0, 1), (3, 9, 0, 2)]),
+        ([(0, 5, 0, 2), (3, 9, 0, 1)], 0, [(0, 5, 0, 2), (6, 9, 0, 1)]),
+        ([(0, 5, 0, 1), (0, 5, 0, 1)], 0, [(0, 5, 0, 1)]),
+    ],
+)
+def test_batches_are_put_over_each_other(
+    said: list[tuple[int, int, int, int]], start: int, made: list[tuple[int, int, int, int]]
+) -> None:
+    assert combined(batches(*said), start) == batches(*made)
+    assert combined(batches(*reversed(said)), start) == batches(*made)
+
+
+async def asked_for(ask: Asking, name: str, version: int = 0, group: str = "g", **fields: Any) -> Mapping[str, Any]:
+    """The answer for partition 0 of ``t``, or another one that the fields name."""
+    partition = {"partition": 0} | fields
+    topics = [{"topic_id": topic_id(ask, "t"), "partitions": [partition]}]
+    answer = await ask(f"{name}ShareGroupState", version, {"group_id": group, "topics": topics})
+    return dict(answer["results"][0]["partitions"][0])
+
+
+async def test_a_state_is_made_read_written_and_deleted() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        assert (await asked_for(ask, "Read"))["error_code"] == Error.INVALID_REQUEST
+        assert (await asked_for(ask, "Write"))["error_code"] == Error.INVALID_REQUEST
+        assert (await asked_for(ask, "Initialize", state_epoch=3, start_offset=5))["error_code"] == 0
+        assert (await asked_for(ask, "Read"))["start_offset"] == 5
+        said = [{"first_offset": 6, "last_offset": 7, "delivery_state": ACKNOWLEDGED, "delivery_count": 1}]
+        fields = {"state_epoch": 3, "leader_epoch": 0, "start_offset": -1, "state_batches": said}
+        assert (await asked_for(ask, "Write", 1, **fields, delivery_complete_count=2))["error_code"] == 0
+        read = await asked_for(ask, "Read")
+        assert (read["state_epoch"], read["start_offset"], read["state_batches"]) == (3, 5, said)
+        topics = [{"topic_id": topic_id(ask, "t"), "partitions": [{"partition": 0}]}]
+        for version in (0, 1):
+            summary = await ask("ReadShareGroupStateSummary", version, {"group_id": "g", "topics": topics})
+            [partition] = summary["results"][0]["partitions"]
+            assert partition["start_offset"] == 5
+        assert partition["delivery_complete_count"] == 2
+        assert (await asked_for(ask, "Delete"))["error_code"] == 0
+        assert (await asked_for(ask, "Delete"))["error_code"] == 0
+        assert (await asked_for(ask, "Read"))["error_code"] == Error.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "error"),
+    [
+        ("Initialize", {"partition": -1}, Error.INVALID_REQUEST),
+        ("Initialize", {"partition": 7}, Error.UNKNOWN_TOPIC_OR_PARTITION),
+        ("Initialize", {"state_epoch": 2}, Error.FENCED_STATE_EPOCH),
+        ("Initialize", {"state_epoch": 4, "start_offset": -2}, Error.INVALID_REQUEST),
+        ("Write", {"state_epoch": 2, "leader_epoch": -1}, Error.FENCED_STATE_EPOCH),
+        ("Write", {"state_epoch": 3, "leader_epoch": 4}, Error.FENCED_LEADER_EPOCH),
+        ("Read", {"leader_epoch": 4}, Error.FENCED_LEADER_EPOCH),
+        ("Read", {"partition": 7}, Error.INVALID_REQUEST),
+        ("Delete", {"partition": 7}, Error.UNKNOWN_TOPIC_OR_PARTITION),
+        ("Delete", {"partition": -7}, Error.INVALID_REQUEST),
+    ],
+)
+async def test_requests_that_are_refused(name: str, fields: dict[str, Any], error: Error) -> None:
+    async with asked(topics={"t": 1}) as ask:
+        await asked_for(ask, "Initialize", state_epoch=3, start_offset=5)
+        assert (await asked_for(ask, "Read", leader_epoch=5))["error_code"] == 0
+        assert (await asked_for(ask, name, **fields))["error_code"] == error
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        (5, 4, AVAILABLE, 1),
+        (-1, 4, AVAILABLE, 1),
+        (1, 4, 1, 1),
+        (1, 4, 77, 1),
+        (1, 4, ARCHIVED, -1),
+        (1, 4, AVAILABLE, 2**15 - 1),
+        (1, 2**63 - 1, ACKNOWLEDGED, 1),
+    ],
+)
+async def test_batches_that_cannot_be(batch: tuple[int, int, int, int]) -> None:
+    names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
+    async with asked(topics={"t": 1}) as ask:
+        await asked_for(ask, "Initialize", state_epoch=3, start_offset=0)
+        said = [dict(zip(names, batch, strict=True))]
+        refused = await asked_for(ask, "Write", 1, state_epoch=3, state_batches=said)
+        assert refused["error_code"] == Error.INVALID_REQUEST
+
+
+async def test_requests_for_nothing() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        empty = [{"topic_id": topic_id(ask, "t"), "partitions": []}]
+        for name in ("Initialize", "Read", "Write", "Delete"):
+            for body in ({"group_id": "g", "topics": empty}, {"group_id": "", "topics": []}):
+                assert (await ask(f"{name}ShareGroupState", 0, body))["results"] == []

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kproxy.broker.errors import Error
+from kproxy.broker.topics import Topics
+from kproxy.broker.transactions import Producer, State, Transactions
+from tests.kproxy.broker.asking import Asking, asked
+from tests.kproxy.broker.data_asked import batch, log_of, produce
+
+TOPICS = {"t": 1}
+
+
+def transactions(ask: Asking) -> Transactions:
+    return ask.broker.cluster.part(Transactions)
+
+
+async def write(ask: Asking, producer: Producer, version: int, sequence: int = 0) -> Any:
+    data = batch(producer_id=producer.id, producer_epoch=producer.epoch, base_sequence=sequence, is_transactional=True)
+    body = await produce(ask, data, version=version, transactional_id="tx")
+    return Error(body["error_code"])
+
+
+async def commit_offset(ask: Asking, producer: Producer, version: int) -> Error:
+    partitions = [{"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}]
+    if version < 2:
+        del partitions[0]["committed_leader_epoch"]
+    fields = {
+        "transactional_id": "tx",
+        "group_id": "g",
+        "producer_id": producer.id,
+        "producer_epoch": producer.epoch,
+        "topics": [{"name": "t", "partitions": partitions}],
+    }
+    if version >= 3:
+        fields |= {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+    body = await ask("TxnOffsetCommit", version, fields)
+    return Error(body["topics"][0]["partitions"][0]["error_code"])
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(9, Error.INVALID_TXN_STATE), (11, Error.TRANSACTION_ABORTABLE), (12, Error.NONE)],
+)
+async def test_who_has_not_said_that_it_writes_to_a_partition(version: int, error: Error) -> None:
+    async with asked(topics=TOPICS) as ask:
+        producer = transactions(ask).init("tx", 1000)
+        assert await write(ask, producer, version) is error
+        found = transactions(ask).with_id("tx")
+        assert found is not None
+        assert (found.state is State.ONGOING) is (error is Error.NONE)
+        assert log_of(ask).end_offset == (error is Error.NONE)
+
+
+@pytest.mark.parametrize("version", [9, 11, 12])
+async def test_who_has_may_write_and_who_was_fenced_may_not(version: int) -> None:
+    async with asked(topics=TOPICS) as ask:
+        producer = transactions(ask).init("tx", 1000)
+        transactions(ask).add("tx", producer, [("t", 0)])
+        assert await write(ask, producer, version) is Error.NONE
+        later = Producer(producer.id, producer.epoch + 1)
+        assert await write(ask, later, version) is Error.INVALID_PRODUCER_EPOCH
+        other = Producer(producer.id + 1, 0)
+        assert await write(ask, other, version) is Error.INVALID_PRODUCER_ID_MAPPING
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(11, Error.NOT_ENOUGH_REPLICAS), (12, Error.CONCURRENT_TRANSACTIONS)],
+)
+async def test_while_a_transaction_completes_the_next_one_waits(version: int, error: Error) -> None:
+    async with asked(topics={**TOPICS, "down": 1}) as ask:
+        producer = transactions(ask).init("tx", 1000)
+        transactions(ask).add("tx", producer, [("t", 0), ("down", 0)])
+        topics = ask.broker.cluster.part(Topics)
+        down = topics.partition("down", 0)
+        assert down is not None
+        topics.lead(down, -1)
+        transactions(ask).end("tx", producer, commit=True)
+        assert await write(ask, producer, version) is error
+        assert await commit_offset(ask, producer, 5) is Error.CONCURRENT_TRANSACTIONS
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(0, Error.INVALID_TXN_STATE), (3, Error.INVALID_TXN_STATE), (4, Error.TRANSACTION_ABORTABLE), (5, Error.NONE)],
+)
+async def test_who_has_not_said_that_it_commits_offsets_of_a_group(version: int, error: Error) -> None:
+    async with asked(topics=TOPICS) as ask:
+        producer = transactions(ask).init("tx", 1000)
+        assert await commit_offset(ask, producer, version) is error
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 5])
+async def test_who_has_may_commit_and_who_was_fenced_may_not(version: int) -> None:
+    async with asked(topics=TOPICS) as ask:
+        producer = transactions(ask).init("tx", 1000)
+        transactions(ask).add("tx", producer, groups=["g"])
+        assert await commit_offset(ask, producer, version) is Error.NONE
+        later = Producer(producer.id, producer.epoch + 1)
+        assert await commit_offset(ask, later, version) is Error.INVALID_PRODUCER_EPOCH
