@@ -1,6 +1,6 @@
 """Kafka's own perf tools against the built-in broker and a real Kafka in turns: throughput, CPU, memory.
 
-python benchmarks/broker.py [MESSAGES [BYTES [ROUNDS]]]
+PYTHONPATH=. python benchmarks/broker.py [MESSAGES [BYTES [ROUNDS]]]
 
 The first round warms the real Kafka up and is not counted. What the tools say is wall-clock time: believe ratios of one
 run, on a machine that does nothing else.

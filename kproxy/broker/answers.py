@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dissectors import schemas
 from dissectors.decode import decode
 from dissectors.encode import encode_into
 from dissectors.layout import Field, Layout, layout, layout_of_element
+
+#: In the arrays of a request: an answer can have a struct for each. The decoder has the same bound on structs.
+_MOST_ELEMENTS: Final = 200_000
 
 
 class Head(NamedTuple):
@@ -57,10 +60,21 @@ def read_body(head: Head, frame: bytes, start: int) -> Mapping[str, Any]:
     if decoded.error is not None:
         raise Unreadable(f"{name} v{head.version}: {decoded.error}")
     # Bytes behind the last field are let be, as Kafka does: librdkafka's first Metadata v13 has three.
+    if len(frame) > _MOST_ELEMENTS and _elements(decoded.values) > _MOST_ELEMENTS:
+        raise Unreadable(f"{name} v{head.version}: its arrays have more than {_MOST_ELEMENTS} elements")
     for odd in decoded.oddities:
         if odd.kind == "null":  # as Kafka, so that handlers need not look
             raise Unreadable(f"{name} v{head.version}: {'.'.join(odd.path)}: {odd.message}")
     return decoded.values
+
+
+def _elements(value: Any) -> int:
+    """How many elements the arrays in a value have."""
+    if isinstance(value, Mapping):
+        return sum(map(_elements, value.values()))
+    if not isinstance(value, list):
+        return 0
+    return len(value) + (sum(map(_elements, value)) if value and isinstance(value[0], Mapping) else 0)
 
 
 def response_frame(head: Head, body: Mapping[str, Any], version: int | None = None) -> bytearray:

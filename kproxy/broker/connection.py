@@ -100,6 +100,10 @@ class Connection(asyncio.Protocol):
                     self.transport.resume_reading()
                 await self._answer(frame)
                 await self._room.wait()
+                if self._frames:
+                    await asyncio.sleep(0)  # else all others wait for what this client has sent ahead
+        except Exception as error:  # noqa: BLE001 - as in _ask
+            self.close(f"{type(error).__name__}: {error} (a bug in kproxy's broker)")
         finally:
             self._task = None
 
@@ -180,8 +184,8 @@ class Connection(asyncio.Protocol):
         if head.api_key == _API_VERSIONS:  # KIP-511: version 0, so that any client can read it
             versions = (
                 [{"api_key": _API_VERSIONS, "min_version": served.lowest, "max_version": served.highest}]
-                if served
-                else []
+                if served and served.highest >= 3
+                else []  # before Kafka 2.4
             )
             body = {"error_code": Error.UNSUPPORTED_VERSION, "api_keys": versions}
             self.transport.write(response_frame(head, body, version=0))

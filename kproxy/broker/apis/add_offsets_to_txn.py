@@ -6,12 +6,11 @@ Leaves out: nothing. DescribeTransactions shows the group as the partition of __
 from __future__ import annotations
 
 from kproxy.broker.access import require
-from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.transactions import Producer, Transactions
-from kproxy.broker.transactions.fencing import fenced_as
+from kproxy.broker.transactions import Producer
+from kproxy.broker.transactions.answering import coordinated, fenced_as
 
 
 @api("AddOffsetsToTxn")
@@ -22,9 +21,8 @@ async def add_offsets_to_txn(request: Request) -> Body:
     try:
         require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
         require(request, "READ", "GROUP", group)
-        check_coordinator(request, transactional_id)
         producer = Producer(body["producer_id"], body["producer_epoch"])
-        request.cluster.part(Transactions).add(transactional_id, producer, groups=(group,))
+        coordinated(request, transactional_id).add(transactional_id, producer, groups=(group,))
         await request.cluster.journal.synced()
     except Refused as refused:
         return {"error_code": fenced_as(refused.error, known=request.version >= 2)}

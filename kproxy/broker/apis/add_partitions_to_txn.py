@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kproxy.broker.access import CLUSTER, allowed, require
-from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.offsets import Place
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import BUMPING, Producer, Transactions
-from kproxy.broker.transactions.fencing import fenced_as
+from kproxy.broker.transactions.answering import coordinated, fenced_as
 
 _OLD: Final = "v3_and_below_"
 
@@ -49,8 +48,7 @@ def _answered(request: Request, asked: Mapping[str, Any]) -> list[Mapping[str, A
         errors = {place: _refusal(request, place, from_client) for place in places}
         if any(errors.values()):  # then none of them is added
             return _results(asked, lambda place: errors[place] or Error.OPERATION_NOT_ATTEMPTED)
-        check_coordinator(request, transactional_id)
-        transactions = request.cluster.part(Transactions)
+        transactions = coordinated(request, transactional_id)
         producer = Producer(asked["producer_id"], asked["producer_epoch"])
         if not asked.get("verify_only"):
             transactions.add(transactional_id, producer, places, version=0 if from_client else BUMPING)

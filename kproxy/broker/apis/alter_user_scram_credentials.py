@@ -5,8 +5,8 @@ Leaves out: nothing. What is sent of a password is salted and hashed, and kept a
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from kproxy.broker.access import require
@@ -22,25 +22,28 @@ _MECHANISMS: Final = {code: (name, digest) for name, (code, digest) in SCRAM.ite
 async def alter_user_scram_credentials(request: Request) -> Body:
     """Answer for each user, once."""
     credentials = request.cluster.part(Credentials)
-    deletions, upsertions = request.body["deletions"], request.body["upsertions"]
-    counts = Counter(each["name"] for each in (*deletions, *upsertions))
-    results = {}
-    for asked in (*deletions, *upsertions):
+    altered: dict[str, Callable[[], None]] = {}
+    results: dict[str, Mapping[str, Any]] = {}
+    for asked in (*request.body["deletions"], *request.body["upsertions"]):
         name = asked["name"]
         try:
             require(request, "ALTER", "CLUSTER")
-            if counts[name] > 1:
+            if altered.pop(name, None) is not None:
                 message = "A user credential cannot be altered twice in the same request"
                 raise Refused(Error.DUPLICATE_RESOURCE, message)
-            _alter(credentials, asked)
-            results[name] = {"user": name, "error_message": None}
+            if name not in results:
+                altered[name] = _checked(credentials, asked)
         except Refused as refused:
-            results[name] = {"user": name, "error_code": refused.error, "error_message": refused.message}
+            results[name] = {"error_code": refused.error, "error_message": refused.message}
+    for name, alter in altered.items():
+        alter()
+        results[name] = {"error_message": None}
     await request.cluster.journal.synced()
-    return {"results": list(results.values())}
+    return {"results": [{"user": name, **result} for name, result in results.items()]}
 
 
-def _alter(credentials: Credentials, asked: Mapping[str, Any]) -> None:
+def _checked(credentials: Credentials, asked: Mapping[str, Any]) -> Callable[[], None]:
+    """What is asked for, to be called if nothing else is asked for the same user."""
     name = asked["name"]
     if not name:
         raise Refused(Error.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
@@ -50,11 +53,11 @@ def _alter(credentials: Credentials, asked: Mapping[str, Any]) -> None:
     if "iterations" not in asked:
         if credentials.get(name, mechanism) is None:
             raise Refused(Error.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
-        credentials.delete(name, mechanism)
-        return
+        return partial(credentials.delete, name, mechanism)
     if asked["iterations"] < LEAST_ITERATIONS:
         raise Refused(Error.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if asked["iterations"] > MOST_ITERATIONS:
         raise Refused(Error.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    credentials.check_room(name, mechanism)
     made = Credential.of_salted(digest, asked["salt"], asked["salted_password"], asked["iterations"])
-    credentials.put(name, mechanism, made)
+    return partial(credentials.put, name, mechanism, made)

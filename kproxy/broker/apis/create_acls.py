@@ -39,4 +39,4 @@ def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         acls.create(Acl(kind, name, pattern, *who, asked["operation"], asked["permission_type"]))
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
-    return {"error_message": None}
+    return {}

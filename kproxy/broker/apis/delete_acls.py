@@ -17,24 +17,26 @@ from kproxy.broker.security.acls import Acl, Acls, read_filter
 
 @api("DeleteAcls")
 async def delete_acls(request: Request) -> Body:
-    """Answer for each filter with what is gone."""
-    results = [_deleted(request, asked) for asked in request.body["filters"]]
+    """Answer for each filter with what it meant; two that mean the same entry both say so."""
+    acls = request.cluster.part(Acls)
+    found: dict[Acl, None] = {}
+    results = [_meant(request, acls, asked, found) for asked in request.body["filters"]]
+    for each in found:
+        acls.delete(each)
     await request.cluster.journal.synced()
     return {"filter_results": results}
 
 
-def _deleted(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    acls = request.cluster.part(Acls)
+def _meant(request: Request, acls: Acls, asked: Mapping[str, Any], found: dict[Acl, None]) -> Mapping[str, Any]:
     try:
         require(request, "ALTER", "CLUSTER")
         if not acls.enabled:
             raise Refused(Error.SECURITY_DISABLED, "No Authorizer is configured.")
-        found = acls.matching(read_filter(asked))
+        meant = acls.matching(read_filter(asked))
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
-    for each in found:
-        acls.delete(each)
-    return {"error_message": None, "matching_acls": [_gone(each) for each in found]}
+    found.update(dict.fromkeys(meant))
+    return {"error_message": None, "matching_acls": [_gone(each) for each in meant]}
 
 
 def _gone(acl: Acl) -> Mapping[str, Any]:

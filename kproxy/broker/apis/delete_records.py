@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.log import Log
 from kproxy.broker.log.settings import settings
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -21,38 +22,43 @@ _HIGH_WATERMARK: Final = -1
 @api("DeleteRecords")
 async def delete_records(request: Request) -> Body:
     """Answer for each partition."""
-    answer = {
+    return {
         "topics": [
             {
                 "name": topic["name"],
                 "partitions": [
-                    {"partition_index": each["partition_index"]} | _deleted(request, topic["name"], each)
+                    {"partition_index": each["partition_index"]} | await _answer(request, topic["name"], each)
                     for each in topic["partitions"]
                 ],
             }
             for topic in request.body["topics"]
         ]
     }
-    await request.cluster.journal.synced()
-    return answer
 
 
-def _deleted(request: Request, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    topics, offset = request.cluster.part(Topics), asked["offset"]
+async def _answer(request: Request, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        require(request, "DELETE", "TOPIC", name)
-        topic = topics.find(name, None)
-        if topic.internal:
-            raise Refused(Error.INVALID_TOPIC_EXCEPTION)
-        log = topics.led_by(request.node, topic, asked["partition_index"]).log
-        if not settings(request.cluster, name).deleted:
-            raise Refused(Error.POLICY_VIOLATION)
-        if offset == _HIGH_WATERMARK:
-            offset = log.high_watermark
-        if not 0 <= offset <= log.high_watermark:
-            raise Refused(Error.OFFSET_OUT_OF_RANGE)
-        if offset > log.start_offset:
-            log.delete_before(offset)
+        log = _deleted(request, name, asked)
+        await request.cluster.journal.synced()
     except Refused as refused:
         return {"low_watermark": -1, "error_code": refused.error}
     return {"low_watermark": log.start_offset, "error_code": Error.NONE}
+
+
+def _deleted(request: Request, name: str, asked: Mapping[str, Any]) -> Log:
+    """The log of a partition once it begins where it was asked to."""
+    topics, offset = request.cluster.part(Topics), asked["offset"]
+    require(request, "DELETE", "TOPIC", name)
+    topic = topics.find(name, None)
+    if topic.internal:
+        raise Refused(Error.INVALID_TOPIC_EXCEPTION)
+    log = topics.led_by(request.node, topic, asked["partition_index"]).log
+    if not settings(request.cluster, name).deleted:
+        raise Refused(Error.POLICY_VIOLATION)
+    if offset == _HIGH_WATERMARK:
+        offset = log.high_watermark
+    if not 0 <= offset <= log.high_watermark:
+        raise Refused(Error.OFFSET_OUT_OF_RANGE)
+    if offset > log.start_offset:
+        log.delete_before(offset)
+    return log

@@ -29,7 +29,6 @@ def describe_acls(request: Request) -> Body:
     for each in acls.matching(wanted):
         by_resource.setdefault((each.kind, each.name, each.pattern), []).append(_entry(each))
     return {
-        "error_message": None,
         "resources": [
             {"resource_type": kind, "resource_name": name, "pattern_type": pattern, "acls": entries}
             for (kind, name, pattern), entries in by_resource.items()

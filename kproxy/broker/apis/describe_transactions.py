@@ -10,11 +10,10 @@ from itertools import groupby
 from typing import Any
 
 from kproxy.broker.access import allowed, require
-from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.transactions import Transactions
+from kproxy.broker.transactions.answering import coordinated
 from kproxy.broker.transactions.group_places import place_of
 
 
@@ -27,10 +26,7 @@ def describe_transactions(request: Request) -> Body:
 def _described(request: Request, transactional_id: str) -> Mapping[str, Any]:
     try:
         require(request, "DESCRIBE", "TRANSACTIONAL_ID", transactional_id)
-        if not transactional_id:
-            raise Refused(Error.INVALID_REQUEST)
-        check_coordinator(request, transactional_id)
-        transaction = request.cluster.part(Transactions).with_id(transactional_id)
+        transaction = coordinated(request, transactional_id).with_id(transactional_id)
         if transaction is None:
             raise Refused(Error.TRANSACTIONAL_ID_NOT_FOUND)
     except Refused as refused:

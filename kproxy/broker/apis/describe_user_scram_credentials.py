@@ -26,7 +26,7 @@ def describe_user_scram_credentials(request: Request) -> Body:
     credentials = request.cluster.part(Credentials)
     asked = Counter(each["name"] for each in request.body["users"] or ()) or Counter(credentials.users())
     results = [_described(credentials, name, count) for name, count in asked.items()]
-    return {"error_message": None, "results": results}
+    return {"results": results}
 
 
 def _described(credentials: Credentials, name: str, count: int) -> Mapping[str, Any]:
@@ -41,4 +41,4 @@ def _described(credentials: Credentials, name: str, count: int) -> Mapping[str, 
     if not infos:
         message = f"Attempt to describe a user credential that does not exist: {name}"
         return {"user": name, "error_code": Error.RESOURCE_NOT_FOUND, "error_message": message}
-    return {"user": name, "error_message": None, "credential_infos": infos}
+    return {"user": name, "credential_infos": infos}

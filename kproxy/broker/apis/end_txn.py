@@ -6,12 +6,12 @@ Leaves out: nothing. From v5 on the producer's epoch goes up with every end (KIP
 from __future__ import annotations
 
 from kproxy.broker.access import require
-from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Refused
+from kproxy.broker.log.logs import Logs
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.transactions import BUMPING, Producer, Transactions
-from kproxy.broker.transactions.fencing import fenced_as
+from kproxy.broker.transactions import BUMPING, Producer
+from kproxy.broker.transactions.answering import coordinated, fenced_as
 
 
 @api("EndTxn")
@@ -21,13 +21,13 @@ async def end_txn(request: Request) -> Body:
     transactional_id = body["transactional_id"]
     try:
         require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
-        check_coordinator(request, transactional_id)
-        producer = request.cluster.part(Transactions).end(
+        producer = coordinated(request, transactional_id).end(
             transactional_id,
             Producer(body["producer_id"], body["producer_epoch"]),
             commit=body["committed"],
             version=BUMPING if request.version >= 5 else 0,
         )
+        await request.cluster.part(Logs).synced()  # the markers
         await request.cluster.journal.synced()
     except Refused as refused:
         return {"error_code": fenced_as(refused.error, known=request.version >= 2)}

@@ -6,12 +6,11 @@ Leaves out: two-phase commit (KIP-939), which Kafka has not finished either: v6 
 from __future__ import annotations
 
 from kproxy.broker.access import CLUSTER, allowed, allowed_some, require
-from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.transactions import NOBODY, Producer, Transactions
-from kproxy.broker.transactions.fencing import fenced_as
+from kproxy.broker.transactions.answering import coordinated, fenced_as
 
 
 @api("InitProducerId")
@@ -36,7 +35,8 @@ def _begun(request: Request) -> Producer:
     given = Producer(body.get("producer_id", NOBODY), body.get("producer_epoch", NOBODY))
     if (given.id == NOBODY) != (given.epoch == NOBODY):
         raise Refused(Error.INVALID_REQUEST)
-    if transactional_id:
-        check_coordinator(request, transactional_id)
+    if transactional_id is None:
+        return request.cluster.part(Transactions).begin()
     expected = None if given.id == NOBODY else given
-    return request.cluster.part(Transactions).init(transactional_id, body["transaction_timeout_ms"], expected)
+    transactions = coordinated(request, transactional_id)
+    return transactions.init(transactional_id, body["transaction_timeout_ms"], expected)

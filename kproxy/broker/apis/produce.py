@@ -3,7 +3,8 @@
 Batches are kept as they were sent, with their offsets set; formats 0 and 1 become format 2. Followers have everything
 at once, so that acks=all waits for nothing but the disk, where that was asked for.
 
-Leaves out: nothing.
+Leaves out: batches that decompress to more than 64 MiB, which are refused; the compaction of what was written
+(cleanup.policy=compact: records need keys, and all of them stay).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from kproxy.broker.topics import Partition, Topic, Topics
 from kproxy.broker.transactions.verify import verify_produce
 
 _ALL: Final = -1
+_TOPIC_IDS_FROM: Final = 13  # version
 _ZSTD: Final = 4
 _HEADER_SIZE: Final = 61
 _ADMIN_CLIENT: Final = "__admin_client"
@@ -85,7 +87,8 @@ def _topic(request: Request, data: Mapping[str, Any]) -> tuple[Topic, Error]:
         if topic.internal and request.client_id != _ADMIN_CLIENT:
             raise Refused(Error.INVALID_TOPIC_EXCEPTION)
     except Refused as problem:
-        return Topic("", "", []), problem.error
+        unknown = request.version >= _TOPIC_IDS_FROM and problem.error is Error.UNKNOWN_TOPIC_OR_PARTITION
+        return Topic("", "", []), Error.UNKNOWN_TOPIC_ID if unknown else problem.error
     return topic, Error.NONE
 
 

@@ -28,7 +28,7 @@ async def share_acknowledge(request: Request) -> Body:
         return {"error_code": refused.error}
     answers = acknowledged(request)
     if epoch == END:
-        end(request, key, session)
+        end(request.cluster, request.node, key, session)
     await request.cluster.journal.synced()
     return {
         "acquisition_lock_timeout_ms": request.cluster.part(ShareSettings).lock_ms(key[0]),

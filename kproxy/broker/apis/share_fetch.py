@@ -43,14 +43,17 @@ async def share_fetch(request: Request) -> Body:
         await request.cluster.journal.synced()
     answers: dict[Part, dict[str, Any]] = {}
     if not body.get("is_renew_ack", False) and body["share_session_epoch"] != END:
-        answers = await _fetched(request, session, leaders)
+        try:
+            answers = await _fetched(request, session, leaders)
+        except Refused as refused:
+            return {"error_code": refused.error}
     answers = {part: each for part, each in answers.items() if _is_news(session, part, each)}
     for part, each in said.items():
         answer = answers.setdefault(part, {"partition_index": part[1], "records": b""})
         answer["acknowledge_error_code"] = each.get("error_code", Error.NONE)
         answer["acknowledge_error_message"] = each.get("error_message")
     if body["share_session_epoch"] == END:
-        end(request, key, session)
+        end(request.cluster, request.node, key, session)
     return {
         "acquisition_lock_timeout_ms": request.cluster.part(ShareSettings).lock_ms(key[0]),
         "responses": by_topic(answers),
@@ -97,6 +100,8 @@ async def _fetched(request: Request, session: ShareSession, leaders: Leaders) ->
     reader = ShareReader(request, leaders)
     deadline = clock.now() + body["max_wait_ms"]
     while True:
+        if session.ended:
+            raise Refused(Error.SHARE_SESSION_NOT_FOUND)
         reader.read(parts)
         size = sum(read.size for read in reader.reads)
         enough = size >= min(body["min_bytes"], reader.max_bytes) and reader.acquirable

@@ -10,7 +10,7 @@ from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.offsets import Offsets
-from kproxy.broker.groups.places import Row, Rows
+from kproxy.broker.groups.rows import Row, Rows
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.transactions.verify import verify_commit

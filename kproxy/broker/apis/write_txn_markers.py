@@ -12,6 +12,7 @@ from typing import Any
 from kproxy.broker.access import CLUSTER, allowed
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.offsets import Offsets, Place
+from kproxy.broker.log.logs import Logs
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
@@ -28,6 +29,7 @@ async def write_txn_markers(request: Request) -> Body:
             for index in topic["partition_indexes"]:
                 error = _ended(request, marker, (topic["name"], index))
                 answers.setdefault(marker["producer_id"], {}).setdefault(topic["name"], {})[index] = error
+    await request.cluster.part(Logs).synced()  # the markers
     await request.cluster.journal.synced()
     return {
         "markers": [
@@ -60,7 +62,8 @@ def _ended(request: Request, marker: Mapping[str, Any], place: Place) -> Error:
             _end_offsets(request, marker, place)
             return Error.NONE
         state = log.producers.get(producer_id)
-        if marker.get("transaction_version", 0) >= BUMPING and state is not None and epoch <= state.epoch:
+        ongoing = state is not None and state.transaction_start is not None and state.epoch == epoch
+        if ongoing and marker.get("transaction_version", 0) >= BUMPING:  # its end would have bumped the epoch
             raise Refused(Error.INVALID_PRODUCER_EPOCH)
         log.append_marker(producer_id, epoch, marker["coordinator_epoch"], commit=marker["transaction_result"])
     except Refused as refused:

@@ -48,7 +48,7 @@ class Bridge(Reconciliation):
         member.client_id, member.client_host = asked.client_id, asked.client_host
         member.rebalance_timeout_ms = asked.rebalance_timeout_ms
         owned = self._parts(subscription.get("owned_partitions", ()))
-        self._progress(member, owned, lambda topic: True, subscribed=subscribed)
+        self._progress(member, owned, None, subscribed=subscribed)
         self._timers.cancel(f"join-{member.id}")
         self._limit("sync", member)
         answer(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.classic_member import Joining, Member
 from kproxy.broker.groups.group import Answer, PlaceCheck, no_check
-from kproxy.broker.groups.rounds import GONE, Rounds, State
+from kproxy.broker.groups.rounds import GONE, SYNC, Rounds, State
 from kproxy.broker.groups.settings import MOST_MEMBERS
 from kproxy.broker.groups.subscriptions import CONSUMER
 
@@ -277,7 +277,7 @@ class ClassicGroup(Rounds):
     def _synced(self, member_id: str) -> None:
         self._unsynced.discard(member_id)
         if not self._unsynced:
-            self._timers.cancel("sync")
+            self._timers.cancel(SYNC)
 
     def _leave(self, member_id: str, instance_id: str | None) -> Error:
         try:

@@ -95,7 +95,7 @@ class Reconciliation(Group):
         self,
         member: ConsumerMember,
         owned: Collection[Part] | None,
-        visible: Callable[[str], bool],
+        visible: Callable[[str], bool] | None,
         *,
         subscribed: bool,
     ) -> bool:
@@ -104,11 +104,12 @@ class Reconciliation(Group):
         Args:
             member: Who has called.
             owned: What it says that it has; None if it does not say.
-            visible: Whether it may know of a topic.
+            visible: Whether it may know of a topic; with None patterns are not looked up.
             subscribed: It is new, or subscribes to something else than before.
         """
         before = (member.epoch, member.state, dict(member.assigned))
-        self._interests.refresh({each.regex for each in self.members.values() if each.regex}, visible)
+        if visible is not None:
+            self._interests.refresh({each.regex for each in self.members.values() if each.regex}, visible)
         partitions = self._interests.partitions(self.members.values())
         if subscribed or partitions != self._partitions:
             self.epoch += 1

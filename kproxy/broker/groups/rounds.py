@@ -19,7 +19,9 @@ from kproxy.broker.groups.subscriptions import CONSUMER, read_subscription
 #: What a member is told whose place was taken from it.
 GONE: Final[Mapping[str, Any]] = {"error_code": Error.UNKNOWN_MEMBER_ID, "member_id": ""}
 
-_JOIN, _SYNC = "join", "sync"  # names of timers; the others are those of members, which have a hyphen
+#: Names of timers; the others are those of members, which have a hyphen.
+JOIN: Final = "join"
+SYNC: Final = "sync"
 
 
 class State(StrEnum):
@@ -88,14 +90,14 @@ class Rounds(Group):
                 each.assignment = b""
             self._propagate(Error.REBALANCE_IN_PROGRESS)
         self._unsynced.clear()
-        self._timers.cancel(_SYNC)
+        self._timers.cancel(SYNC)
         first = self.is_empty
         self._become(State.PREPARING)
         if first:
             delay = self._context.settings.initial_delay_ms
             self._wait_for_more(delay, max(self._rebalance_timeout_ms() - delay, 0))
         elif not self._all_joined():
-            self._timers.set(_JOIN, self._rebalance_timeout_ms(), self._complete)
+            self._timers.set(JOIN, self._rebalance_timeout_ms(), self._complete)
         else:
             self._complete()
 
@@ -120,15 +122,15 @@ class Rounds(Group):
             else:
                 self._complete()
 
-        self._timers.set(_JOIN, delay, over)
+        self._timers.set(JOIN, delay, over)
 
     def _complete(self) -> None:
         """Nobody else is waited for: those who have joined make the next generation."""
-        self._timers.cancel(_JOIN)
+        self._timers.cancel(JOIN)
         for late in [each for each in self.members.values() if each.join is None and each.instance_id is None]:
             self._forget(late.id)
         if self.members and not self._elect():
-            self._timers.set(_JOIN, self._rebalance_timeout_ms(), self._complete)
+            self._timers.set(JOIN, self._rebalance_timeout_ms(), self._complete)
             return
         self.generation += 1
         self._unsynced = set(self.members)
@@ -142,7 +144,7 @@ class Rounds(Group):
             each.answer_join(self._joined(each))
             self._expect(each)
             each.is_new = False
-        self._timers.set(_SYNC, self._rebalance_timeout_ms(), self._sync_over)
+        self._timers.set(SYNC, self._rebalance_timeout_ms(), self._sync_over)
 
     def _sync_over(self) -> None:
         for member_id in list(self._unsynced):

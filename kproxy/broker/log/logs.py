@@ -69,6 +69,15 @@ class Logs:
         while self._held > limit:
             max(self._logs, key=lambda log: log.held).delete_oldest(limit // _SHARE)
 
+    async def synced(self) -> None:
+        """Return when what was appended to any log so far is as safe as was asked for.
+
+        Raises:
+            Refused: KAFKA_STORAGE_ERROR.
+        """
+        for log in list(self._logs):
+            await log.synced()
+
     def start(self) -> None:
         """Look after what is too old from now on."""
         self.check()

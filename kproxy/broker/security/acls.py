@@ -99,13 +99,17 @@ def read_filter(body: Mapping[str, Any]) -> Filter:
 
 
 class Acls:
-    """The ACLs of a cluster. They count only if `enabled`; else everybody may do everything, and there are none."""
+    """The ACLs of a cluster. They count only if `enabled`; else everybody may do everything, and there are none.
+
+    That and who the super users are can be said by options, and by configs as Kafka's StandardAuthorizer has them.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
-        options = cluster.options
-        self.enabled = options.acls
-        self._super_users = frozenset(options.super_users)
-        self._without = options.configs.get("allow.everyone.if.no.acl.found") == "true"
+        options, configs = cluster.options, cluster.options.configs
+        self.enabled = options.acls or bool(configs.get("authorizer.class.name"))
+        named = (each.strip() for each in configs.get("super.users", "").split(";"))
+        self._super_users = frozenset((*options.super_users, *named)) - {""}
+        self._without = configs.get("allow.everyone.if.no.acl.found") == "true"
         self._journal = cluster.journal
         self._acls = dict.fromkeys(Acl(*json.loads(key)) for key, _ in self._journal.entries(_TABLE))
 

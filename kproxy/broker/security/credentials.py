@@ -69,14 +69,13 @@ class Credentials:
         """Everybody who has one, once."""
         return list(dict.fromkeys(name for name, _ in self._kept))
 
-    def put(self, name: str, mechanism: str, credential: Credential) -> None:
-        """Give a user one for a mechanism, or another.
-
-        Raises:
-            Refused: UNACCEPTABLE_CREDENTIAL when there are too many.
-        """
+    def check_room(self, name: str, mechanism: str) -> None:
+        """Raise `Refused` with UNACCEPTABLE_CREDENTIAL if one more is too many."""
         if len(self._kept) >= _MOST and (name, mechanism) not in self._kept:
             raise Refused(Error.UNACCEPTABLE_CREDENTIAL, f"there are {_MOST} credentials already")
+
+    def put(self, name: str, mechanism: str, credential: Credential) -> None:
+        """Give a user one for a mechanism, or another."""
         self._kept[name, mechanism] = credential
         value = {key: _text(part) for key, part in zip(_KEYS, credential[:3], strict=True)}
         self._journal.put(_TABLE, json.dumps([name, mechanism]), {**value, "iterations": credential.iterations})

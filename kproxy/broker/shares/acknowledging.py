@@ -131,7 +131,7 @@ def _one_batch(records: Records, judge: Judge, said: Acknowledgement, batch: InF
         raise _wrong("Renewing acquisition locks is not enabled for the group.")
     batch.split |= batch.first < first or batch.last > last or len(said.types) > 1
     batch.cut([start for start, _, _ in said.parts()])
-    undo = []
+    undo: list[Callable[[], None]] = []
     for start, end, kind in said.parts():
         for run in batch.within(max(start, first), end):
             undo.append(functools.partial(run.become, run.state, run.member, run.until))

@@ -135,8 +135,6 @@ class Acquiring:
     def _new(self, first: int) -> None:
         """Acquire records that nobody has had yet."""
         records, wish = self._records, self._wish
-        if not records.count:
-            first = max(first, records.end)
         last = self._last
         if self._left < last - first + 1:
             last = self._end_of_batch(first + self._left - 1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
@@ -14,6 +15,9 @@ from kproxy.broker.shares.acknowledging import read
 from kproxy.broker.shares.sessions import AllShareSessions, ShareConnection, ShareSession
 from kproxy.broker.shares.shares import Shares
 from kproxy.broker.topics import Topics
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster, Node
 
 _LONGEST_MEMBER_ID: Final = 36
 _RENEWALS_FROM: Final = 2  # versions
@@ -48,13 +52,17 @@ def check_member_id(member_id: str | None) -> None:
 
 def connect(request: Request, key: tuple[str, str], session: ShareSession) -> None:
     """Have a session end with its connection."""
-    request.session.part(ShareConnection).gone = lambda: end(request, key, session)
+    request.session.part(ShareConnection).gone = functools.partial(end, request.cluster, request.node, key, session)
 
 
-def end(request: Request, key: tuple[str, str], session: ShareSession) -> None:
-    """Forget a session; others get the records that the member has."""
-    if request.cluster.part(AllShareSessions).of(request.node).end(key, session):
-        request.cluster.part(Shares).release(*key)
+def end(cluster: Cluster, node: Node, key: tuple[str, str], session: ShareSession) -> None:
+    """Forget a session; others get the records that the member has of what the broker leads."""
+    group, member = key
+    if cluster.part(AllShareSessions).of(node).end(key, session):
+        for part in session.partitions:
+            share = cluster.part(Shares).led(node, group, part)
+            if share is not None:
+                share.release(member)
 
 
 def acknowledged(request: Request) -> dict[Part, dict[str, Any]]:
@@ -69,16 +77,15 @@ def acknowledged(request: Request) -> dict[Part, dict[str, Any]]:
 def _one(request: Request, topic_id: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     body, index, topics = request.body, asked["partition_index"], request.cluster.part(Topics)
     try:
-        topic = topics.find(None, topic_id)
+        if (topic := topics.with_id(topic_id)) is None:
+            raise Refused(Error.UNKNOWN_TOPIC_ID)
         renews, is_renewal = request.version >= _RENEWALS_FROM, body.get("is_renew_ack", False)
         said = read(asked["acknowledgement_batches"], renews=renews, is_renewal=is_renewal)
         require(request, "READ", "TOPIC", topic.name)
-        if (partition := topics.partition(topic.name, index)) is None:
-            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
-        if said:
-            share = request.cluster.part(Shares).opened(body["group_id"], partition)
-            if share is None or partition.leader != request.node.id:
-                raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as Kafka says also where another broker leads
+        share = request.cluster.part(Shares).led(request.node, body["group_id"], (topic_id, index))
+        if topics.partition(topic.name, index) is None or (said and share is None):
+            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as Kafka says also where another broker leads
+        if said and share is not None:
             share.acknowledge(body["member_id"], said)
     except Refused as refused:
         return {"partition_index": index, "error_code": refused.error, "error_message": refused.message}

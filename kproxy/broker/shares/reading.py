@@ -111,7 +111,8 @@ class ShareReader:
         return answers | {part: self._refusal(part, refused) for part, refused in self.refused.items()}
 
     def _partition(self, part: Part) -> Partition:
-        topic = self._topics.find(None, part[0])
+        if (topic := self._topics.with_id(part[0])) is None:
+            raise Refused(Error.UNKNOWN_TOPIC_ID)
         require(self._request, "READ", "TOPIC", topic.name)
         return self._topics.led_by(self._request.node, topic, part[1])
 

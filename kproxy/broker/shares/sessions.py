@@ -31,10 +31,12 @@ class ShareSession:
     Attributes:
         epoch: Of the request that it expects next.
         partitions: Which it fetches from; whether the member is to be told of one though it has no records.
+        ended: It is no more.
     """
 
     epoch: int
     partitions: dict[Part, bool]
+    ended: bool = False
 
     def news(self, part: Part, *, has_records: bool, has_error: bool) -> bool:
         """Whether an answer for a partition has to be sent; takes note of it."""
@@ -89,7 +91,8 @@ class ShareSessions:
         if epoch == BEGIN:
             if acknowledges:
                 raise Refused(Error.INVALID_REQUEST)
-            self._sessions.pop(key, None)
+            if key in self._sessions:
+                self.end(key, self._sessions[key])
             if len(self._sessions) >= self._settings.sessions:
                 raise Refused(Error.SHARE_SESSION_LIMIT_REACHED)
             session = ShareSession(1, dict.fromkeys(wanted, True))
@@ -129,6 +132,7 @@ class ShareSessions:
         if self._sessions.get(key) is not session:
             return False
         del self._sessions[key]
+        session.ended = True
         return True
 
     def _check_room(self, more: int) -> None:

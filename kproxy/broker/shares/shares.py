@@ -6,13 +6,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import Part
 from kproxy.broker.shares.partition import SharePartition
 from kproxy.broker.shares.settings import ShareSettings
 from kproxy.broker.shares.states import UNKNOWN, ShareState, ShareStates
+from kproxy.broker.topics import Partition, Topics
 
 if TYPE_CHECKING:
-    from kproxy.broker.cluster import Cluster
-    from kproxy.broker.topics import Partition
+    from kproxy.broker.cluster import Cluster, Node
 
 _DURATION: Final = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1000)
@@ -23,6 +24,7 @@ class Shares:
 
     def __init__(self, cluster: Cluster) -> None:
         self._clock = cluster.clock
+        self._topics = cluster.part(Topics)
         self._states = cluster.part(ShareStates)
         self._settings = cluster.part(ShareSettings)
 
@@ -31,6 +33,14 @@ class Shares:
         state = self._states.get(group, (partition.topic_id, partition.index))
         live = state.live if state is not None else None
         return live if live is not None and live.leader_epoch == partition.leader_epoch else None
+
+    def led(self, node: Node, group: str, part: Part) -> SharePartition | None:
+        """The share partition, if it is open and the broker leads it."""
+        topic = self._topics.with_id(part[0])
+        partition = self._topics.partition(topic.name, part[1]) if topic is not None else None
+        if partition is None or partition.leader != node.id:
+            return None
+        return self.opened(group, partition)
 
     def open(self, group: str, partition: Partition) -> SharePartition:
         """The share partition.
@@ -49,12 +59,6 @@ class Shares:
             state.live.close()
         state.live = SharePartition(group, partition, state, start, self._states, self._settings, self._clock)
         return state.live
-
-    def release(self, group: str, member: str) -> None:
-        """A member is gone: others get what it had."""
-        for state in list(self._states.of(group).values()):
-            if state.live is not None:
-                state.live.release(member)
 
     def _start(self, group: str, partition: Partition, state: ShareState) -> int:
         """Where a group begins."""

@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 
 class Appended:
     """A file that is only appended to; its own writes are whole or not there.
 
+    Args:
+        path: Of the file; it is made if it is not there.
+        levels: Of the directories above it that may be new, and are synced with it.
+
     Attributes:
         size: In bytes.
     """
 
-    def __init__(self, path: Path, *, mode: int = 0o644) -> None:
+    def __init__(self, path: Path, *, levels: int = 1) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
+        self._directories = path.parents[:levels]
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self.size = os.fstat(self._fd).st_size
         self._synced = -1  # bytes that are surely on the disk; at first not even its name is
         self._syncing: asyncio.Future[None] | None = None
@@ -81,7 +87,8 @@ class Appended:
             else:
                 self._synced = size
 
-        made = asyncio.get_running_loop().run_in_executor(None, _fsync, self._fd, self._synced < 0, self.path.parent)
+        directories = self._directories if self._synced < 0 else ()
+        made = asyncio.get_running_loop().run_in_executor(None, _fsync, self._fd, directories)
         made.add_done_callback(done)
         return made
 
@@ -101,7 +108,7 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
-def _fsync(fd: int, new: bool, directory: Path) -> None:
+def _fsync(fd: int, directories: Iterable[Path]) -> None:
     os.fsync(fd)
-    if new:
-        sync_directory(directory)
+    for each in directories:
+        sync_directory(each)

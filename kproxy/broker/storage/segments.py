@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from kproxy.broker.storage.appended import Appended
 #: Bytes after which another file is begun. Small ones are given back sooner when old batches go.
 SEGMENT_BYTES: Final = 16 << 20
 _METADATA: Final = "partition.metadata"
+_TOPIC_ID: Final = re.compile(r"^topic_id: ([\w-]{22})$", re.MULTILINE)
+_LEVELS: Final = 3  # DIR/logs/TOPIC-INDEX
 
 
 class Segments:
@@ -33,11 +36,12 @@ class Segments:
         self._files: list[Appended] = []
         self._bases: list[int] = []  # first offset of each file
         metadata = directory / _METADATA
-        text = f"version: 0\ntopic_id: {topic_id}\n"
-        if directory.exists() and (not metadata.exists() or metadata.read_text() != text):
+        kept = _TOPIC_ID.search(metadata.read_text("latin-1")) if metadata.exists() else None
+        if kept is not None and kept[1] != topic_id:
             shutil.rmtree(directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        metadata.write_text(text)
+        if kept is None or kept[1] != topic_id:  # new, or written when the power failed: then the batches are ours
+            directory.mkdir(parents=True, exist_ok=True)
+            metadata.write_text(f"version: 0\ntopic_id: {topic_id}\n")
 
     def load(self) -> Iterator[Batch]:
         """Every batch that is whole, in order. What follows the first that is not is removed from the disk.
@@ -48,7 +52,7 @@ class Segments:
         paths = sorted(path for path in self.directory.glob("*.log") if path.stem.isdecimal())
         following = None
         for number, path in enumerate(paths):
-            file = Appended(path)
+            file = Appended(path, levels=_LEVELS)
             self._files.append(file)
             self._bases.append(int(path.stem))
             data = path.read_bytes()
@@ -72,7 +76,7 @@ class Segments:
             OSError: It was not written.
         """
         if not self._files or self._files[-1].size + len(batch.data) > SEGMENT_BYTES:
-            self._files.append(Appended(self.directory / f"{batch.base_offset:020d}.log"))
+            self._files.append(Appended(self.directory / f"{batch.base_offset:020d}.log", levels=_LEVELS))
             self._bases.append(batch.base_offset)
         self._files[-1].append(batch.data)
 

@@ -58,22 +58,22 @@ class Transactions:
         """One by its id."""
         return self._by_id.get(transactional_id)
 
-    def init(self, transactional_id: str | None, timeout_ms: int, expected: Producer | None = None) -> Producer:
+    def begin(self) -> Producer:
+        """A producer begins that is idempotent only."""
+        return Producer(self._new_id(), 0)
+
+    def init(self, transactional_id: str, timeout_ms: int, expected: Producer | None = None) -> Producer:
         """A producer begins; who had the transactional id before is fenced.
 
         Args:
-            transactional_id: None for one that is idempotent only.
+            transactional_id: The transactional id, not empty.
             timeout_ms: That it allows a transaction.
             expected: Who it was before, if it goes on after an error (KIP-360).
 
         Raises:
-            Refused: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED; CONCURRENT_TRANSACTIONS while a
-                transaction of the one before is aborted.
+            Refused: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, INVALID_REQUEST if there are too many;
+                CONCURRENT_TRANSACTIONS while a transaction of the one before is aborted.
         """
-        if transactional_id is None:
-            return Producer(self._new_id(), 0)
-        if not transactional_id:
-            raise Refused(Error.INVALID_REQUEST)
         if not 0 < timeout_ms <= int(self._configs.broker("transaction.max.timeout.ms")):
             raise Refused(Error.INVALID_TRANSACTION_TIMEOUT)
         now = self._clock.now()

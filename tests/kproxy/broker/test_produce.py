@@ -11,6 +11,7 @@ from kproxy.broker.errors import Error
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.data_asked import batch, fetch, offsets, produce, produced, records
+from tests.kproxy.broker.log.logs_made import sent
 
 
 def set_configs(ask: Asking, topic: str, **configs: str) -> None:
@@ -69,13 +70,14 @@ async def test_without_acks_an_error_ends_the_connection() -> None:
     [
         (9, b"", Error.INVALID_RECORD),
         (9, None, Error.INVALID_RECORD),
-        (9, batch() + batch(), Error.INVALID_RECORD),
-        (9, batch()[:-1], Error.INVALID_RECORD),
+        (9, sent() + sent(), Error.INVALID_RECORD),
+        (9, sent()[:-1], Error.INVALID_RECORD),
         (9, encode([{"magic": 1, "records": [{"value": b"v"}]}]), Error.INVALID_RECORD),
-        (6, batch(compression="zstd"), Error.UNSUPPORTED_COMPRESSION_TYPE),
-        (9, batch() + bytes(17), Error.CORRUPT_MESSAGE),
+        (6, sent(compression="zstd"), Error.UNSUPPORTED_COMPRESSION_TYPE),
+        (9, sent() + bytes(17), Error.CORRUPT_MESSAGE),
         (2, None, Error.NONE),
     ],
+    ids=["empty", "null", "two", "cut off", "format 1", "zstd before v7", "zeros behind", "null before v3"],
 )
 async def test_what_a_version_may_bring(version: int, data: bytes | None, error: Error) -> None:
     async with asked(topics={"t": 1}) as ask:
@@ -125,14 +127,14 @@ async def test_another_leader_is_named(version: int) -> None:
         assert (await produce(ask, batch(), version=version, node=2))["error_code"] == Error.NONE
 
 
-async def test_an_id_that_no_topic_has() -> None:
-    for unknown, error in (("A" * 21 + "Q", Error.UNKNOWN_TOPIC_ID), (NULL_UUID, Error.UNKNOWN_TOPIC_OR_PARTITION)):
-        async with asked(topics={"t": 1}) as ask:
-            data = [{"topic_id": unknown, "partition_data": [{"index": 0, "records": batch()}]}]
-            body = await ask("Produce", 13, {"acks": -1, "timeout_ms": 0, "topic_data": data})
-        [topic] = body["responses"]
-        assert topic["topic_id"] == unknown
-        assert topic["partition_responses"][0]["error_code"] == error
+@pytest.mark.parametrize("unknown", ["A" * 21 + "Q", NULL_UUID])
+async def test_an_id_that_no_topic_has(unknown: str) -> None:
+    async with asked(topics={"t": 1}) as ask:
+        data = [{"topic_id": unknown, "partition_data": [{"index": 0, "records": batch()}]}]
+        body = await ask("Produce", 13, {"acks": -1, "timeout_ms": 0, "topic_data": data})
+    [topic] = body["responses"]
+    assert topic["topic_id"] == unknown
+    assert topic["partition_responses"][0]["error_code"] == Error.UNKNOWN_TOPIC_ID
 
 
 async def test_internal_topics_are_not_for_clients() -> None:

@@ -5,6 +5,9 @@ import pytest
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.shares.acknowledging import RENEW, Acknowledgement, read
+from kproxy.broker.shares.inflight import InFlight, RecordState, Run
+from kproxy.broker.shares.records import Records
+from kproxy.broker.shares.sessions import ShareSession
 from kproxy.broker.shares.shares import Shares
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.shared import Shared
@@ -138,6 +141,18 @@ def test_often_delivered_records_come_in_smaller_portions_and_at_last_alone() ->
     assert got[3:6] == [(0, 4, 4), (0, 0, 5), (1, 1, 5)], "half of the batch, then one by one"
 
 
+def test_a_record_that_is_delivered_for_the_last_time_comes_alone() -> None:
+    shared = Shared()
+    shared.produce(5)
+    shared.acquire()
+    for count in (2, 3, 4):
+        shared.say(4, 4, RELEASE)
+        assert shared.acquire() == [(4, 4, count)]
+    shared.say(0, 4, RELEASE)
+    assert shared.acquire() == [(0, 3, 2)]
+    assert shared.acquire() == [(4, 4, 5)]
+
+
 def test_a_member_that_goes_gives_back_what_it_has() -> None:
     shared = Shared()
     shared.produce(5, 5)
@@ -167,6 +182,34 @@ def test_a_log_that_begins_later_takes_its_records_with_it() -> None:
     assert shared.acquire("b") == [(4, 9, 2)]
     assert shared.say(0, 9, ACCEPT, member="b") == FINE
     assert shared.share.start_offset == 10
+
+
+def test_a_log_that_begins_behind_all_that_is_in_flight() -> None:
+    shared = Shared()
+    shared.produce(10, 10, 10)
+    shared.acquire("a", records=10)
+    shared.log.delete_before(20)
+    shared.share.move_start(20)
+    assert shared.share.next_offset == 20
+    assert shared.acquire("b") == [(20, 29, 1)]
+    assert shared.say(0, 9, ACCEPT) == FINE, "they are gone"
+    shared.share.release("a")
+    assert shared.say(20, 29, ACCEPT, member="b") == FINE
+    assert shared.share.start_offset == 30
+
+
+def test_the_first_record_in_flight_is_the_start() -> None:
+    records = Records(0)
+    records.add(InFlight([Run(3, 5, RecordState.AVAILABLE, 0)]))
+    assert (records.start, records.end, records.next_offset) == (3, 5, 3)
+
+
+def test_between_offsets_that_do_not_ascend_there_is_nothing() -> None:
+    batch = InFlight([Run(0, 9, RecordState.AVAILABLE, 0)])
+    assert batch.within(6, 3) == []
+    assert [(run.first, run.last) for run in batch.runs] == [(0, 9)]
+    assert [(run.first, run.last) for run in batch.within(4, 6)] == [(4, 6)]
+    assert batch.at(10) is None
 
 
 def test_records_before_the_start_that_somebody_has_are_given_up_when_they_come_back() -> None:
@@ -229,8 +272,9 @@ def test_a_group_that_begins_anew() -> None:
     shared = Shared()
     shared.produce(10)
     shared.acquire("a")
-    part = next(iter(shared.states.of("g")))
+    part, before = next(iter(shared.states.of("g"))), shared.share
     shared.states.initialize("g", part, 2, 7)
+    assert before.closed
     assert shared.offsets == (7, 0)
     assert shared.acquire("b") == [(7, 9, 1)]
     shared.states.forget_all("g")
@@ -271,3 +315,14 @@ def test_acknowledgements_that_cannot_be(batches: list[tuple[int, int, list[int]
     with pytest.raises(Refused) as refused:
         read(said, renews=True, is_renewal=False)
     assert refused.value.error is Error.INVALID_REQUEST
+
+
+def test_what_a_member_is_told_of_a_partition() -> None:
+    part = "t", 0
+    session = ShareSession(1, {part: True})
+    assert session.news(part, has_records=False, has_error=False), "it is new"
+    assert not session.news(part, has_records=False, has_error=False)
+    assert session.news(part, has_records=True, has_error=False)
+    assert session.news(part, has_records=False, has_error=True)
+    assert session.news(part, has_records=False, has_error=False), "the error is over"
+    assert not session.news(part, has_records=False, has_error=False)

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from dissectors.layout import NULL_UUID
+from kproxy.broker.changes import any_of
 from kproxy.broker.errors import Error
 from kproxy.broker.features import Features
+from kproxy.broker.shares.shares import Shares
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
 from tests.kproxy.broker.asking import Asking, asked
@@ -137,6 +140,44 @@ async def test_a_fetch_waits_for_what_others_give_back() -> None:
         await second.ask.hang_up()
 
 
+async def test_a_fetch_gets_nothing_when_its_session_has_ended() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member, again = Member(ask), Member(ask.another())
+        await member.join()
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            fetching = tasks.create_task(member.fetch(max_wait_ms=10_000))
+            await asyncio.sleep(0.05)
+            await again.fetch()
+            await produce(again.ask, batch(2))
+        assert fetching.result()["error_code"] == Error.SHARE_SESSION_NOT_FOUND
+        assert await again.acquire() == [(0, 1, 1)]
+        await again.ask.hang_up()
+
+
+async def test_a_connection_to_one_broker_holds_nothing_of_another() -> None:
+    async with asked(brokers=2, topics={"t": 2}) as ask:
+        member, found = Member(ask), ask.broker.cluster.part(Topics).named("t")
+        assert found is not None
+        for node in (1, 2):  # one of them is the coordinator
+            await ask("ShareGroupHeartbeat", 1, beat("m1", 0, ["t"]), node=node)
+        wanted = topics(found.id, [])
+        wanted[0]["partitions"].append({"partition_index": 1, "acknowledgement_batches": []})
+        shares = []
+        for partition in found.partitions:
+            await ask("ShareFetch", 2, member.wanted(topics=wanted), node=partition.leader)
+            await produce(ask, batch(1), partition=partition.index, node=partition.leader)
+            following = member.wanted(topics=[], share_session_epoch=1)
+            await ask("ShareFetch", 2, following, node=partition.leader)
+            share = ask.broker.cluster.part(Shares).opened("g", partition)
+            assert share is not None
+            assert share.next_offset == 1
+            shares.append(share)
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            tasks.create_task(any_of([shares[0].changed], 5000))
+            await ask.hang_up(found.partitions[0].leader)
+        assert [share.next_offset for share in shares] == [0, 1]
+
+
 async def test_a_session_ends_with_what_it_has() -> None:
     async with asked(topics={"t": 1}) as ask:
         member = Member(ask)
@@ -147,6 +188,17 @@ async def test_a_session_ends_with_what_it_has() -> None:
         assert (await member.fetch())["error_code"] == Error.SHARE_SESSION_NOT_FOUND
         member.epoch = 0
         assert await member.acquire() == [(1, 1, 2)]
+
+
+async def test_the_last_fetch_of_a_session_acknowledges_and_gives_back_the_rest() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        member = Member(ask)
+        await member.join()
+        await produce(ask, batch(3))
+        await member.acquire()
+        answer = await member.fetch([(0, 1, [ACCEPT])], share_session_epoch=-1)
+        assert (answer["acknowledge_error_code"], answer["records"]) == (0, b"")
+        assert await Member(ask, "m2").acquire() == [(2, 2, 2)]
 
 
 async def test_epochs_of_sessions() -> None:
@@ -230,10 +282,15 @@ async def test_partitions_that_are_not_there() -> None:
     async with asked(topics={"t": 1}) as ask:
         member = Member(ask)
         await member.join()
+        nobodys = topics(NULL_UUID, [])
         unknown = topics("AAAAAAAAAAAAAAAAAAAAQQ", [])
         beyond = topics(topic_id(ask, "t"), [])
         beyond[0]["partitions"][0]["partition_index"] = -1
-        for asked_for, error in ((unknown, Error.UNKNOWN_TOPIC_ID), (beyond, Error.UNKNOWN_TOPIC_OR_PARTITION)):
+        for asked_for, error in (
+            (nobodys, Error.UNKNOWN_TOPIC_ID),
+            (unknown, Error.UNKNOWN_TOPIC_ID),
+            (beyond, Error.UNKNOWN_TOPIC_OR_PARTITION),
+        ):
             assert (await member.fetch(topics=asked_for, share_session_epoch=0))["error_code"] == error
             member.epoch = 1
             assert (await member.say([], topics=asked_for))["error_code"] == error

@@ -13,7 +13,7 @@ from dissectors import schemas
 from kproxy.broker import access
 from kproxy.broker.apis import consumer_group_describe, offset_fetch
 from kproxy.broker.errors import Error
-from kproxy.broker.groups import places
+from kproxy.broker.groups import rows
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import served
 from kproxy.broker.topics import Topics
@@ -493,7 +493,7 @@ async def test_topics_that_somebody_may_not_see(monkeypatch: pytest.MonkeyPatch)
     async with asked(topics={"t": 4}) as ask:
         await commit(ask, 8, 1)
         await ask("ConsumerGroupHeartbeat", 1, {**_FIRST, "group_id": "c"})
-        for module in (places, offset_fetch, consumer_group_describe, access):
+        for module in (rows, offset_fetch, consumer_group_describe, access):
             monkeypatch.setattr(module, "allowed", lambda request, operation, kind, name: kind != "TOPIC")
         assert await commit(ask, 8, 1) == [Error.TOPIC_AUTHORIZATION_FAILED] * 2
         for version in (5, 10):
@@ -534,3 +534,14 @@ async def test_a_field_that_is_null_where_it_may_not_be_ends_the_connection() ->
 
     with pytest.raises(AssertionError, match="group_id: null where the protocol allows none"):
         await asked_about_null()
+
+
+async def test_a_request_about_more_than_can_be_answered_ends_the_connection() -> None:
+    async def asked_about_many() -> None:
+        async with asked() as ask:
+            await ask.send("DescribeGroups", 5, {"groups": [""] * 200_001})
+            with pytest.raises(asyncio.IncompleteReadError):
+                await ask.receive("DescribeGroups", 5)
+
+    with pytest.raises(AssertionError, match="more than 200000 elements"):
+        await asked_about_many()

@@ -77,13 +77,20 @@ async def test_what_no_user_can_have(asked_for: dict[str, Any], error: Error) ->
 
 async def test_nobody_is_altered_twice_or_deleted_who_is_not_there() -> None:
     async with asked() as ask:
+        assert await alter(ask, upsertion(), upsertion("nobody")) == {"bob": 0, "nobody": 0}
+        assert await alter(ask, deletions=[{"name": "nobody", "mechanism": 1}]) == {"nobody": 0}
         deletions = [{"name": "bob", "mechanism": 1}, {"name": "nobody", "mechanism": 1}]
         answers = await alter(
-            ask, upsertion(), upsertion("twice"), upsertion("twice", mechanism=2), deletions=deletions
+            ask,
+            upsertion(),
+            upsertion("nobody"),
+            upsertion("twice"),
+            upsertion("twice", mechanism=2),
+            deletions=deletions,
         )
         twice = Error.DUPLICATE_RESOURCE
         assert answers == {"bob": twice, "nobody": Error.RESOURCE_NOT_FOUND, "twice": twice}
-        assert await describe(ask) == {}
+        assert await describe(ask) == {"bob": [(1, 4096)]}
 
 
 def test_users_outlive_a_restart() -> None:

@@ -20,7 +20,7 @@ from tests.kproxy.broker.log.logs_made import records, sent, write
 
 
 @contextmanager
-def kept(data: Path, topic_id: str = "id", **options: Any) -> Iterator[Log]:
+def kept(data: Path, topic_id: str = "A" * 22, **options: Any) -> Iterator[Log]:
     """The log ``t-0`` of a cluster that keeps its data, from start to stop."""
     journal = FileJournal(data, fsync=False)
     cluster = Cluster(Options(data=data, **options), {}, journal=journal)
@@ -61,7 +61,7 @@ def test_files_have_kafkas_format_and_names(tmp_path: Path) -> None:
         [batch] = log.batches(0, 3)
     directory = tmp_path / "logs" / "t-0"
     assert (directory / "00000000000000000000.log").read_bytes() == batch.data
-    assert (directory / "partition.metadata").read_text() == "version: 0\ntopic_id: id\n"
+    assert (directory / "partition.metadata").read_text() == f"version: 0\ntopic_id: {'A' * 22}\n"
 
 
 @pytest.mark.parametrize("cut", [1, 20, 60, 80])
@@ -117,10 +117,23 @@ def test_segments_go_with_what_was_deleted(tmp_path: Path, monkeypatch: pytest.M
 def test_what_another_topic_of_that_name_left_is_removed(tmp_path: Path) -> None:
     with kept(tmp_path) as log:
         write(log, sent(3))
-    with kept(tmp_path, "another") as log:
+    with kept(tmp_path, "B" * 22) as log:
         assert log.end_offset == 0
         log.close()
     assert not (tmp_path / "logs" / "t-0").exists()
+
+
+@pytest.mark.parametrize("torn", [b"", b"version: 0\ntopic_id: AAAA", b"\0" * 40, None])
+def test_batches_stay_though_the_power_failed_before_their_topic_was_written(
+    tmp_path: Path, torn: bytes | None
+) -> None:
+    with kept(tmp_path) as log:
+        write(log, sent(3))
+    metadata = tmp_path / "logs" / "t-0" / "partition.metadata"
+    metadata.unlink() if torn is None else metadata.write_bytes(torn)
+    with kept(tmp_path) as log:
+        assert log.end_offset == 3
+    assert metadata.read_text().endswith(f"topic_id: {'A' * 22}\n")
 
 
 def test_a_log_with_a_foreign_file_beside_it(tmp_path: Path) -> None:

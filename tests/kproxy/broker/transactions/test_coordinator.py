@@ -69,8 +69,8 @@ def refusal(call: Callable[[], object]) -> Error:
 
 def test_every_producer_without_a_transactional_id_has_an_id_of_its_own() -> None:
     bench = Bench()
-    first = [bench.transactions.init(None, 0) for _ in range(1500)]
-    more = [bench.restarted().transactions.init(None, 0) for _ in range(2)]
+    first = [bench.transactions.begin() for _ in range(1500)]
+    more = [bench.restarted().transactions.begin() for _ in range(2)]
     assert len({each.id for each in (*first, *more)}) == 1502
     assert {each.epoch for each in first} == {0}
 
@@ -82,7 +82,6 @@ def test_a_timeout_has_to_be_within_what_the_brokers_allow(timeout_ms: int) -> N
 
 def test_the_transactional_id_has_to_be_known_and_not_empty() -> None:
     transactions = Bench().transactions
-    assert refusal(lambda: transactions.init("", MINUTE)) is Error.INVALID_REQUEST
     assert refusal(lambda: transactions.add("", Producer(0, 0))) is Error.INVALID_REQUEST
     assert refusal(lambda: transactions.add("t", Producer(0, 0))) is Error.INVALID_PRODUCER_ID_MAPPING
     assert refusal(lambda: transactions.end("t", Producer(0, 0), commit=True)) is Error.INVALID_PRODUCER_ID_MAPPING

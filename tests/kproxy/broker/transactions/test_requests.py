@@ -10,8 +10,11 @@ from kproxy.broker.errors import Error
 from kproxy.broker.groups.offsets import Committed, Offsets
 from kproxy.broker.java import java_hash
 from kproxy.broker.log import Log
+from kproxy.broker.log.appending import append
+from kproxy.broker.log.settings import settings
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.asking import Asking, asked
+from tests.kproxy.broker.data_asked import batch, now
 
 TOPICS = {"a": 2}
 PLACE = [{"name": "a", "partitions": [0]}]
@@ -208,7 +211,8 @@ async def test_an_administrator_ends_a_transaction_in_one_partition() -> None:
         for version, epoch, error in (
             (1, 2, Error.INVALID_PRODUCER_EPOCH),
             (1, 3, Error.NONE),
-            (2, 3, Error.INVALID_PRODUCER_EPOCH),
+            (2, 2, Error.INVALID_PRODUCER_EPOCH),
+            (2, 3, Error.NONE),  # sent again: there is no transaction to end
             (2, 4, Error.NONE),
         ):
             marker = {**fields, "producer_epoch": epoch, **({"transaction_version": 2} if version == 2 else {})}
@@ -217,6 +221,18 @@ async def test_an_administrator_ends_a_transaction_in_one_partition() -> None:
             unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
             codes = [[each["error_code"] for each in topic["partitions"]] for topic in answer["topics"]]
             assert (answer["producer_id"], codes) == (7, [[error, unknown], [unknown]])
+
+
+async def test_a_marker_of_version_2_has_a_later_epoch_than_what_it_ends() -> None:
+    async with asked(topics=TOPICS) as ask:
+        data = batch(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+        append(log_of(ask.broker), memoryview(data), settings(ask.broker.cluster, "a"), now())
+        topics = [{"name": "a", "partition_indexes": [0]}]
+        marker = {"producer_id": 7, "transaction_result": True, "coordinator_epoch": 0, "topics": topics}
+        for epoch, error in ((0, Error.INVALID_PRODUCER_EPOCH), (1, Error.NONE)):
+            fields = {**marker, "producer_epoch": epoch, "transaction_version": 2}
+            body = await ask("WriteTxnMarkers", 2, {"markers": [fields]})
+            assert body["markers"][0]["topics"][0]["partitions"][0]["error_code"] == error
 
 
 @pytest.mark.parametrize(("commit", "offsets"), [(True, {("a", 0): 7}), (False, {})])
@@ -241,6 +257,9 @@ async def test_only_its_coordinator_answers_for_a_transactional_id() -> None:
         fields = {"transactional_id": "t", "transaction_timeout_ms": 1000}
         assert (await ask("InitProducerId", 5, fields, node=other))["error_code"] == Error.NOT_COORDINATOR
         assert (await ask("InitProducerId", 5, fields, node=3 - other))["error_code"] == 0
+        for node in (1, 2):
+            empty = await ask("InitProducerId", 5, {**fields, "transactional_id": ""}, node=node)
+            assert empty["error_code"] == Error.INVALID_REQUEST
         for node, expected in ((other, []), (3 - other, ["t"])):
             body = await ask("ListTransactions", 0, {}, node=node)
             assert [each["transactional_id"] for each in body["transaction_states"]] == expected

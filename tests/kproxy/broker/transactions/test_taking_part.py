@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kproxy.broker.errors import Error
+from kproxy.broker.groups.offsets import Offsets
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Producer, State, Transactions
 from tests.kproxy.broker.asking import Asking, asked
@@ -101,3 +103,20 @@ async def test_who_has_may_commit_and_who_was_fenced_may_not(version: int) -> No
         assert await commit_offset(ask, producer, version) is Error.NONE
         later = Producer(producer.id, producer.epoch + 1)
         assert await commit_offset(ask, later, version) is Error.INVALID_PRODUCER_EPOCH
+
+
+async def test_a_transaction_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async with asked(topics=TOPICS, data=tmp_path) as ask:
+        producer = transactions(ask).init("tx", 60_000)
+        assert await write(ask, producer, 12) is Error.NONE
+        assert await commit_offset(ask, producer, 5) is Error.NONE
+    async with asked(data=tmp_path) as ask:
+        assert log_of(ask).last_stable_offset == 0
+        assert await write(ask, producer, 12, sequence=1) is Error.NONE
+        fields = {"transactional_id": "tx", "producer_id": producer.id, "producer_epoch": 0, "committed": True}
+        assert (await ask("EndTxn", 5, fields))["producer_epoch"] == 1
+    async with asked(data=tmp_path) as ask:
+        await ask("ApiVersions", 0)  # a turn of the event loop, for what was decided but not done
+        assert log_of(ask).last_stable_offset == 3
+        assert [each.offset for each in ask.broker.cluster.part(Offsets).of("g").values()] == [1]
+        assert transactions(ask).init("tx", 60_000) == (producer.id, 2)

@@ -1,0 +1,286 @@
+"""A right request of every API at every version, after what has to come before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dissectors.encode import encode
+from dissectors.layout import layout
+from kproxy.broker.errors import Error
+from kproxy.broker.registry import served
+from kproxy.broker.topics import Topics
+from tests.kproxy.broker.asking import Asking
+from tests.kproxy.broker.data_asked import batch
+
+#: The versions that the broker serves of each API.
+APIS = {each.api.name: range(each.lowest, each.highest + 1) for each in served().values()}
+#: A broker that serves them all: it has the topic ``t``.
+OPTIONS: Mapping[str, Any] = {
+    "topics": {"t": 2},
+    "acls": True,
+    "super_users": ("User:ANONYMOUS", "User:alice"),
+    "configs": {"group.initial.rebalance.delay.ms": "0", "delegation.token.secret.key": "key"},
+}
+#: The same, where clients log in as alice.
+WITH_LOGIN: Mapping[str, Any] = OPTIONS | {"sasl": ("PLAIN",), "users": {"alice": "secret"}}
+
+_BEFORE = {
+    "Fetch": ("Produce",),
+    "DescribeProducers": ("Produce",),
+    "SyncGroup": ("JoinGroup",),
+    "Heartbeat": ("JoinGroup", "SyncGroup"),
+    "LeaveGroup": ("JoinGroup", "SyncGroup"),
+    "DescribeGroups": ("JoinGroup", "SyncGroup"),
+    "OffsetCommit": ("JoinGroup", "SyncGroup"),
+    "OffsetFetch": ("JoinGroup", "SyncGroup", "OffsetCommit"),
+    "OffsetDelete": ("JoinGroup", "SyncGroup", "OffsetCommit", "LeaveGroup"),
+    "DeleteGroups": ("JoinGroup", "SyncGroup", "OffsetCommit", "LeaveGroup"),
+    "AddPartitionsToTxn": ("InitProducerId",),
+    "AddOffsetsToTxn": ("InitProducerId",),
+    "TxnOffsetCommit": ("InitProducerId", "AddOffsetsToTxn"),
+    "EndTxn": ("InitProducerId", "AddOffsetsToTxn", "TxnOffsetCommit"),
+    "DescribeTransactions": ("InitProducerId", "AddOffsetsToTxn"),
+    "ListTransactions": ("InitProducerId", "AddOffsetsToTxn"),
+    "ConsumerGroupDescribe": ("ConsumerGroupHeartbeat",),
+    "ShareGroupDescribe": ("ShareGroupHeartbeat",),
+    "ShareFetch": ("ShareGroupHeartbeat",),
+    "ShareAcknowledge": ("ShareGroupHeartbeat", "ShareFetch"),
+    "SaslAuthenticate": ("SaslHandshake",),
+    **dict.fromkeys(("CreateDelegationToken", "DescribeDelegationToken"), ("SaslHandshake", "SaslAuthenticate")),
+    **dict.fromkeys(
+        ("RenewDelegationToken", "ExpireDelegationToken"), ("SaslHandshake", "SaslAuthenticate", "CreateDelegationToken")
+    ),
+    "DeleteShareGroupOffsets": ("AlterShareGroupOffsets",),
+    "DeleteTopics": ("CreateTopics",),
+    "DeleteAcls": ("CreateAcls",),
+    "DescribeUserScramCredentials": ("AlterUserScramCredentials",),
+    "DescribeClientQuotas": ("AlterClientQuotas",),
+    "PushTelemetry": ("GetTelemetrySubscriptions",),
+    "ReadShareGroupState": ("InitializeShareGroupState",),
+    "WriteShareGroupState": ("InitializeShareGroupState", "ReadShareGroupState"),
+    "ReadShareGroupStateSummary": ("InitializeShareGroupState", "WriteShareGroupState"),
+    "DeleteShareGroupState": ("InitializeShareGroupState",),
+}
+_SUBSCRIPTION = b"\0\1" + encode(layout("ConsumerProtocolSubscription", 1), {"topics": ["t"]})
+_ASSIGNMENT = b"\0\1" + encode(
+    layout("ConsumerProtocolAssignment", 1), {"assigned_partitions": [{"topic": "t", "partitions": [0, 1]}]}
+)
+
+
+def logs_in(api: str) -> bool:
+    """Whether that is asked of a broker with `WITH_LOGIN`."""
+    return api.startswith("Sasl") or api.endswith("DelegationToken")
+
+
+class Client:
+    """Asks a broker made with `OPTIONS`, `WITH_LOGIN` where `logs_in`; its groups and transactions have `name` in theirs."""
+
+    def __init__(self, ask: Asking, name: str) -> None:
+        found = ask.broker.cluster.part(Topics).named("t")
+        assert found is not None
+        self._ask = ask
+        self._name = name
+        self._topic_id = found.id
+        self._member_id = ""
+        self._producer_id = 0
+        self._hmac = b""
+        self._telemetry: Mapping[str, Any] = {"client_instance_id": found.id, "subscription_id": 0}
+
+    async def ask(self, api: str, version: int) -> Any:
+        """Ask that, after what has to come before it; the answer."""
+        for each in _BEFORE.get(api, ()):
+            await self._said(each, APIS[each][-1])
+        return await self._said(api, version)
+
+    async def _said(self, api: str, version: int) -> Any:
+        answer = await self._ask(api, version, self.body(api, version))
+        if api == "JoinGroup":
+            self._member_id = answer["member_id"]
+            if answer["error_code"] == Error.MEMBER_ID_REQUIRED:
+                return await self._said(api, version)
+        elif api == "InitProducerId":
+            self._producer_id = answer["producer_id"]
+        elif api == "CreateDelegationToken":
+            self._hmac = answer["hmac"]
+        elif api == "GetTelemetrySubscriptions":
+            self._telemetry = {each: answer[each] for each in self._telemetry}
+        return answer
+
+    def body(self, api: str, version: int) -> Mapping[str, Any]:
+        """The request."""
+        group, made = f"g-{self._name}", f"made-{self._name}-{version}"
+        named = {"name": "t", "topic": "t", "topic_name": "t", "topic_id": self._topic_id}
+        first = {"partition": 0, "partition_index": 0, "index": 0}
+        member = {
+            "group_id": group,
+            "member_id": self._member_id,
+            "generation_id": 1,
+            "generation_id_or_member_epoch": 1,
+            "protocol_type": "consumer",
+            "protocol_name": "range",
+        }
+        producer = {"transactional_id": group, "producer_id": self._producer_id, "producer_epoch": 0}
+        places = [named | {"partitions": [0], "partition_indexes": [0]}]
+        committed = [named | {"partitions": [first | {"committed_offset": 1, "committed_metadata": "m"}]}]
+        acl = {"resource_type": 2, "resource_name": "t", "resource_pattern_type": 3, "principal": "User:a"}
+        acl |= {"host": "*", "operation": 3, "permission_type": 3}
+        acls = {"resource_type_filter": 2, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
+        retention = {"name": "retention.ms", "value": "1000", "config_operation": 0}
+        share = {"group_id": f"s-{self._name}", "member_id": "AAAAAAAAAAAAAAAAAAAAAQ"}
+        bodies: dict[str, Mapping[str, Any]] = {
+            "Produce": {
+                "acks": -1,
+                "timeout_ms": 1000,
+                "topic_data": [named | {"partition_data": [first | {"records": batch(magic=_magic(version))}]}],
+            },
+            "Fetch": {
+                "max_wait_ms": 10,
+                "min_bytes": 1,
+                "max_bytes": 1 << 20,
+                "session_epoch": -1,
+                "topics": [named | {"partitions": [first | {"fetch_offset": 0, "partition_max_bytes": 1 << 20}]}],
+            },
+            "ListOffsets": {
+                "replica_id": -1,
+                "topics": [named | {"partitions": [first | {"timestamp": -1, "max_num_offsets": 1}]}],
+            },
+            "Metadata": {"topics": [{"name": "t"}]},
+            "OffsetCommit": member | {"topics": committed},
+            "OffsetFetch": {"group_id": group, "topics": places, "groups": [{"group_id": group, "topics": places}]},
+            "FindCoordinator": {"key": group, "coordinator_keys": [group]},
+            "JoinGroup": member
+            | {
+                "session_timeout_ms": 10_000,
+                "rebalance_timeout_ms": 10_000,
+                "protocols": [{"name": "range", "metadata": _SUBSCRIPTION}],
+            },
+            "Heartbeat": member,
+            "LeaveGroup": member | {"members": [{"member_id": self._member_id}]},
+            "SyncGroup": member | {"assignments": [{"member_id": self._member_id, "assignment": _ASSIGNMENT}]},
+            "DescribeGroups": {"groups": [group], "include_authorized_operations": True},
+            "SaslHandshake": {"mechanism": "PLAIN"},
+            "SaslAuthenticate": {"auth_bytes": b"\0alice\0secret"},
+            "ApiVersions": {"client_software_name": "test", "client_software_version": "1"},
+            "CreateTopics": {
+                "topics": [{"name": made, "num_partitions": 2, "replication_factor": 1, "configs": [retention]}]
+            },
+            "DeleteTopics": {
+                "topic_names": [f"made-{self._name}-7"],
+                "topics": [{"name": f"made-{self._name}-7"}],
+                "timeout_ms": 1000,
+            },
+            "DeleteRecords": {"topics": [named | {"partitions": [first | {"offset": -1}]}], "timeout_ms": 1000},
+            "InitProducerId": {"transactional_id": group, "transaction_timeout_ms": 10_000},
+            "OffsetForLeaderEpoch": {"topics": [named | {"partitions": [first | {"leader_epoch": 0}]}]},
+            "AddPartitionsToTxn": {f"v3_and_below_{each}": value for each, value in producer.items()}
+            | {"v3_and_below_topics": places, "transactions": [producer | {"topics": places, "verify_only": False}]},
+            "AddOffsetsToTxn": producer | {"group_id": group},
+            "EndTxn": producer | {"committed": True},
+            "WriteTxnMarkers": {
+                "markers": [
+                    {"producer_id": 7, "producer_epoch": 0, "transaction_result": True, "topics": places}
+                    | {"coordinator_epoch": 0}
+                ]
+            },
+            "TxnOffsetCommit": producer | {"group_id": group, "topics": committed},
+            "DescribeAcls": acls,
+            "CreateAcls": {"creations": [acl]},
+            "DeleteAcls": {"filters": [acls]},
+            "DescribeConfigs": {
+                "resources": [
+                    {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+                    for kind, name in ((2, "t"), (4, "1"), (8, "1"), (32, "g"), (16, "g"))
+                ],
+                "include_synonyms": True,
+                "include_documentation": True,
+            },
+            "AlterConfigs": {"resources": [{"resource_type": 2, "resource_name": "t", "configs": [retention]}]},
+            "AlterReplicaLogDirs": {"dirs": [{"path": "/nowhere", "topics": places}]},
+            "DescribeLogDirs": {"topics": places},
+            "CreatePartitions": {"topics": [{"name": "t", "count": 2 + version + 1, "assignments": None}]},
+            "CreateDelegationToken": {"renewers": [], "max_lifetime_ms": -1},
+            "RenewDelegationToken": {"hmac": self._hmac, "renew_period_ms": 1000},
+            "ExpireDelegationToken": {"hmac": self._hmac, "expiry_time_period_ms": 1000},
+            "DeleteGroups": {"groups_names": [group]},
+            "ElectLeaders": {"topic_partitions": places},
+            "IncrementalAlterConfigs": {
+                "resources": [{"resource_type": 2, "resource_name": "t", "configs": [retention]}]
+            },
+            "AlterPartitionReassignments": {"topics": [named | {"partitions": [first | {"replicas": [1]}]}]},
+            "ListPartitionReassignments": {"topics": places},
+            "OffsetDelete": {"group_id": group, "topics": [named | {"partitions": [first]}]},
+            "DescribeClientQuotas": {"components": [{"entity_type": "user", "match_type": 2}]},
+            "AlterClientQuotas": {
+                "entries": [
+                    {
+                        "entity": [{"entity_type": "user", "entity_name": "a"}],
+                        "ops": [{"key": "producer_byte_rate", "value": 1e6}],
+                    }
+                ]
+            },
+            "DescribeUserScramCredentials": {"users": [{"name": "a"}]},
+            "AlterUserScramCredentials": {
+                "upsertions": [
+                    {"name": "a", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"s" * 32}
+                ]
+            },
+            "DescribeQuorum": {"topics": [{"topic_name": "__cluster_metadata", "partitions": [first]}]},
+            "UpdateFeatures": {"feature_updates": [{"feature": "group.version", "max_version_level": 1}]},
+            "DescribeProducers": {"topics": places},
+            "UnregisterBroker": {"broker_id": 9},
+            "DescribeTransactions": {"transactional_ids": [group]},
+            "ListTransactions": {"transactional_id_pattern": None},
+            "ConsumerGroupHeartbeat": share
+            | {
+                "group_id": f"c-{self._name}",
+                "member_epoch": 0,
+                "rebalance_timeout_ms": 10_000,
+                "subscribed_topic_names": ["t"],
+                "topic_partitions": [],
+            },
+            "ConsumerGroupDescribe": {"group_ids": [f"c-{self._name}"], "include_authorized_operations": True},
+            "GetTelemetrySubscriptions": {"client_instance_id": self._topic_id},
+            "PushTelemetry": self._telemetry,
+            "DescribeTopicPartitions": {"topics": [{"name": "t"}]},
+            "ShareGroupHeartbeat": share | {"member_epoch": 0, "subscribed_topic_names": ["t"]},
+            "ShareGroupDescribe": {"group_ids": [share["group_id"]], "include_authorized_operations": True},
+            "ShareFetch": share
+            | {
+                "max_wait_ms": 10,
+                "max_bytes": 1 << 20,
+                "max_records": 10,
+                "batch_size": 10,
+                "topics": [{"topic_id": self._topic_id, "partitions": [first]}],
+            },
+            "ShareAcknowledge": share
+            | {"share_session_epoch": 1, "topics": [{"topic_id": self._topic_id, "partitions": [first]}]},
+            "InitializeShareGroupState": share | {"topics": [named | {"partitions": [first]}]},
+            "ReadShareGroupState": share | {"topics": [named | {"partitions": [first]}]},
+            "WriteShareGroupState": share
+            | {
+                "topics": [
+                    named
+                    | {
+                        "partitions": [
+                            first
+                            | {
+                                "state_batches": [
+                                    {"first_offset": 0, "last_offset": 4, "delivery_state": 2, "delivery_count": 1}
+                                ]
+                            }
+                        ]
+                    }
+                ]
+            },
+            "DeleteShareGroupState": share | {"topics": [named | {"partitions": [first]}]},
+            "ReadShareGroupStateSummary": share | {"topics": [named | {"partitions": [first]}]},
+            "DescribeShareGroupOffsets": {"groups": [{"group_id": share["group_id"], "topics": places}]},
+            "AlterShareGroupOffsets": share | {"topics": [named | {"partitions": [first | {"start_offset": 0}]}]},
+            "DeleteShareGroupOffsets": {"group_id": share["group_id"]} | {"topics": [named]},
+        }
+        return bodies.get(api, {})
+
+
+def _magic(version: int) -> int:
+    return 2 if version >= 3 else 1 if version == 2 else 0
