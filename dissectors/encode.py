@@ -21,8 +21,17 @@ def encode(layout: Layout, values: Mapping[str, Any]) -> bytes:
         EncodeError: A value that its type cannot hold, or null where the layout has no way to write it.
     """
     out = bytearray()
-    _struct(layout, values, out, ())
+    encode_into(out, layout, values)
     return bytes(out)
+
+
+def encode_into(out: bytearray, layout: Layout, values: Mapping[str, Any]) -> None:
+    """Write `values` behind what `out` has, as `encode` does; records may be a list of their pieces, to copy less.
+
+    Raises:
+        EncodeError: See there.
+    """
+    _struct(layout, values, out, ())
 
 
 def _struct(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple[str, ...]) -> None:
@@ -86,6 +95,11 @@ def _value(kind: str, length: str | None, value: Any, out: bytearray, path: tupl
     try:
         if length is None:
             out += uuid_bytes(value) if kind == "uuid" else struct.pack(">" + CODES[kind], value)
+            return
+        if kind == "records" and isinstance(value, list):
+            _length(length, sum(map(len, value)), out, path)
+            for piece in value:
+                out += piece
             return
         raw = value.encode("utf-8", TEXT_ERRORS) if isinstance(value, str) else value
         _length(length, None if raw is None else len(raw), out, path)

@@ -98,6 +98,7 @@ def _changed(values: Mapping[str, Any], path: tuple[str, ...], change: Callable[
     value = values.get(name)
     made: Any = value
     if not below:
+        value = b"".join(value) if isinstance(value, list) else value  # records may come in pieces
         made = change(bytes(value)) if isinstance(value, bytes | bytearray | memoryview) else value
     elif isinstance(value, Mapping):
         made = _changed(value, tuple(below), change)

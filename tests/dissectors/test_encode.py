@@ -52,6 +52,15 @@ def test_what_is_not_given_gets_its_default() -> None:
     assert encode(layout("MetadataRequest", 4), {}) == unhex("00 00 00 00  01")
 
 
+@pytest.mark.parametrize("length", ["int32", "uvarint"])
+def test_records_may_come_in_pieces(length: str) -> None:
+    shape = one("records", length=length)
+    [name] = [each.name for each in shape.fields]
+    whole = encode(shape, {name: b"abcdef"})
+    assert encode(shape, {name: [b"ab", memoryview(b"cd"), b"", b"ef"]}) == whole
+    assert encode(shape, {name: []}) == encode(shape, {name: b""})
+
+
 def test_tags_are_written_in_order_and_only_if_given() -> None:
     assert encode(TAGGED, {}) == unhex("00 00  00")
     assert encode(TAGGED, {"where": None, "epoch": 7, "_tags": [[130, b"z"], [5, b""]]}) == unhex("""

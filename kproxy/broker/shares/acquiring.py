@@ -134,8 +134,7 @@ class Acquiring:
 
     def _new(self, first: int) -> None:
         """Acquire records that nobody has had yet."""
-        records, wish = self._records, self._wish
-        last = self._last
+        wish, last = self._wish, self._last
         if self._left < last - first + 1:
             last = self._end_of_batch(first + self._left - 1)
         if wish.strict or last - first + 1 <= wish.batch_size:

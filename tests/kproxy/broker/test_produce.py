@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 
 import pytest
 
@@ -141,6 +143,20 @@ async def test_internal_topics_are_not_for_clients() -> None:
     async with asked() as ask:
         ask.broker.cluster.part(Topics).create("__state", [[1]], internal=True)
         assert (await produce(ask, batch(), "__state"))["error_code"] == Error.INVALID_TOPIC_EXCEPTION
+
+
+async def test_what_may_not_be_on_the_disk_is_not_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    async with asked(topics={"t": 1}, data=tmp_path, fsync=True) as ask:
+        assert (await produce(ask, batch()))["error_code"] == Error.NONE
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", failing)
+            assert (await produce(ask, batch(), acks=1))["error_code"] == Error.NONE
+            answer = await produce(ask, batch())
+        assert (answer["error_code"], answer["base_offset"]) == (Error.KAFKA_STORAGE_ERROR, -1)
+        assert (await produce(ask, batch(), acks=1))["error_code"] == Error.KAFKA_STORAGE_ERROR
 
 
 async def test_a_transactional_batch_wants_a_transaction() -> None:
