@@ -6,17 +6,17 @@ Source: ConsumerGroup, and what GroupMetadataManager does with one, in Kafka 4.3
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kproxy.broker.cluster import new_uuid
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part
 from kproxy.broker.groups.beat import Beat, check_epoch, check_since, stale
 from kproxy.broker.groups.bridge import Bridge
 from kproxy.broker.groups.consumer_member import AWAY, LEAVING, ConsumerMember
 from kproxy.broker.groups.group import PlaceCheck, no_check
 from kproxy.broker.groups.interests import matcher
+from kproxy.broker.groups.parts import by_topic, named
 
 if TYPE_CHECKING:
     from kproxy.broker.groups.offsets import Committed
@@ -45,7 +45,7 @@ class ConsumerGroup(Bridge):
             "heartbeat_interval_ms": self._context.settings.heartbeat_interval_ms(self.id),
         }
         if beat.epoch == 0 or beat.is_full or moved:
-            answer["assignment"] = {"topic_partitions": _by_topic(member.assigned)}
+            answer["assignment"] = {"topic_partitions": by_topic(member.assigned)}
         return answer
 
     def check_commit(
@@ -97,8 +97,10 @@ class ConsumerGroup(Bridge):
                     "client_host": each.client_host,
                     "subscribed_topic_names": sorted(each.topics),
                     "subscribed_topic_regex": each.regex,
-                    "assignment": {"topic_partitions": self._named({*each.assigned, *each.revoking})},
-                    "target_assignment": {"topic_partitions": self._named(self.target.get(each.id, ()))},
+                    "assignment": {"topic_partitions": named({*each.assigned, *each.revoking}, self._context.topics)},
+                    "target_assignment": {
+                        "topic_partitions": named(self.target.get(each.id, ()), self._context.topics)
+                    },
                     "member_type": 1 if each.classic is None else 0,
                 }
                 for each in self.members.values()
@@ -146,14 +148,3 @@ class ConsumerGroup(Bridge):
         else:
             self._remove({member.id})
         return {"member_id": member.id, "member_epoch": beat.epoch}
-
-    def _named(self, parts: Iterable[Part]) -> list[dict[str, Any]]:
-        found = ((self._context.topics.with_id(each["topic_id"]), each) for each in _by_topic(parts))
-        return [{**each, "topic_name": topic.name} for topic, each in found if topic is not None]
-
-
-def _by_topic(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    found: dict[str, list[int]] = {}
-    for topic_id, index in sorted(parts):
-        found.setdefault(topic_id, []).append(index)
-    return [{"topic_id": topic_id, "partitions": indexes} for topic_id, indexes in found.items()]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Part, Subscriber
 from kproxy.broker.groups.group import Context, Group, PlaceCheck, Timers
+from kproxy.broker.groups.parts import by_topic, named
 from kproxy.broker.shares.assignor import simple
 from kproxy.broker.shares.settings import ShareSettings
 from kproxy.broker.shares.states import ShareStates
@@ -124,7 +125,7 @@ class ShareGroup(Group):
             "heartbeat_interval_ms": self._settings.heartbeat_interval_ms(self.id),
         }
         if beat.epoch == 0 or beat.topics is not None or member.assigned != before[1]:
-            answer["assignment"] = {"topic_partitions": _by_topic(member.assigned)}
+            answer["assignment"] = {"topic_partitions": by_topic(member.assigned)}
         return answer
 
     def check_commit(
@@ -164,7 +165,7 @@ class ShareGroup(Group):
                     "client_id": each.client_id,
                     "client_host": each.client_host,
                     "subscribed_topic_names": sorted(each.topics),
-                    "assignment": {"topic_partitions": self._named(each.assigned)},
+                    "assignment": {"topic_partitions": named(each.assigned, self._context.topics)},
                 }
                 for each in self.members.values()
             ],
@@ -273,20 +274,9 @@ class ShareGroup(Group):
         timeout_ms = self._settings.session_timeout_ms(self.id)
         self._timers.set(member.id, timeout_ms, functools.partial(self._remove, member.id))
 
-    def _named(self, parts: Iterable[Part]) -> list[dict[str, Any]]:
-        found = ((self._context.topics.with_id(each["topic_id"]), each) for each in _by_topic(parts))
-        return [{**each, "topic_name": topic.name} for topic, each in found if topic is not None]
-
     def _no_offsets(self) -> Refused:
         return Refused(Error.GROUP_ID_NOT_FOUND, f"Group {self.id} is not a consumer group.")
 
 
 def _parts(kept: Iterable[tuple[str, int]]) -> frozenset[Part]:
     return frozenset((topic, index) for topic, index in kept)
-
-
-def _by_topic(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    found: dict[str, list[int]] = {}
-    for topic_id, index in sorted(parts):
-        found.setdefault(topic_id, []).append(index)
-    return [{"topic_id": topic_id, "partitions": indexes} for topic_id, indexes in found.items()]
