@@ -67,7 +67,7 @@ class Field:
     entity: str | None = None
     writes: str | None = None
     exception: tuple[int, Layout] | None = None
-    cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    cache: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,26 +116,33 @@ def resolve(message: Mapping[str, Any], version: int) -> Layout:
     Source: Kafka's message definitions (clients/src/main/resources/common/message/README.md), KIP-482.
     """
     flexible = version in VersionRange.parse(message["flexible"])
-    return _struct(message["name"], message["fields"], version, flexible)
+    return _struct((message["name"],), message["fields"], version, flexible)
 
 
-def _struct(name: str, definitions: list[Mapping[str, Any]], version: int, flexible: bool) -> Layout:
+#: What is alike in several versions of a message is one object, with all that is made of it, by what it is and where.
+_fields: dict[tuple[Any, ...], Field] = {}
+_layouts: dict[tuple[Any, ...], Layout] = {}
+
+
+def _struct(path: tuple[str, ...], definitions: list[Mapping[str, Any]], version: int, flexible: bool) -> Layout:
     plain: list[Field] = []
     tagged: list[Field] = []
     for definition in definitions:
         if version not in VersionRange.parse(definition["versions"]):
             continue
-        made = _field(definition, version, flexible)
+        made = _field(path, definition, version, flexible)
         (plain if made.tag is None else tagged).append(made)
     tagged.sort(key=lambda made: made.tag or 0)
-    return Layout(name, tuple(plain), flexible, tuple(tagged))
+    struct = Layout(path[-1], tuple(plain), flexible, tuple(tagged))
+    return _layouts.setdefault((path, flexible, *map(id, plain), None, *map(id, tagged)), struct)
 
 
-def _field(definition: Mapping[str, Any], version: int, flexible: bool) -> Field:
+def _field(path: tuple[str, ...], definition: Mapping[str, Any], version: int, flexible: bool) -> Field:
     kind: str = definition["type"]
     array = kind.startswith("[]")
     kind = kind.removeprefix("[]")
-    struct = _struct(kind, definition["fields"], version, flexible) if "fields" in definition else None
+    inner = (*path, definition["name"], kind)
+    struct = _struct(inner, definition["fields"], version, flexible) if "fields" in definition else None
     compact = flexible and definition.get("flexibleVersions") != "none"
     tag = definition["tag"] if version in VersionRange.parse(definition.get("taggedVersions", "none")) else None
     nullable = version in VersionRange.parse(definition.get("nullableVersions", "none"))
@@ -146,7 +153,7 @@ def _field(definition: Mapping[str, Any], version: int, flexible: bool) -> Field
         length = ("int8" if tag is None else "uvarint") if nullable else None
     else:
         length = one
-    return Field(
+    made = Field(
         name=snake_case(definition["name"]),
         type="struct" if struct else kind,
         array=array,
@@ -157,6 +164,9 @@ def _field(definition: Mapping[str, Any], version: int, flexible: bool) -> Field
         tag=tag,
         default=_default(definition, array, struct, nullable),
         entity=definition.get("entityType"),
+    )
+    return _fields.setdefault(
+        (made.name, made.type, array, nullable, length, one, id(struct), tag, repr(made.default), made.entity), made
     )
 
 

@@ -61,7 +61,7 @@ def walk(layout: Layout, frame: bytes, start: int = 0, end: int | None = None) -
     try:
         walker.struct(layout, walked.nodes, walked.values)
     except DecodeError as error:
-        walked.error = error
+        walked.error = error.with_traceback(None)  # which holds the frames of all callers, and these what they hold
     walked.end = walker.pos
     walked.oddities = walker.oddities
     return walked

@@ -120,7 +120,7 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
         message.frame, right, message.version, reads=reads, left=message.trailing, most=most, words=words, usual=usual,
         elements=_elements(message),
     )  # fmt: skip
-    ranked = rank(message.frame, search.run())
+    ranked = rank(message.frame, search.run(), right)
     fits = search.right
     best = ranked[0]
     if best.edit is None:
@@ -196,20 +196,8 @@ def _lack(frame: bytes, right: Layout) -> int | None:
     """How many bytes a frame lacks at least: so many zeros more, and it can be read. None beyond a few thousand."""
     if len(frame) > SMALL:
         return None
-
-    def reads(more: int) -> bool:
-        return walk(right, frame + bytes(more), 4).error is None
-
-    high = 1
-    while not reads(high):
-        high *= 2
-        if high > MOST_LACKING:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reads(middle) else (middle, high)
-    return high
+    walked = walk(right, frame + bytes(MOST_LACKING), 4)
+    return None if walked.error else max(walked.end - len(frame), 1)
 
 
 def _surplus(frame: bytes, right: Layout, values: dict[str, Any]) -> int | None:

@@ -1,24 +1,31 @@
-"""Reading: a frame under a layout that may be wrong, as fast as can be, for what it costs in bits.
+"""Reading: the values of a frame, as fast as can be, for what they cost in bits.
 
 It stops at the first bytes that cannot be, and as soon as the reading costs more than another one that is known.
-Arrays and structs that candidates share are read once at each place.
+`dissectors.diagnosis.parts` reads the structs.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from dissectors.diagnosis import evidence
 from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
-from dissectors.diagnosis.prefixes import length_reader, uvarint
-from dissectors.layout import CODES, WIDTHS, Field, Layout
+from dissectors.diagnosis.prefixes import length_reader
+from dissectors.layout import CODES, WIDTHS, Field
+
+if TYPE_CHECKING:
+    from dissectors.diagnosis.parts import Exchange
 
 #: Elements of an array of integers that are looked at; they stand for the others.
 SAMPLE = 16
 
+#: Reads a field at a position and gives where it ends.
+Step = Callable[["Frame", int], int]
 
-class Reading:
+
+class Frame:
     """One frame and what has been read of it so far, by whatever layouts.
 
     Args:
@@ -35,276 +42,126 @@ class Reading:
         self.cost = 0.0
         self.limit = 0.0
         self.horizon = 0
-        self.memo: dict[tuple[int, int], tuple[int, float] | int] = {}
+        self.exchange: Exchange | None = None
+        self.copies: dict[object, bytes] = {}
+        self._known: dict[tuple[object, int], tuple[int, float] | int] = {}
 
-    def read(self, layout: Layout, *, limit: float, horizon: int) -> tuple[int, float]:
-        """Where a layout ends that begins behind the length prefix, and what it costs.
+    def begin(self, limit: float, horizon: int) -> None:
+        """Read from the start: at most `horizon` fields, for at most `limit` bits."""
+        self.cost, self.limit, self.horizon = 0.0, limit, max(self.work - horizon, 0)
 
-        Args:
-            layout: As `dissectors.edits.frame_layout` makes it.
-            limit: The cost beyond which the answer is of no use.
-            horizon: Fields that may be read for it.
+    def once(self, key: object, step: Step, pos: int) -> int:
+        """Where a step ends that begins at a position, remembered by its key unless the limits cut it short."""
+        known = self._known.get((key, pos))
+        if known is None:
+            return self.anew(key, step, pos)
+        if isinstance(known, int):
+            raise Misfit(known)
+        self.cost += known[1]
+        return known[0]
 
-        Raises:
-            Misfit: And `TooDear`, `Spent`.
-        """
-        self.cost, self.limit, self.horizon = 0.0, limit, self.work - horizon
-        pos = reader(layout)(self, 4)
-        return pos, self.cost
-
-
-Read = Callable[[Reading, int], int]
-
-
-def reader(layout: Layout) -> Read:
-    """The function that reads a struct."""
-    made: Read | None = layout.cache.get("reading")
-    if made is None:
-        made = layout.cache["reading"] = _struct(layout)
-    return made
-
-
-def least(layout: Layout) -> int:
-    """The fewest bytes that a struct can have."""
-    made: int | None = layout.cache.get("least")
-    if made is None:
-        made = sum(_least(one) for one in layout.fields) + layout.flexible
-        layout.cache["least"] = made
-    return made
+    def anew(self, key: object, step: Step, pos: int) -> int:
+        """The same, read again if it is known."""
+        before = self.cost
+        try:
+            end = step(self, pos)
+        except (TooDear, Spent):
+            raise
+        except Misfit as misfit:
+            self._known[key, pos] = misfit.at
+            raise
+        self._known[key, pos] = end, self.cost - before
+        return end
 
 
-def _least(one: Field) -> int:
-    if one.length is not None:
-        return {"int16": 2, "int32": 4}.get(one.length, 1)
-    return least(one.struct) if one.struct is not None else WIDTHS[one.type]
-
-
-def _struct(layout: Layout) -> Read:
-    reads = [_field(one) for one in layout.fields]
-    number = len(reads) + 1
-    names = [one.name for one in layout.fields]
-    if len(set(names)) < len(names) or names[:2] == ["size", "correlation_id"]:
-        reads = [_with_copies(names, reads)]
-    if layout.flexible:
-        reads.append(_tags(layout))
-
-    def read(state: Reading, pos: int) -> int:
-        state.work -= number
-        if state.work < state.horizon:
-            raise Spent(pos)
-        for one in reads:
-            pos = one(state, pos)
-        if state.cost > state.limit:
-            raise TooDear(pos)
-        return pos
-
-    return read
-
-
-def _with_copies(names: list[str], reads: list[Read]) -> Read:
-    """The fields of a struct that has one twice: copies are equal, or it is not so."""
-
-    def read(state: Reading, pos: int) -> int:
-        spans: dict[str, bytes] = {}
-        for name, one in zip(names, reads, strict=True):
-            before, start = state.cost, pos
-            pos = one(state, pos)
-            raw = state.data[start:pos]
-            if name == "size" and start == 4:  # what the header may hold is that of the frame without itself
-                spans[name] = (state.end - 8).to_bytes(4, "big")
-            if name in spans:
-                if raw != spans[name]:
-                    raise Misfit(start)
-                state.cost = before + 1
-            spans[name] = raw
-        return pos
-
-    return read
-
-
-def _field(one: Field) -> Read:
-    """The function that reads a field; it must not hold the field, which holds it, or only the collector frees both."""
-    made: Read | None = one.cache.get("reading")
-    if made is None:
-        if one.array:
-            made = _array(one)
-        elif one.struct is not None:
-            made = _maybe(one) if one.length is not None else reader(one.struct)
-        else:
-            made = _value(one, one.length, one.nullable)
-        one.cache["reading"] = made
-    return made
-
-
-def _value(one: Field, length: str | None, nullable: bool) -> Read:
+def value_reader(one: Field, length: str | None, *, nullable: bool) -> Step:
+    """What reads a value of a field that has its length written so, if it has one."""
     if length is None:
         return _fixed(one)
     get = length_reader(length)
-    records = one.type == "records"
+    records, null = one.type == "records", evidence.null(one)
     if one.type != "string":
 
-        def read_blob(state: Reading, pos: int) -> int:
-            size, pos = get(state, pos)
+        def read_blob(frame: Frame, pos: int) -> int:
+            size, pos = get(frame, pos)
             if size < 0:
-                return _null(state, pos, nullable)
+                return _null(frame, pos, nullable, null)
             end = pos + size
-            if end > state.end:
+            if end > frame.end:
                 raise Misfit(pos)
-            state.cost += evidence.count(size) + evidence.blob(records, state.data, pos, size)
+            frame.cost += evidence.count(size) + evidence.blob(records, frame.data, pos, size)
             return end
 
         return read_blob
     cost = evidence.text(one)
 
-    def read_text(state: Reading, pos: int) -> int:
-        size, pos = get(state, pos)
+    def read_text(frame: Frame, pos: int) -> int:
+        size, pos = get(frame, pos)
         if size < 0:
-            return _null(state, pos, nullable)
+            return _null(frame, pos, nullable, null)
         end = pos + size
-        if end > state.end:
+        if end > frame.end:
             raise Misfit(pos)
-        raw = state.data[pos:end]
-        state.cost += evidence.KNOWN_WORD if raw in state.words else evidence.count(size) + cost(raw)
+        raw = frame.data[pos:end]
+        frame.cost += evidence.KNOWN_WORD if raw in frame.words else evidence.count(size) + cost(raw)
         return end
 
     return read_text
 
 
-def _null(state: Reading, pos: int, nullable: bool) -> int:
+def _null(frame: Frame, pos: int, nullable: bool, cost: float) -> int:
     if not nullable:
         raise Misfit(pos)
-    state.cost += evidence.NULL
+    frame.cost += cost
     return pos
 
 
-def _fixed(one: Field) -> Read:
+def _fixed(one: Field) -> Step:
     width = WIDTHS[one.type]
     unpack = struct.Struct(">" + CODES[one.type]).unpack_from
     cost = evidence.integer(one)
     free = one.name in evidence.FREE
 
-    def read(state: Reading, pos: int) -> int:
+    def read(frame: Frame, pos: int) -> int:
         end = pos + width
-        if end > state.end:
+        if end > frame.end:
             raise Misfit(pos)
         if not free:
-            state.cost += cost(unpack(state.data, pos)[0])
+            frame.cost += cost(unpack(frame.data, pos)[0])
         return end
 
     return read
 
 
-def _maybe(one: Field) -> Read:
-    assert one.struct is not None
-    inner = reader(one.struct)
-    signed = one.length == "int8"
-
-    def read(state: Reading, pos: int) -> int:
-        if pos >= state.end:
-            raise Misfit(pos)
-        mark = state.data[pos]
-        if mark == 1:
-            state.cost += 1
-            return inner(state, pos + 1)
-        if mark != (0xFF if signed else 0):
-            raise Misfit(pos)
-        state.cost += 1
-        return pos + 1
-
-    return read
-
-
-def _array(one: Field) -> Read:
+def array_reader(one: Field) -> Step:
+    """What reads an array of values, once at each place."""
     assert one.length is not None
-    get = length_reader(one.length)
-    odd, exception = -1, None
-    if one.struct is not None:
-        element, size = reader(one.struct), max(least(one.struct), 1)
-        if one.exception is not None:
-            odd, exception = one.exception[0], reader(one.exception[1])
-            size = 1
-    else:
-        element = _value(one, one.element_length, False)
-        size = {"int16": 2, "int32": 4}.get(one.element_length, 1) if one.element_length else WIDTHS[one.type]
-    nullable, identity = one.nullable, id(one)
-    counted = one.struct is None  # structs count their fields
-    fixed = counted and one.element_length is None
+    count, nullable = length_reader(one.length), one.nullable
+    element = value_reader(one, one.element_length, nullable=False)
+    size = {"int16": 2, "int32": 4}.get(one.element_length, 1) if one.element_length else WIDTHS[one.type]
+    fixed = one.element_length is None
+    null, empty = evidence.null(one), evidence.empty(one)
 
-    def elements(state: Reading, pos: int) -> int:
-        number, at = get(state, pos)
+    def elements(frame: Frame, pos: int) -> int:
+        number, at = count(frame, pos)
         if number < 0:
-            return _null(state, at, nullable)
-        if number * size > state.end - at:
+            return _null(frame, at, nullable, null)
+        if number * size > frame.end - at:
             raise Misfit(pos)
-        state.cost += evidence.count(number)
+        frame.cost += evidence.count(number) if number else empty
         if fixed and number > SAMPLE:
-            before = state.cost
+            before = frame.cost
             for index in range(SAMPLE):
-                element(state, at + index * size)
-            state.cost = before + (state.cost - before) * number / SAMPLE
-            state.work -= SAMPLE
+                element(frame, at + index * size)
+            frame.cost = before + (frame.cost - before) * number / SAMPLE
+            frame.work -= SAMPLE
             return at + number * size
         for index in range(number):
-            if counted and not index % SAMPLE:
-                state.work -= SAMPLE
-                if state.work < state.horizon:
+            if not index % SAMPLE:
+                frame.work -= SAMPLE
+                if frame.work < frame.horizon:
                     raise Spent(at)
-            at = element(state, at) if index != odd or exception is None else exception(state, at)
+            at = element(frame, at)
         return at
 
-    def read(state: Reading, pos: int) -> int:
-        key = (identity, pos)
-        known = state.memo.get(key)
-        if known is not None:
-            if isinstance(known, int):
-                raise Misfit(known)
-            state.cost += known[1]
-            return known[0]
-        before = state.cost
-        try:
-            at = elements(state, pos)
-        except (TooDear, Spent):
-            raise
-        except Misfit as misfit:
-            state.memo[key] = misfit.at
-            raise
-        state.memo[key] = at, state.cost - before
-        return at
-
-    return read
-
-
-def _tags(layout: Layout) -> Read:
-    known = {one.tag: _field(one) for one in layout.tagged}
-    twice, unsized = layout.tag_fault == "twice", -1
-    if layout.tag_fault.startswith("size "):
-        unsized = int(layout.tag_fault.removeprefix("size "))
-
-    def read(state: Reading, pos: int) -> int:
-        number, pos = uvarint(state, pos)
-        state.cost += evidence.EMPTY_TAGS
-        if number:
-            if number * 2 > state.end - pos:
-                raise Misfit(pos)
-            for _ in range(number):
-                tag, at = uvarint(state, pos)
-                size, at = uvarint(state, at)
-                one = known.get(tag)
-                sized = one is None or tag != unsized
-                if at + size > state.end and sized:
-                    raise Misfit(pos)
-                if one is None:
-                    state.cost += evidence.UNKNOWN_TAG + 8 * size
-                    pos = at + size
-                    continue
-                state.cost += evidence.KNOWN_TAG
-                pos = one(state, at)
-                if sized and pos != at + size:
-                    raise Misfit(at)
-        if twice:
-            number, pos = uvarint(state, pos)
-            if number:
-                raise Misfit(pos)
-        return pos
-
-    return read
+    return lambda frame, pos: frame.once(elements, elements, pos)

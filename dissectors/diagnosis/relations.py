@@ -1,45 +1,161 @@
-"""Relations: what fields say of each other in a frame that reads well, in bits where they do not."""
+"""Relations: what the fields of a frame that reads well say of each other, in bits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
+Values = Mapping[str, Any]
+
 _IN_REPLICAS = ("isr_nodes", "offline_replicas", "eligible_leader_replicas", "last_known_elr")
-_OFFSETS = ("log_start_offset", "last_stable_offset", "high_watermark")
-_TIMES = ("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms")
 _NODES = ("leader_id", "controller_id")
 
+#: Fields that ascend as they stand here, and what it costs if they do not.
+_ASCENDING = (
+    (("log_start_offset", "last_stable_offset", "high_watermark"), 6.0),
+    (("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"), 6.0),
+    (("issue_timestamp", "expiry_timestamp", "max_timestamp"), 6.0),
+    (("min_version", "max_version"), 8.0),
+    (("min_supported_version", "max_supported_version"), 8.0),
+    (("min_version_level", "max_version_level"), 8.0),
+    (("usable_bytes", "total_bytes"), 6.0),
+    (("first_offset", "last_offset"), 6.0),
+    (("min_bytes", "max_bytes"), 4.0),
+    (("session_timeout_ms", "rebalance_timeout_ms"), 2.0),
+    (("heartbeat_interval_ms", "session_timeout_ms"), 4.0),
+)
 
-def contradictions(body: dict[str, Any]) -> float:
-    """What it costs that fields of a body contradict each other."""
+#: Pairs that are none (below 0) together or not at all, and what it costs if only one is.
+_TOGETHER = (("producer_id", "producer_epoch", 5.0), ("offset", "leader_epoch", 1.0))
+
+#: What tells the elements of an array apart: no two have the same.
+_KEYS = (
+    "partition_index", "partition", "partition_id", "index", "node_id", "broker_id", "topic_id", "topic", "topic_name",
+    "api_key", "member_id", "group_id", "name", "replica_id",
+)  # fmt: skip
+_INDEXES = frozenset({*_KEYS[:4], "api_key"})
+
+#: Arrays of numbers that hold none twice.
+_SETS = frozenset(
+    {"replica_nodes", "isr_nodes", "replicas", "isr", "offline_replicas", "partition_indexes", "partitions",
+     "broker_ids", "adding_replicas", "removing_replicas"}
+)  # fmt: skip
+
+_TWICE = 4.0
+_NEXT = 1.5
+_MOST_NEXT = 4.0
+
+#: What config types hold (BOOLEAN, INT, SHORT, LONG), as ConfigDef writes it.
+_NUMBERS = (3, 4, 5)
+
+#: Elements of an array that are looked at.
+_SAMPLE = 20
+
+
+def agreement(header: Values, body: Values) -> float:
+    """What it costs that the fields of a frame contradict each other, less what it is worth where they agree."""
     brokers = body.get("brokers")
     nodes = None
-    if isinstance(brokers, list) and brokers and all(isinstance(each, dict) for each in brokers):
+    if isinstance(brokers, list) and brokers and all(isinstance(each, Mapping) for each in brokers):
         nodes = {each.get("node_id", each.get("broker_id")) for each in brokers}
-    return _struct(body, nodes)
+    cost = _members(header, body)
+    for values in _structs(body):
+        cost += _offices(values, nodes) + _order(values) + _meaning(values) + _arrays(values)
+    return cost
 
 
-def _struct(values: dict[str, Any], nodes: set[Any] | None) -> float:
+def _structs(values: Values) -> Iterator[Values]:
+    """A body and the structs in it."""
+    yield values
+    for value in values.values():
+        if isinstance(value, Mapping):
+            yield from _structs(value)
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            for each in value[:_SAMPLE]:
+                yield from _structs(each)
+
+
+def _offices(values: Values, nodes: set[Any] | None) -> float:
+    """Leaders are replicas, mostly the first; replicas in sync are replicas; both are brokers."""
     cost = 0.0
-    replicas = values.get("replica_nodes")
-    if isinstance(replicas, list):
+    replicas = values.get("replica_nodes", values.get("replicas"))
+    leader = values.get("leader_id", values.get("leader"))
+    if isinstance(replicas, list) and replicas:
         for name in _IN_REPLICAS:
             cost += 4.0 * sum(each not in replicas for each in (values.get(name) or ())[:3])
-        if (leader := values.get("leader_id", -1)) != -1 and replicas:
-            cost += 3.0 * (leader not in replicas)
+        if (isr := values.get("isr_nodes", values.get("isr"))) and isinstance(leader, int) and leader != -1:
+            cost += 1.0 * (leader not in isr)
+        if isinstance(leader, int) and leader != -1:
+            cost += -2.0 if leader == replicas[0] else -1.0 if leader in replicas else 3.0
     if nodes is not None:
-        cost += sum(4.0 for name in _NODES if values.get(name, -1) not in (-1, *nodes))
-    offsets = [value for name in _OFFSETS if isinstance(value := values.get(name), int) and value >= 0]
-    cost += 6.0 * (offsets != sorted(offsets))
-    times = [value for name in _TIMES if isinstance(value := values.get(name), int)]
-    cost += 6.0 * (times != sorted(times))
-    if values.get("min_version", 0) > values.get("max_version", 0) >= 0:
-        cost += 8.0
+        for name in _NODES:
+            if (value := values.get(name, -1)) != -1:
+                cost += -1.5 if value in nodes else 4.0
+    return cost
+
+
+def _order(values: Values) -> float:
+    cost = 0.0
+    for names, wrong in _ASCENDING:
+        known = [value for name in names if isinstance(value := values.get(name), int) and value >= 0]
+        cost += wrong * (known != sorted(known))
+    for one, other, wrong in _TOGETHER:
+        if one in values and other in values and isinstance(values[one], int) and isinstance(values[other], int):
+            cost += wrong * ((values[one] < 0) != (values[other] < 0))
+    return cost
+
+
+def _meaning(values: Values) -> float:
+    cost = 0.0
     if values.get("error_code") == 0 and values.get("error_message"):
         cost += 6.0
-    for value in values.values():
-        if isinstance(value, dict):
-            cost += _struct(value, nodes)
-        elif isinstance(value, list) and value and isinstance(value[0], dict):
-            cost += sum(_struct(each, nodes) for each in value[:20])
+    if isinstance(name := values.get("name"), str) and "is_internal" in values:
+        cost += 3.0 * (bool(values["is_internal"]) != name.startswith("__"))
+    kind, value = values.get("config_type"), values.get("value")
+    if isinstance(kind, int) and isinstance(value, str) and value:
+        cost += 2.0 * ((kind == 1) != (value in ("true", "false")))
+        cost += 2.0 * ((kind in _NUMBERS) != value.removeprefix("-").isdigit())
+    return cost
+
+
+def _arrays(values: Values) -> float:
+    """Elements differ in what names them; indexes count up."""
+    cost = 0.0
+    for name, value in values.items():
+        if not isinstance(value, list) or len(value) < 2:
+            continue
+        some = value[:_SAMPLE]
+        if name in _SETS and isinstance(value[0], int):
+            cost += _TWICE * (len(set(some)) < len(some))
+        elif isinstance(value[0], Mapping):
+            for key in _KEYS:
+                if key in value[0]:  # and in the last one, if that was read so far
+                    cost += _keys(key, [each[key] for each in some if key in each])
+    return cost
+
+
+def _keys(key: str, found: list[Any]) -> float:
+    if len(set(found)) < len(found):
+        return _TWICE
+    if key in _INDEXES:
+        ascending = sum(after == before + 1 for before, after in pairwise(found))
+        return -float(min(_NEXT * ascending, _MOST_NEXT))
+    return 0.0
+
+
+def _members(header: Values, body: Values) -> float:
+    """A member's id begins with the client's; the leader is one of the members."""
+    cost = 0.0
+    client, member = header.get("client_id"), body.get("member_id")
+    if isinstance(client, str) and client and isinstance(member, str) and member:
+        cost -= 8.0 * member.startswith(f"{client}-")
+    leader, members = body.get("leader"), body.get("members")
+    if isinstance(leader, str) and leader and isinstance(members, list):
+        named = {each.get("member_id") for each in members if isinstance(each, Mapping)}
+        if named:
+            cost += -3.0 if leader in named else 4.0
+            cost += 0.0 if member == leader else 2.0
+        else:
+            cost += 1.0 * (member == leader)
     return cost

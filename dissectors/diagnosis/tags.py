@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from dissectors.diagnosis.candidates import versions
+from dissectors.diagnosis.others import versions
 from dissectors.edits import Edit
 from dissectors.layout import Field, Layout
 from dissectors.layout import layout as layout_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.edits.edit import EditError, kind
-from dissectors.edits.places import change_body, change_everywhere, change_field, parts
+from dissectors.edits.places import Everywhere, change_field, parts
 from dissectors.layout import Field, Layout
 
 FIXED = {"string": "int16", "bytes": "int32", "records": "int32"}
@@ -33,17 +33,10 @@ def flexibility(layout: Layout, field: str, written: str) -> Layout:
     del field
     _known(written)
 
-    def through(struct: Layout) -> Layout:
-        return replace(
-            struct, flexible=written == "compact", tagged=struct.tagged if written == "compact" else (),
-            fields=tuple(one(each) for each in struct.fields),
-        )  # fmt: skip
+    def encoded(struct: Layout) -> Layout:
+        return replace(struct, flexible=written == "compact", tagged=struct.tagged if written == "compact" else ())
 
-    def one(each: Field) -> Field:
-        each = _encoded(_encoded(each, written, elements=True), written)
-        return replace(each, struct=through(each.struct)) if each.struct is not None else each
-
-    return change_body(layout, through)
+    return Everywhere(("flexibility", written), lambda one: _both(one, written), encoded).body(layout)
 
 
 def _length_of(field: str, written: str) -> str:
@@ -57,7 +50,7 @@ def length_encoding(layout: Layout, field: str, written: str) -> Layout:
     """Of one field, of the elements of one (``names[]``), or of all (``*``)."""
     _known(written)
     if field == "*":
-        return change_everywhere(layout, lambda one: _encoded(_encoded(one, written, elements=True), written))
+        return Everywhere(("length_encoding", written), lambda one: _both(one, written)).body(layout)
     elements = field.endswith("[]")
     return change_field(layout, parts(field), lambda one: _encoded(one, written, elements=elements, strict=True))
 
@@ -80,7 +73,7 @@ def off_by_one(layout: Layout, field: str, delta: int) -> Layout:
         return replace(one, element_length=OFF[delta]) if elements else replace(one, length=OFF[delta])
 
     if field == "*":
-        return change_everywhere(layout, lambda one: off(off(one, True), False))
+        return Everywhere(("length_off_by_one", delta), lambda one: off(off(one, True), False)).body(layout)
 
     def strictly(one: Field) -> Field:
         if (made := off(one, field.endswith("[]"))) == one:
@@ -122,6 +115,10 @@ def _writes(layout: Layout, field: str, what: str) -> Layout:
 def _known(written: str) -> None:
     if written not in WRITTEN:
         raise EditError(f"an encoding is {' or '.join(WRITTEN)}, not {written}")
+
+
+def _both(one: Field, written: str) -> Field:
+    return _encoded(_encoded(one, written, elements=True), written)
 
 
 def _encoded(one: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 from dissectors.edits.edit import EditError
 from dissectors.layout import Field, Layout, layout_of_element
@@ -86,16 +87,36 @@ def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> 
     return change_struct(layout, above, lambda struct: _replaced(struct, name, change))
 
 
-def change_everywhere(layout: Layout, change: ChangeField) -> Layout:
-    """Change every field of a body and of the structs in it, innermost first."""
+class Everywhere(NamedTuple):
+    """A change of every field of a body and of the structs in it, innermost first, and then of those structs.
 
-    def through(struct: Layout) -> Layout:
-        return replace(struct, fields=tuple(map(one, struct.fields)), tagged=tuple(map(one, struct.tagged)))
+    What becomes of a field or struct is kept with it, under the key.
+    """
 
-    def one(field: Field) -> Field:
-        return change(replace(field, struct=through(field.struct)) if field.struct is not None else field)
+    key: tuple[str, Any]
+    of_field: ChangeField
+    of_struct: ChangeStruct = lambda struct: struct
 
-    return change_body(layout, through)
+    def body(self, layout: Layout) -> Layout:
+        """A body changed, alone or in its frame."""
+        return change_body(layout, self.struct)
+
+    def struct(self, struct: Layout) -> Layout:
+        """A struct changed, and all in it."""
+        made: Layout | None = struct.cache.get(self.key)
+        if made is None:
+            fields, tagged = tuple(map(self.field, struct.fields)), tuple(map(self.field, struct.tagged))
+            made = struct.cache[self.key] = self.of_struct(replace(struct, fields=fields, tagged=tagged))
+        return made
+
+    def field(self, field: Field) -> Field:
+        """A field changed, and all in it."""
+        made: Field | None = field.cache.get(self.key)
+        if made is None:
+            made = self.of_field(replace(field, struct=self.struct(field.struct)) if field.struct else field)
+            if made is not field:  # which would hold itself
+                field.cache[self.key] = made
+        return made
 
 
 def not_empty(struct: Layout, path: tuple[str, ...]) -> Layout:

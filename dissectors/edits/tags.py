@@ -7,7 +7,7 @@ from dataclasses import replace
 from dissectors import schemas
 from dissectors.edits.edit import EditError, kind
 from dissectors.edits.places import change_struct, not_empty, parent, parts, struct_of
-from dissectors.layout import Layout
+from dissectors.layout import Field, Layout
 from dissectors.layout import layout as layout_of
 from dissectors.schemas import VersionRange
 
@@ -48,14 +48,13 @@ def below_version(layout: Layout, field: str, tag: int) -> Layout:
         for part in above:
             source = struct_of(source, part) or source
         if found := [one for one in source.tagged if one.name == name and one.tag == tag]:
-            return change_struct(
-                layout,
-                above,
-                lambda struct: replace(
-                    struct, tagged=tuple(sorted((*struct.tagged, *found), key=lambda tagged: tagged.tag or 0))
-                ),
-            )
+            return change_struct(layout, above, lambda struct: with_tag(struct, found[0]))
     raise EditError(f"no version of {layout.name} has {field} as tag {tag}")
+
+
+def with_tag(struct: Layout, extra: Field) -> Layout:
+    """The struct with a tagged field more."""
+    return replace(struct, tagged=tuple(sorted((*struct.tagged, extra), key=lambda tagged: tagged.tag or 0)))
 
 
 @kind("tag_size", "tag", sentence="the size of tag {tag} in {field} is wrong")

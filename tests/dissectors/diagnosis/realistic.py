@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any
+from uuid import UUID
 
 from dissectors import records
 from dissectors.layout import Field, Layout
@@ -17,14 +19,57 @@ _ERRORS = (0, 0, 0, 0, 0, 0, 1, 3, 5, 6, 15, 16, 22, 25, 27, 29, 35)
 _NAMED = {
     "protocol_type": ("consumer", "connect"),
     "protocol_name": ("range", "cooperative-sticky", "roundrobin"),
+    "protocol_data": ("range", "cooperative-sticky", "roundrobin"),
     "group_state": ("Stable", "Empty", "PreparingRebalance", "Dead"),
+    "states_filter": ("Stable", "Empty"),
     "group_type": ("classic", "consumer"),
+    "types_filter": ("classic", "consumer"),
+    "state_filters": ("Ongoing", "PrepareCommit"),
     "mechanism": ("PLAIN", "SCRAM-SHA-256"),
     "assignor_name": ("uniform", "range"),
+    "principal_type": ("User",),
+    "owner_principal_type": ("User",),
+    "token_requester_principal_type": ("User",),
+    "principal_name": ("admin", "orders-app"),
+    "owner_principal_name": ("admin", "orders-app"),
+    "token_requester_principal_name": ("admin", "orders-app"),
+    "principal": ("User:admin", "User:orders-app", "User:CN=kafka2"),
+    "principal_filter": ("User:admin", "User:orders-app"),
+    "entity_type": ("user", "client-id", "ip"),
+    "transaction_state": ("Empty", "Ongoing", "CompleteCommit"),
+    "client_host": ("/10.12.0.44", "/127.0.0.1"),
+    "client_software_name": ("apache-kafka-java", "librdkafka"),
+    "client_software_version": ("3.7.0", "2.3.0", "4.1.1"),
+    "log_dir": ("/var/lib/kafka/data",),
+    "path": ("/var/lib/kafka/data",),
+    "listener": ("PLAINTEXT", "CONTROLLER"),
     "rack": ("eu-west-1a", "b"),
     "rack_id": ("eu-west-1a", "b"),
     "cluster_id": ("kR2hXx0bQ8mTq3FzV7n1Yg", "lkc-4p2x9"),
 }
+_CODES = {
+    "operation": (2, 3, 4, 8, 10),
+    "permission_type": (3, 3, 2),
+    "pattern_type": (3, 3, 4),
+    "resource_pattern_type": (3, 3, 4),
+    "pattern_type_filter": (3, 1, 2),
+    "resource_type": (2, 2, 3, 4),
+    "resource_type_filter": (2, 1, 3),
+    "mechanism": (1, 2),
+    "config_source": (1, 4, 5, 5),
+    "source": (1, 4, 5, 5),
+    "config_type": (1, 2, 3, 5, 7),
+    "acknowledge_types": (1, 1, 2, 3),
+}
+#: Names of configurations with what they hold, and the type of that.
+_CONFIGS = (
+    ("retention.ms", "604800000", 5), ("cleanup.policy", "compact", 7), ("min.insync.replicas", "2", 3),
+    ("message.timestamp.type", "CreateTime", 2), ("unclean.leader.election.enable", "false", 1),
+)  # fmt: skip
+_PARTITIONS = ("partition_index", "partition", "index", "partition_indexes", "partitions", "partition_id")
+_KEYS = ("name", "topic", "topic_name", "group_id", "node_id", "broker_id", "api_key", *_PARTITIONS[:3])
+_NODES = ("node_id", "broker_id", "leader_id", "controller_id", "replica_id", "voter_id", "candidate_id", "leader")
+_SETS = ("replicas", "isr", "new_isr", "broker_ids", "preferred_successors", *_PARTITIONS[3:5])
 _WORDS = ("range", "roundrobin", "consumer", "cooperative-sticky", "eu-west-1a", "compact", "retention.ms", "604800000")
 
 
@@ -33,6 +78,13 @@ class Realistic:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
+        self.own = self.random.choice(_CLIENTS)
+        self.nodes = self.random.choice(([0, 1, 2], [1, 2, 3], [1, 2, 3, 4, 5], [101, 102, 103]))
+
+    def client(self, body: Mapping[str, Any]) -> str:
+        """The client id in the header that goes with a body."""
+        del body
+        return self.own
 
     def values(self, of: Layout) -> dict[str, Any]:
         """Values for a layout; tagged fields now and then."""
@@ -63,11 +115,17 @@ class Realistic:
         for index, name in enumerate(times):
             made[name] = 1_790_000_000_000 + 86_400_000 * index + random.randint(0, 1000)
         if isinstance(replicas := made.get("replica_nodes"), list):
-            replicas[:] = random.sample(range(1, 7), random.choice((1, 3)))
+            replicas[:] = random.sample(self.nodes, random.choice((1, 3)))
             made["leader_id"] = replicas[0]
             for name in ("isr_nodes", "offline_replicas", "eligible_leader_replicas", "last_known_elr"):
                 if isinstance(made.get(name), list):
                     made[name] = replicas[: random.choice((1, 2, 3))] if name == "isr_nodes" else []
+        if "config_source" in made or ("value" in made and "name" in made and isinstance(made["name"], str)):
+            name, value, kind = random.choice(_CONFIGS)
+            made.update({each: now for each, now in (("name", name), ("value", value), ("config_type", kind))
+                         if each in made and made[each] is not None})  # fmt: skip
+        if {"name", "host", "port"} <= made.keys():
+            made["name"] = random.choice(("PLAINTEXT", "CONTROLLER", "REPLICATION"))
         if "min_version" in made and "max_version" in made:
             made["min_version"], made["max_version"] = random.choice((0, 0, 1, 3)), random.choice((3, 7, 12))
         if "error_message" in made and "error_code" in made and made["error_code"] == 0:
@@ -79,8 +137,20 @@ class Realistic:
             return None
         if one.array:
             number = random.choice((0, 1, 1, 2, 3) if one.name not in ("brokers", "api_keys") else (1, 3, 3, 6))
-            return [self._one(one) for _ in range(number)]
+            return self._distinct(one, [self._one(one) for _ in range(number)])
         return self._one(one)
+
+    def _distinct(self, one: Field, made: list[Any]) -> list[Any]:
+        """The elements of an array without those that name the same; indexes count up."""
+        if one.struct is None:
+            return sorted(set(made), key=made.index) if one.name in _SETS or one.type == "string" else made
+        for key in _KEYS:
+            if made and key in made[0]:
+                if key in _PARTITIONS and self.random.random() < 0.7:
+                    for index, each in enumerate(made):
+                        each[key] = index
+                made = list({each[key]: each for each in made}.values())
+        return made
 
     def _one(self, one: Field) -> Any:
         if one.struct is not None:
@@ -93,6 +163,8 @@ class Realistic:
 
     def _text(self, one: Field) -> str:
         random, name = self.random, one.name
+        if name in _NAMED:
+            return random.choice(_NAMED[name])
         if one.entity == "topicName" or name in ("topic", "topics"):
             return random.choice(_TOPICS)
         if one.entity == "groupId" or "group" in name:
@@ -100,11 +172,10 @@ class Realistic:
         if "host" in name:
             return random.choice(_HOSTS)
         if "member" in name:
-            return f"{random.choice(_CLIENTS)}-{random.getrandbits(64):016x}"
+            client = self.own if random.random() < 0.5 else random.choice(_CLIENTS)
+            return f"{client}-{UUID(int=random.getrandbits(128), version=4)}"
         if "message" in name:
             return random.choice(("", "Unknown topic.", "The group is rebalancing, so a rejoin is needed."))
-        if name in _NAMED:
-            return random.choice(_NAMED[name])
         if "client" in name:
             return random.choice(_CLIENTS)
         return random.choice(_WORDS)
@@ -137,7 +208,19 @@ class Realistic:
             return random.choice((9092, 9093, 19092, 29092, 31001))
         if name.endswith("authorized_operations"):
             return random.choice((-2147483648, 264, 3400))
+        if name in _PARTITIONS and one.type == "int32":
+            return random.choice((0, 0, 1, 2, 3, 7, 11, 49))
+        if (name in _NODES or one.entity == "brokerId") and one.type == "int32":
+            return random.choice(self.nodes)
+        if name in _CODES:
+            return random.choice(_CODES[name])
+        if name == "api_key":
+            return random.randrange(69)
+        if name == "session_id":
+            return random.choice((0, random.getrandbits(31)))
         if one.type == "int64":
+            if "period" in name or "life" in name or "retention" in name:
+                return random.choice((-1, 0, 3_600_000, 86_400_000, 604_800_000))
             if "time" in name:
                 return random.choice((-1, 1_700_000_000_000 + random.getrandbits(36)))
             return random.choice((-1, 0, random.randint(0, 500), random.randint(0, 10**6), random.randint(0, 10**10)))
@@ -146,7 +229,7 @@ class Realistic:
         if "bytes" in name:
             return random.choice((1, 65_536, 1_048_576, 52_428_800))
         if one.type == "int8":
-            return random.choice((0, 1, 2, 3, -1))
+            return random.choice((0, 1, 2))
         if one.type == "int16":
             return random.choice((0, 1, 2, 3, 5, 12, -1))
         return random.choice((0, 0, 1, 1, 2, 3, 5, 7, 12, 31, 101, -1))

@@ -43,7 +43,7 @@ def work_left(broken: Broken) -> tuple[int, int]:
     if not made:
         return 0, 0  # no schema has that version
     [search] = made
-    return search._reading.work, -SLACK - MAKE * len(singles(search._layout, search._version))
+    return search._frame.work, -SLACK - MAKE * len(singles(search._layout, search._proposals.version))
 
 
 def check(message: Message, found: Diagnosis | None) -> None:
@@ -117,6 +117,20 @@ def test_a_broken_frame_alone_is_explained(seed: int) -> None:
         problem = finding.problem
         if problem.start is not None and problem.end is not None:
             assert 0 <= problem.start <= problem.end <= len(broken.frame)
+
+
+@pytest.mark.parametrize(
+    ("frame", "key", "version"),
+    [
+        ("0000001a 00004e1e 8000000000030001bc2d00017fff62187fff05520001", 18, 0),  # ends in an element
+        ("0000000a 0007000047a0da28c69e", None, None),  # a header without a client id, and no body
+        ("0000000a 0007000000000001ffff", None, None),
+    ],
+)
+def test_what_once_broke_the_diagnosis(frame: str, key: int | None, version: int | None) -> None:
+    data = bytes.fromhex(frame)
+    message = read_request(data) if key is None or version is None else read_response(data, key, version)
+    check(message, diagnose(message))
 
 
 @pytest.mark.parametrize("name", LARGE)

@@ -1,4 +1,4 @@
-"""Over the schemas: frames with everyday values, written under every kind of edit, and what diagnosis says of them.
+"""Over the schemas: frames written under every kind of edit, with everyday values and with recorded ones, diagnosed.
 
 A case counts if it leaves a trace: its frame is not the right one, and cannot be read under the right layout to the
 last byte. It is named if the edit, or one that leaves the same bytes, is named. Where two edits make layouts of the
@@ -25,6 +25,7 @@ from dissectors.errors import EncodeError
 from dissectors.layout import Layout
 from dissectors.message import Message, plan, read_request, read_response
 from tests.dissectors.diagnosis.realistic import Realistic
+from tests.dissectors.diagnosis.recorded import Recorded
 
 MESSAGES = [
     (api.key, version, is_request) for api in schemas.apis() for version in api.versions for is_request in (True, False)
@@ -42,7 +43,9 @@ class Case(NamedTuple):
     message: Message
 
 
-def cases(key: int, version: int, is_request: bool, random: Random) -> Iterator[Case | str]:
+def cases(
+    key: int, version: int, is_request: bool, random: Random, source: type[Realistic] = Realistic
+) -> Iterator[Case | str]:
     """A case for each kind of edit that the message can have; the kind alone where no values left a trace."""
     known = plan(key, version)
     assert known is not None
@@ -52,13 +55,21 @@ def cases(key: int, version: int, is_request: bool, random: Random) -> Iterator[
     for candidate in singles(right, version):
         kinds[candidate.edit.kind].append(candidate)
     for kind, candidates in kinds.items():
-        made = (case(random.choice(candidates), right, key, version, is_request, random) for _ in range(TRIES))
+        made = (case(random.choice(candidates), right, key, version, is_request, random, source) for _ in range(TRIES))
         yield next((each for each in made if each is not None), kind)
 
 
-def case(candidate: Candidate, right: Layout, key: int, version: int, is_request: bool, random: Random) -> Case | None:
+def case(
+    candidate: Candidate,
+    right: Layout,
+    key: int,
+    version: int,
+    is_request: bool,
+    random: Random,
+    source_type: type[Realistic] = Realistic,
+) -> Case | None:
     """A frame under an edit, None if it leaves no trace."""
-    source = Realistic(random.getrandbits(32))
+    source = source_type(random.getrandbits(32))
     body_layout = right.fields[1].struct
     written_body = candidate.layout.fields[1].struct
     assert body_layout is not None
@@ -67,7 +78,7 @@ def case(candidate: Candidate, right: Layout, key: int, version: int, is_request
     source.complete(written_body, body)
     header: dict[str, Any] = {"correlation_id": random.randint(0, 200)}
     if is_request:
-        header |= {"request_api_key": key, "request_api_version": version, "client_id": "app-1"}
+        header |= {"request_api_key": key, "request_api_version": version, "client_id": source.client(body)}
     values = {"header": header, "body": body}
     try:
         frame = write(candidate.edit, right, values)
@@ -137,8 +148,8 @@ class Tally:
         count["three shapes"] += any(place < 3 for place in shapes)
         if diagnosis is not None and diagnosis.confidence >= 0.95:
             self.sure += 1
-            self.sure_and_right += 0 in shapes
-        if 0 not in shapes:
+            self.sure_and_right += 0 in places
+        if 0 not in places:
             self.missed.append(f"{case.message.api} v{case.message.version} {case.edit.as_json()}: {edits[:3]}")
 
     def share(self, what: str) -> float:
@@ -158,31 +169,31 @@ class Tally:
         return "\n".join(rows)
 
 
-def run(messages: list[tuple[int, int, bool]], seed: int) -> Tally:
+def run(messages: list[tuple[int, int, bool]], seed: int, source: type[Realistic]) -> Tally:
     tally, random = Tally(), Random(seed)
     for key, version, is_request in messages:
-        for each in cases(key, version, is_request, random):
+        for each in cases(key, version, is_request, random, source):
             tally.add(each)
     print(f"\n{tally}")  # noqa: T201  # the table is for people
     return tally
 
 
-def check(tally: Tally) -> None:
+def check(tally: Tally, first: float, three: float) -> None:
+    """Hold the shares, by bytes, against the least that they should be; what is called certain is right."""
     missed = "\n".join(tally.missed[:40])
-    assert tally.share("first shape") >= 0.975, missed
-    assert tally.share("three shapes") >= 0.99, missed
-    assert tally.share("first") >= 0.95
+    assert tally.share("first") >= first, missed
+    assert tally.share("three") >= three, missed
     assert tally.sure_and_right / tally.sure >= 0.99, missed
 
 
 def test_a_sample_of_the_schemas_is_diagnosed() -> None:
-    check(run(MESSAGES[::17], seed=5))
+    check(run(MESSAGES[::17], seed=5, source=Realistic), first=0.96, three=0.99)
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("seed", [1])
-def test_every_api_version_and_direction_is_diagnosed(seed: int) -> None:
-    check(run(MESSAGES, seed))
+@pytest.mark.parametrize("source", [Realistic, Recorded])
+def test_every_api_version_and_direction_is_diagnosed(source: type[Realistic]) -> None:
+    check(run(MESSAGES, 1, source), first=0.975, three=0.995)
 
 
 def test_frames_that_read_well_have_no_diagnosis() -> None:

@@ -1,0 +1,160 @@
+"""Proposals: edits that are worth a try, with how rare each is, in bits, and what reads a struct under one."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+from dissectors import schemas
+from dissectors.diagnosis.others import versions
+from dissectors.diagnosis.parts import Exchange, Part, copied, least_of, step_of
+from dissectors.diagnosis.reading import Step
+from dissectors.diagnosis.trace import Spot
+from dissectors.edits import KINDS, Edit
+from dissectors.edits.fields import moved_in, with_field, without
+from dissectors.edits.tags import with_tag
+from dissectors.layout import Field, Layout
+
+#: The edits that there are most of: they only put the steps of a struct in another order, or one in or out.
+_IN_STEPS = ("field_moved", "field_missing", "field_duplicated", "field_from_version")
+
+
+class Proposal:
+    """An edit, its prior in bits, and for one of a struct how to read that under it.
+
+    `arguments` are the details of the kind in their order, `step` is the first step of the struct that it changes, and
+    `one` the field that it adds or writes otherwise. What reads the struct is made when it is asked for, and kept.
+    """
+
+    __slots__ = ("_read", "arguments", "field", "kind", "one", "prior", "step")
+
+    def __init__(
+        self, kind: str, field: str, arguments: tuple[Any, ...], prior: float, step: int = 0, one: Field | None = None
+    ) -> None:
+        self.kind = kind
+        self.field = field
+        self.arguments = arguments
+        self.prior = prior
+        self.step = step
+        self.one = one
+        self._read: tuple[tuple[Step, ...], int] | None = None
+
+    @property
+    def edit(self) -> Edit:
+        """The edit as a value."""
+        return Edit(self.kind, self.field, tuple(zip(KINDS[self.kind].details, self.arguments, strict=True)))
+
+    def exchange(self, spot: Spot) -> Exchange:
+        """What reads the struct at a spot under the edit."""
+        if self._read is None:
+            self._read = self._in_steps(spot.part)
+        if self._read is None:
+            part = Part(self._changed(spot.layout))
+            self._read = part.steps, part.least
+        return spot.exchange(*self._read)
+
+    def _in_steps(self, part: Part) -> tuple[tuple[Step, ...], int] | None:
+        """What stands in for the steps of a part, for the edits that there are most of, which need no layout then."""
+        if part.copies or self.kind not in _IN_STEPS:
+            return None
+        steps, least = list(part.steps), part.least
+        at, one = self.arguments[-1], self.one
+        if self.kind == "field_moved":
+            steps.insert(at, steps.pop(self.arguments[0]))
+            return tuple(steps), least
+        assert one is not None
+        if self.kind == "field_missing":
+            del steps[at]
+            return tuple(steps), least - least_of(one)
+        if self.kind == "field_duplicated":
+            from_ = steps.index(step_of(one))
+            key = object(), one.name
+            steps[from_] = copied(key, step_of(one), first=from_ < at)
+            steps.insert(at, copied(key, step_of(one), first=from_ >= at))
+        else:
+            steps.insert(at, step_of(one))
+        return tuple(steps), least + least_of(one)
+
+    def _changed(self, struct: Layout) -> Layout:
+        arguments, one = self.arguments, self.one
+        if self.kind == "field_missing":
+            return without(struct, arguments[0])
+        if one is None:
+            if self.kind == "field_moved":
+                return moved_in(struct, *arguments)
+            return replace(self.edit, field=_name(self.field)).apply(struct)
+        if self.kind == "tag_below_version":
+            return with_tag(struct, one)
+        if self.kind in ("field_duplicated", "field_from_version"):
+            return with_field(struct, one, arguments[-1])
+        index = struct.fields.index(one)
+        return with_field(without(struct, index), self._written(one), index)
+
+    def _written(self, one: Field) -> Field:
+        """The field as it is written under the edit, made once for all the structs that have it."""
+        key = (self.kind, self.field.endswith("[]"), self.arguments)
+        made: Field | None = one.cache.get(key)
+        if made is None:
+            edit = replace(self.edit, field=_name(self.field))
+            made = one.cache[key] = edit.apply(Layout("", (one,))).fields[0]
+        return made
+
+
+def _name(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def header_of(name: str, version: int) -> int:
+    """The header version that goes with a version of a message."""
+    is_request = name.endswith("Request")
+    api = schemas.api_by_name(name.removesuffix("Request" if is_request else "Response"))
+    assert api is not None
+    return schemas.header_versions(api.key, version)[0 if is_request else 1]
+
+
+def of_header(header: Layout) -> tuple[Proposal, ...]:
+    """The edits of a header."""
+    return _of_header(header.name, tuple(one.name for one in header.fields), header.flexible)
+
+
+@functools.lru_cache(64)
+def _of_header(name: str, fields: tuple[str, ...], flexible: bool) -> tuple[Proposal, ...]:
+    made = []
+    for written in versions(name):
+        prior = 6.0 if name == "RequestHeader" and not written else 5.0
+        made.append(Proposal("header_version", "header", (written,), prior))
+    if name == "ResponseHeader":
+        made.append(Proposal("duplicated_prefix", "header.correlation_id", ("correlation_id",), 7.0))
+        made.append(Proposal("duplicated_prefix", "size", ("size",), 9.0))
+    elif "client_id" in fields:
+        made.append(Proposal("length_encoding", "header.client_id", ("compact",), 9.0))
+        made.append(Proposal("field_missing", "header.client_id", (fields.index("client_id"),), 9.0))
+    if flexible:
+        made.append(Proposal("tag_buffer_extra", "header._tags", (), 9.0))
+    return tuple(made)
+
+
+def of_body(body: Layout, version: int) -> tuple[Proposal, ...]:
+    """The edits of a whole body, of that version."""
+    return _of_body(body.name, version, body.flexible)
+
+
+@functools.lru_cache(1024)
+def _of_body(name: str, version: int, flexible: bool) -> tuple[Proposal, ...]:
+    made = []
+    for other in versions(name):
+        if other != version:
+            prior = 5.0 + 0.25 * abs(other - version)
+            made.append(Proposal("body_version", "*", (other, None), prior))
+            if (wanted := header_of(name, other)) != header_of(name, version):
+                made.append(Proposal("body_version", "*", (other, wanted), prior + 0.5))
+    written = ("fixed" if flexible else "compact",)
+    made.append(Proposal("flexibility", "*", written, 5.0))
+    if name.endswith("Response"):
+        made.append(Proposal("generic_error_body", "*", (), 5.5))
+    made.append(Proposal("length_encoding", "*", written, 6.5))
+    if flexible:
+        made.append(Proposal("length_off_by_one", "*", (-1,), 7.5))
+        made.append(Proposal("length_off_by_one", "*", (1,), 8.0))
+    return tuple(made)

@@ -1,0 +1,230 @@
+"""Values that real clients and brokers sent: whole structs out of the captures, and for what no capture has, others."""
+
+from __future__ import annotations
+
+import functools
+from base64 import b64decode
+from collections import defaultdict
+from collections.abc import Mapping
+from random import Random
+from typing import Any, NamedTuple
+
+from dissectors import schemas
+from dissectors.diagnosis.diagnose import right_layout
+from dissectors.layout import WIDTHS, Field, Layout
+from dissectors.message import Message, read_request, read_response
+from kproxy.trace.lines import Detail, RequestLine, ResponseLine
+from tests.dissectors.diagnosis.realistic import Realistic
+from tests.kproxy.captured import DATA, lines_of
+
+#: Of each struct and each field so many are kept, and so many elements of an array.
+_MOST = 400
+_MOST_ELEMENTS = 3
+
+_CODES = {
+    "operation": "acl_operation", "permission_type": "acl_permission_type", "pattern_type": "pattern_type",
+    "resource_pattern_type": "pattern_type", "pattern_type_filter": "pattern_type", "resource_type": "resource_type",
+    "resource_type_filter": "resource_type", "config_operation": "alter_config_op", "mechanism": "scram_mechanism",
+    "election_type": "election_type", "compression_type": "compression_codec", "upgrade_type": "feature_upgrade_type",
+    "delivery_state": "share_acknowledge_type", "acknowledge_types": "share_acknowledge_type",
+}  # fmt: skip
+_TEXTS = {
+    "principal": ("User:alice", "User:CN=loader,OU=data,O=corp", "User:ANONYMOUS"),
+    "principal_filter": ("User:alice", "User:*"),
+    "principal_type": ("User",),
+    "owner_principal_type": ("User",),
+    "token_requester_principal_type": ("User",),
+    "principal_name": ("alice", "svc_ingest", "bob"),
+    "owner_principal_name": ("alice", "svc_ingest"),
+    "token_requester_principal_name": ("admin", "bob"),
+    "user": ("alice", "svc_ingest"),
+    "entity_type": ("user", "client-id", "ip"),
+    "entity_name": ("alice", "192.168.7.44", "loader"),
+    "host": ("*", "192.168.7.44", "172.18.0.5", "kafka-0.kafka-headless.data.svc"),
+    "host_filter": ("*", "192.168.7.44"),
+    "key": ("producer_byte_rate", "consumer_byte_rate", "request_percentage"),
+    "feature": ("metadata.version", "kraft.version", "group.version"),
+    "listener": ("CONTROLLER", "EXTERNAL"),
+    "state_filters": ("CompleteCommit", "Dead"),
+    "subtopology_id": ("0", "1"),
+    "process_id": ("c2b3a1de-77f0-4a4e-9f5d-02b8f1f3a9aa",),
+    "token_id": ("uWzKq0iPQ2m8vJ7cXh1pSw", "Q6J0l3bYQwOqgTzj2vYb3A"),
+    "path": ("/var/lib/kafka/data-0", "/mnt/disk2/kafka-logs"),
+    "status_detail": ("Source topic clicks is missing.",),
+    "transactional_id_pattern": ("etl-.*",),
+    "subscribed_topic_regex": ("clicks-.*",),
+}
+_WORDS = (
+    "clicks",
+    "inventory-updates",
+    "web.sessions",
+    "etl-7",
+    "fraud_scores",
+    "dc2-mirror",
+    "KSTREAM-SOURCE-0000000000",
+)
+_TIMES = (0, 1500, 9000, 25_000, 40_000, 180_000, 3_600_000)
+_NODES = (1001, 1002, 1003)
+
+
+class _Recording(NamedTuple):
+    """What the captures hold: structs by the name of their layout, values by that of their field, and client ids."""
+
+    structs: dict[str, list[dict[str, Any]]]
+    values: dict[str, list[Any]]
+    clients: list[str]
+
+
+@functools.cache
+def recording() -> _Recording:
+    structs: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+    values: dict[str, list[Any]] = defaultdict(list)
+    clients: set[str] = set()
+    for message in _messages():
+        if (client := message.header.get("client_id")) is not None:
+            clients.add(client)
+        assert message.layout is not None
+        for layout, made in _structs(message.layout, message.body):
+            kept = structs[layout.name]
+            if len(kept) < _MOST:
+                kept.setdefault(repr(made), made)
+            for name, value in made.items():
+                if len(values[name]) < 4 * _MOST:
+                    values[name] += value[:_MOST_ELEMENTS] if isinstance(value, list) else [value]
+    kept_values = {name: [one for one in found if not isinstance(one, dict)] for name, found in values.items()}
+    return _Recording({name: list(kept.values()) for name, kept in structs.items()}, kept_values, sorted(clients))
+
+
+def _messages() -> list[Message]:
+    found: dict[str, Message] = {}
+    for path in sorted((DATA / "pcap").glob("*.pcap.gz")):
+        for line in lines_of(path, detail=Detail.RAW):
+            if isinstance(line, RequestLine | ResponseLine) and line.frame and line.frame not in found:
+                frame = b64decode(line.frame)
+                if isinstance(line, RequestLine):
+                    message = read_request(frame)
+                elif line.api_key is not None and line.api_version is not None:
+                    message = read_response(frame, line.api_key, line.api_version)
+                else:
+                    continue
+                if message.reads_well and message.layout is not None and right_layout(message) is not None:
+                    found[line.frame] = message
+    return list(found.values())
+
+
+def _structs(layout: Layout, values: dict[str, Any]) -> list[tuple[Layout, dict[str, Any]]]:
+    found = [(layout, values)]
+    for one in (*layout.fields, *layout.tagged):
+        value = values.get(one.name)
+        if one.struct is not None and value:
+            for each in value if one.array else [value]:
+                found += _structs(one.struct, each)
+    return found
+
+
+class Recorded(Realistic):
+    """A source of values out of the captures; the same seed gives the same."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.recording = recording()
+
+    def values(self, of: Layout) -> dict[str, Any]:
+        """A struct as it was once sent, with what `of` has and that one lacked."""
+        known = self.recording.structs.get(of.name)
+        made: dict[str, Any] = self._shortened(self.random.choice(known)) if known else {}
+        self._fit(of, made)
+        if {"name", "host", "port"} <= made.keys():
+            made["name"] = self.random.choice(_TEXTS["listener"])
+        return made
+
+    def client(self, body: Mapping[str, Any]) -> str:
+        """The client id in the header that goes with a body."""
+        member = body.get("member_id")
+        return (
+            member[:-37] if isinstance(member, str) and len(member) > 40 else self.random.choice(self.recording.clients)
+        )
+
+    def _shortened(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: self._shortened(each) for name, each in value.items()}
+        if isinstance(value, list):
+            at = self.random.randrange(max(len(value) - _MOST_ELEMENTS, 0) + 1)
+            return [self._shortened(each) for each in value[at : at + _MOST_ELEMENTS]]
+        return bytes(value) if isinstance(value, memoryview) else value
+
+    def _fit(self, of: Layout, made: dict[str, Any]) -> None:
+        """Add what `of` has and `made` lacks, and take out or put anew what another version has otherwise."""
+        for name in made.keys() - {one.name for one in (*of.fields, *of.tagged)}:
+            del made[name]
+        for one in of.fields:
+            value = made.get(one.name)
+            if one.name not in made or not _fits(one, value):
+                made[one.name] = self._field(one)
+            elif one.struct is not None and value is not None:
+                for each in value if one.array else (value,):
+                    self._fit(one.struct, each)
+
+    def _number(self, one: Field) -> Any:
+        return self._seen(one) if self._has(one) else _invented(one, self.random)
+
+    def _text(self, one: Field) -> str:
+        text = self._seen(one) if self._has(one) else self.random.choice(_TEXTS.get(one.name, _WORDS))
+        assert isinstance(text, str)
+        return text
+
+    def _has(self, one: Field) -> bool:
+        if one.type in ("int8", "uuid") or one.name in _TEXTS:
+            return one.type == "uuid" and one.name in self.recording.values
+        return any(_holds(one, value) for value in self.recording.values.get(one.name, ()))
+
+    def _seen(self, one: Field) -> Any:
+        known = [value for value in self.recording.values[one.name] if _holds(one, value)]
+        return self.random.choice(known if self.random.random() < 0.5 else sorted(set(known)))
+
+
+def _fits(one: Field, value: Any) -> bool:
+    """Whether a value of another version can stand in a field."""
+    if value is None:
+        return one.nullable
+    if one.array:
+        return isinstance(value, list) and all(isinstance(each, dict) == (one.struct is not None) for each in value)
+    return isinstance(value, dict) if one.struct is not None else one.type in ("bytes", "records") or _holds(one, value)
+
+
+def _holds(one: Field, value: Any) -> bool:
+    if one.type in ("string", "uuid"):
+        return isinstance(value, str)
+    if one.type == "bool":
+        return isinstance(value, bool)
+    if one.type == "float64":
+        return isinstance(value, float)
+    bits = 8 * WIDTHS.get(one.type, 0)
+    least = 0 if one.type.startswith("u") else -(1 << bits - 1) if bits else 0
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < least + (1 << bits)
+
+
+def _invented(one: Field, random: Random) -> Any:
+    """A number as no capture has it."""
+    name = one.name
+    if one.type == "bool":
+        return random.random() < 0.25
+    if one.type == "float64":
+        return random.choice((2_097_152.0, 50.0))
+    if name in _CODES:
+        return random.choice([code for code, said in schemas.enum(_CODES[name]).items() if said != "UNKNOWN"])
+    if one.type == "int8":
+        return random.choice((0, 1, 2))
+    if one.type == "uuid":
+        return random.choice(recording().values["topic_id"])
+    if name.endswith("_ms") and one.type != "int64":
+        return random.choice(_TIMES)
+    if "time" in name and one.type == "int64":
+        return (
+            1_763_200_000_000 + random.randrange(10**9) if "period" not in name and "life" not in name else 86_400_000
+        )
+    if "epoch" in name or name in ("zk_version", "iterations"):
+        return random.choice((0, 1, 4, 17, 62))
+    if "replica" in name or "isr" in name or name.endswith(("_id", "broker_ids")) or name == "leader":
+        return random.choice(_NODES) if one.type != "int64" else random.randrange(4000)
+    return random.choice((0, 1, 2, 6, 24))
