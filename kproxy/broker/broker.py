@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from dissectors import schemas
 from kproxy.broker.cluster import Cluster, Node
+from kproxy.broker.configs.checks import check_static
 from kproxy.broker.connection import Connection
 from kproxy.broker.errors import Refused
 from kproxy.broker.log.logs import Logs
@@ -57,7 +58,7 @@ class Server:
             self._server.close()
             self._server = None
         for connection in list(self.connections):
-            connection.transport.abort()
+            connection.abort()
 
 
 class Broker:
@@ -128,6 +129,8 @@ class Broker:
 
     async def start_node(self, number: int) -> None:
         """A broker that was stopped is there again, at its address."""
+        if self.cluster.nodes[number].up:
+            return
         sock = socket.create_server(("127.0.0.1", self._bound[number]), backlog=1024)
         await self._servers[number].start(sock)
         self.cluster.nodes[number].up = True
@@ -169,6 +172,7 @@ class Broker:
         self._stack.callback(cluster.part(Logs).close)
         cluster.part(Quirks)  # what is wrong with them is said before anything starts
         tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
+        check_static(self.options.configs)
         check_mechanisms(self.options)
         tls = tls_context(self.options)
         sockets = []

@@ -43,6 +43,7 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
+        self._ended = False
         self.session = Session("")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -70,19 +71,31 @@ class Connection(asyncio.Protocol):
         if self._frames and self._task is None:
             self._task = self._server.tasks.create_task(self._answer_all())
 
+    def eof_received(self) -> bool:
+        """The client has sent its last. As Kafka does, what it sent is done: acks=0 is often followed by the end."""
+        self._ended = True
+        alone = self.transport.get_extra_info("sslcontext") is None  # TLS cannot end in one direction
+        return alone and self._task is not None
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
-        self._frames.clear()
         self._room.set()
         self.session.close()
-        if self._task is not None:
-            self._task.cancel()
+        if exc is not None or not self._ended:
+            self._frames.clear()
+            if self._task is not None:
+                self._task.cancel()
 
     def pause_writing(self) -> None:
         self._room.clear()
 
     def resume_writing(self) -> None:
         self._room.set()
+
+    def abort(self) -> None:
+        """Close it at once, whatever is under way."""
+        self._ended = False
+        self.transport.abort()
 
     def close(self, why: str = "") -> None:
         """Close it when what was written has left."""
@@ -106,6 +119,8 @@ class Connection(asyncio.Protocol):
             self.close(f"{type(error).__name__}: {error} (a bug in kproxy's broker)")
         finally:
             self._task = None
+            if self._ended:
+                self.transport.close()
 
     async def _answer(self, frame: bytes) -> None:
         if (login := self.session.login) is not None and login.raw:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dissectors.schemas.lines import Feature, line, lines
 
@@ -11,17 +11,21 @@ if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
 
+_UPDATE_FEATURES: Final = 57
+
+
 class Features:
     """The features that the cluster's release has, at their finalized levels; 0 is off.
 
-    `epoch` grows with each change.
+    `epoch` grows with each change; with ZooKeeper, which has none of them, it is 0, and before Kafka 2.7 it is -1.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._journal = cluster.journal
-        self.known: Mapping[str, Feature] = line(cluster.options.release or lines()[-1]).features
+        release = line(cluster.options.release or lines()[-1])
+        self.known: Mapping[str, Feature] = release.features
         self._levels = {name: feature.level for name, feature in self.known.items()}
-        self.epoch = 1
+        self.epoch = 1 if release.kraft else 0 if _UPDATE_FEATURES in release.served else -1
         for name, kept in cluster.journal.entries("features"):
             self._levels[name] = kept["level"]
             self.epoch += 1

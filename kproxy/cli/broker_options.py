@@ -98,6 +98,11 @@ def _check(args: argparse.Namespace) -> None:
         raise CommandError(f"--data {args.data}: that is a file; give a directory")
     if (args.tls_cert is None) != (args.tls_key is None):
         raise CommandError("--tls-cert and --tls-key go together")
+    if args.user and not args.sasl:
+        raise CommandError("--user needs --sasl MECHANISM: without it nobody logs in")
+    for each in args.super_user or ():
+        if not each.startswith("User:"):
+            raise CommandError(f"--super-user {each!r}: write User:NAME")
 
 
 def _user(text: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
@@ -65,10 +65,24 @@ def _check_ip(parts: Mapping[str, str | None]) -> None:
             raise Refused(Error.INVALID_REQUEST, f"{parts['ip']} is not a valid IP or resolvable host.") from None
 
 
+#: What only takes whole numbers, and how Kafka calls their type.
+_WHOLE: Final = {
+    "producer_byte_rate": ((1 << 63) - 1, "a LONG"),
+    "consumer_byte_rate": ((1 << 63) - 1, "a LONG"),
+    "connection_creation_rate": ((1 << 31) - 1, "an INT"),
+}
+
+
 def _check(entity: Entity, key: str, value: float | None) -> None:
     if key not in KEYS or entity[0][0] not in KEYS[key]:
         raise Refused(Error.INVALID_REQUEST, f"Invalid configuration key {key}")
-    if value is not None and not value > 0:
+    if value is None:
+        return
+    if not value > 0:
         raise Refused(Error.INVALID_REQUEST, f"Quota {key} must be greater than 0")
-    if value is not None and key.endswith("byte_rate") and value != int(value):
-        raise Refused(Error.INVALID_REQUEST, f"{key} cannot be a fractional value")
+    if key in _WHOLE:
+        most, kind = _WHOLE[key]
+        if value > most:
+            raise Refused(Error.INVALID_REQUEST, f"Proposed value for {key} is too large for {kind}.")
+        if value % 1 > 1e-6:
+            raise Refused(Error.INVALID_REQUEST, f"{key} cannot be a fractional value.")

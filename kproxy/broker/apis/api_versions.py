@@ -2,7 +2,8 @@
 
 From version 3 on it says which features the cluster has (KIP-584).
 
-Leaves out: nothing. A version that is not known is answered in version 0 with UNSUPPORTED_VERSION (KIP-511).
+Leaves out: nothing. A version that is not known is answered in version 0 with UNSUPPORTED_VERSION and the versions that
+there are (KIP-511); these are left out by releases before 2.4.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def api_versions(request: Request) -> Body:
             for name, each in features.known.items()
             if each.lowest > 0 or request.version >= 4  # clients took 0 for wrong before that (KAFKA-17011)
         ],
-        "finalized_features_epoch": features.epoch if features.known else -1,
+        "finalized_features_epoch": features.epoch,
         "finalized_features": [
             {"name": name, "max_version_level": level, "min_version_level": level}
             for name, level in features.levels.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kproxy.broker.configs.facts import Fact
+from kproxy.broker.configs.facts import Fact, facts
 from kproxy.broker.errors import Error, Refused
 
 _TYPES: Final = {1: "BOOLEAN", 2: "STRING", 3: "INT", 4: "SHORT", 5: "LONG", 6: "DOUBLE", 7: "LIST"}
@@ -58,6 +58,16 @@ def check(fact: Fact, value: str) -> None:
         for each in filter(None, value.split(",")) if fact.type == LIST else [value]:
             if each.strip() not in words:
                 raise _wrong(fact, value, f"String must be one of: {', '.join(words)}")
+
+
+def check_static(configs: Mapping[str, str]) -> None:
+    """Raise `ValueError` unless the brokers can begin with these; what they do not know is let be, as in Kafka."""
+    for key, value in configs.items():
+        if (fact := facts("broker").get(key)) is not None:
+            try:
+                check(fact, value)
+            except Refused as refused:
+                raise ValueError(refused.message) from None
 
 
 def _wrong(fact: Fact, value: str, why: str) -> Refused:

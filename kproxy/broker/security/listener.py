@@ -18,16 +18,19 @@ def tls_context(options: Options) -> ssl.SSLContext | None:
     """What the listeners of a cluster speak TLS with; None where they do not.
 
     Raises:
-        OSError: A file cannot be read.
-        ssl.SSLError: A file is no certificate or key, or they do not belong together.
+        ValueError: A file cannot be read, is no certificate or key, or they do not belong together; a sentence.
     """
     if options.tls_certificate is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(options.tls_certificate, options.tls_key)
-    if options.tls_client_ca is not None:
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(options.tls_client_ca)
+    files = [each for each in (options.tls_certificate, options.tls_key, options.tls_client_ca) if each is not None]
+    try:
+        context.load_cert_chain(options.tls_certificate, options.tls_key)
+        if options.tls_client_ca is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(options.tls_client_ca)
+    except OSError as error:  # it does not say which
+        raise ValueError(f"TLS with {', '.join(map(str, files))}: {error.strerror}") from None
     return context
 
 

@@ -49,7 +49,8 @@ _BEFORE = {
     "SaslAuthenticate": ("SaslHandshake",),
     **dict.fromkeys(("CreateDelegationToken", "DescribeDelegationToken"), ("SaslHandshake", "SaslAuthenticate")),
     **dict.fromkeys(
-        ("RenewDelegationToken", "ExpireDelegationToken"), ("SaslHandshake", "SaslAuthenticate", "CreateDelegationToken")
+        ("RenewDelegationToken", "ExpireDelegationToken"),
+        ("SaslHandshake", "SaslAuthenticate", "CreateDelegationToken"),
     ),
     "DeleteShareGroupOffsets": ("AlterShareGroupOffsets",),
     "DeleteTopics": ("CreateTopics",),
@@ -74,7 +75,7 @@ def logs_in(api: str) -> bool:
 
 
 class Client:
-    """Asks a broker made with `OPTIONS`, `WITH_LOGIN` where `logs_in`; its groups and transactions have `name` in theirs."""
+    """Asks a broker made with `OPTIONS`, or `WITH_LOGIN`; its groups and transactions are named after `name`."""
 
     def __init__(self, ask: Asking, name: str) -> None:
         found = ask.broker.cluster.part(Topics).named("t")

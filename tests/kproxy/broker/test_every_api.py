@@ -16,7 +16,6 @@ from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, Res
 from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, Client, logs_in
 
-
 #: What one broker without anything wrong in it has to refuse.
 REFUSED = {
     "AlterReplicaLogDirs": Error.LOG_DIR_NOT_FOUND,

@@ -1,0 +1,33 @@
+"""What a client sent before it ended the connection is done, as by Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.kproxy.broker.asking import asked
+from tests.kproxy.broker.data_asked import batch, fetch, log_of, offsets, produced
+from tests.kproxy.frames import request
+
+
+async def test_records_without_acks_outlive_the_connection() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        producer = ask.another()
+        _, writer = await producer.streams(1)
+        writer.write(request("Produce", 9, produced(ask, batch(), acks=0)) * 50)
+        await producer.hang_up()
+        async with asyncio.timeout(5):
+            while log_of(ask).end_offset < 50:  # noqa: ASYNC110 - the log tells only those who fetch
+                await asyncio.sleep(0.01)
+        assert offsets(await fetch(ask)) == list(range(50))
+
+
+async def test_a_client_that_only_listens_on_gets_its_answers() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        for _ in range(3):
+            await ask.send("Metadata", 12, {"topics": None})
+        reader, writer = await ask.streams(1)
+        writer.write_eof()
+        for _ in range(3):
+            assert [each["name"] for each in (await ask.receive("Metadata", 12))["topics"]] == ["t"]
+        async with asyncio.timeout(5):
+            assert await reader.read() == b""

@@ -1,0 +1,263 @@
+"""The built-in broker as its user runs it: one process, clients at its listener, commands on its standard input."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dissectors import schemas
+from dissectors.decode import decode
+from dissectors.layout import layout
+from dissectors.records import encode
+from kproxy.broker.quirks import SETS
+from kproxy.cli import main
+from kproxy.trace.reader import trace_files
+from tests.kproxy.cli.conftest import Run
+from tests.kproxy.frames import request
+
+STARTED = re.compile(r"built-in Kafka (\S+): point a client at it with bootstrap\.servers=(\S+)\n")
+
+
+class Running:
+    """A running kproxy with a broker in it."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        found = STARTED.fullmatch(self.said())
+        assert found is not None
+        self.release, servers = found.groups()
+        self.servers = servers.split(",")
+        self.ports = [int(each.rpartition(":")[2]) for each in self.servers]
+
+    def said(self) -> str:
+        """The next line of standard error."""
+        assert self.process.stderr is not None
+        return self.process.stderr.readline()
+
+    def told(self, command: str) -> str:
+        """The answer to a command."""
+        assert self.process.stdin is not None
+        print(command, file=self.process.stdin, flush=True)
+        return self.said().rstrip("\n")
+
+    def ask(self, api: str, version: int, body: dict[str, Any], broker: int = 0) -> Any:
+        """The body of an answer."""
+        found = schemas.api_by_name(api)
+        assert found is not None
+        with socket.create_connection(("127.0.0.1", self.ports[broker]), timeout=10) as client:
+            client.sendall(request(api, version, body))
+            stream = client.makefile("rb")
+            frame = stream.read(int.from_bytes(stream.read(4), "big"))
+        head = decode(layout("ResponseHeader", schemas.header_versions(found.key, version)[1]), frame)
+        return decode(layout(f"{api}Response", version), frame, head.end).values
+
+    def end(self) -> tuple[str, str]:
+        """What is left of standard output and error after Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.communicate(timeout=20)
+
+
+@contextmanager
+def running(tmp_path: Path, *args: object) -> Iterator[Running]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kproxy", "--listen", "0", "--upstream", *map(str, args)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONWARNINGS": "error", "COLUMNS": "120"},
+    )  # fmt: skip
+    try:
+        yield Running(process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_says_where_clients_go_and_shows_and_traces_what_they_say(tmp_path: Path) -> None:
+    with running(tmp_path, "--topic", "orders:3", "--kafka", "2.8") as kproxy:
+        [port] = kproxy.ports
+        assert (kproxy.release, kproxy.servers) == ("2.8", [f"localhost:{port}"])
+        metadata = kproxy.ask("Metadata", 9, {"topics": [{"name": "orders"}]})
+        out, err = kproxy.end()
+        assert kproxy.process.returncode == 0
+    assert [(each["host"], each["port"]) for each in metadata["brokers"]] == [("localhost", port)]
+    assert len(metadata["topics"][0]["partitions"]) == 3
+    assert [row.split()[2:5] for row in out.splitlines()[1:3]] == [[">", "Metadata", "v9"], ["<", "Metadata", "v9"]]
+    assert "1 connection, 2 frames" in err
+    [trace] = trace_files(tmp_path / "kproxy-trace")
+    assert [json.loads(line)["kind"] for line in trace.read_text().splitlines()] == [
+        "open", "request", "response", "close"
+    ]  # fmt: skip
+
+
+def test_commands_stop_and_start_brokers_and_move_leaders(tmp_path: Path) -> None:
+    def leader(broker: int) -> int:
+        [topic] = kproxy.ask("Metadata", 9, {"topics": [{"name": "t"}]}, broker)["topics"]
+        [partition] = topic["partitions"]
+        return int(partition["leader_id"])
+
+    with running(tmp_path, "--brokers", 3, "--topic", "t", "--no-trace", "-q") as kproxy:
+        assert len(kproxy.ports) == 3
+        words = kproxy.said().removeprefix("commands: ").strip()
+        assert kproxy.told("help") == words
+        first = leader(0)
+        second = first % 3 + 1
+        assert kproxy.told(f"lead t 0 {second}") == f"broker {second} leads t-0"
+        assert leader(first - 1) == second
+        assert kproxy.told(f"stop {second}") == f"broker {second} is down"
+        assert leader(first - 1) not in (second, -1)
+        host = kproxy.servers[second - 1]
+        assert f"{second} {host} down" in kproxy.told("brokers").split(", ")
+        assert kproxy.told(f"start {second}") == f"broker {second} is up"
+        assert leader(second - 1) > 0
+        for wrong, why in (
+            ("stop 9", "there is no broker 9; there are 1, 2, 3"),
+            ("start x", "there is no broker x; there are 1, 2, 3"),
+            ("lead t 7 1", "there is no partition t-7"),
+            ("lead t x 1", "there is no partition t-x"),
+            ("lead nowhere 0 1", "there is no partition nowhere-0"),
+            ("stop", f"'stop' is no command; there are: {words}"),
+            ("dance", f"'dance' is no command; there are: {words}"),
+        ):
+            assert kproxy.told(wrong) == why
+        kproxy.end()
+        assert kproxy.process.returncode == 0
+
+
+def test_a_broker_may_be_stopped_and_started_twice_and_all_may_be_down(tmp_path: Path) -> None:
+    with running(tmp_path, "--brokers", 2, "--no-trace", "-q") as kproxy:
+        kproxy.said()
+        assert [kproxy.told("stop 1"), kproxy.told("stop 1")] == ["broker 1 is down"] * 2
+        assert [kproxy.told("start 1"), kproxy.told("start 1")] == ["broker 1 is up"] * 2
+        assert [kproxy.told("stop 1"), kproxy.told("stop 2")] == ["broker 1 is down", "broker 2 is down"]
+        assert kproxy.told("start 1") == "broker 1 is up"
+        assert kproxy.ask("Metadata", 9, {"topics": []})["controller_id"] == 1
+
+
+def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
+    data = encode([{"records": [{"key": b"k", "value": b"v", "timestamp": time.time_ns() // 1_000_000}]}])
+    options = "--data", tmp_path / "kept", "--no-trace", "-q"
+    with running(tmp_path, *options, "--topic", "t:2") as kproxy:
+        sent = kproxy.ask(
+            "Produce", 9,
+            {"acks": -1, "timeout_ms": 1000, "topic_data": [
+                {"name": "t", "partition_data": [{"index": 1, "records": data}]}
+            ]},
+        )  # fmt: skip
+        assert sent["responses"][0]["partition_responses"][0]["error_code"] == 0
+        kproxy.end()
+    with running(tmp_path, *options) as kproxy:
+        [topic] = kproxy.ask("Metadata", 9, {"topics": None})["topics"]
+        [found] = kproxy.ask(
+            "Fetch", 11,
+            {"replica_id": -1, "max_bytes": 1 << 20, "topics": [
+                {"topic": "t", "partitions": [{"partition": 1, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]}
+            ]},
+        )["responses"]  # fmt: skip
+    assert (topic["name"], len(topic["partitions"])) == ("t", 2)
+    assert found["partitions"][0]["high_watermark"] == 1
+    assert len(found["partitions"][0]["records"]) == len(data)
+
+
+BUILT_IN = ["--listen", "0", "--upstream"]
+NOT_THE_BROKER = "is of the built-in broker: give --upstream without a value"
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        *(
+            (["--listen", "0", "--upstream", "k:9092", flag, *value], f"{flag} {NOT_THE_BROKER}")
+            for flag, *value in (
+                ["--brokers", "3"], ["--kafka", "2.8"], ["--topic", "t"], ["--config", "a=b"], ["--quirk", "x"],
+                ["--data", "d"], ["--fsync"], ["--sasl", "PLAIN"], ["--user", "a:b"], ["--acls"],
+                ["--super-user", "User:a"], ["--tls-cert", "c.pem"], ["--tls-key", "k.pem"],
+            )
+        ),
+        ([*BUILT_IN, "--upstream", "k:9092"], "the built-in broker is the only upstream"),
+        ([*BUILT_IN, "--listen", "0", "--brokers", "3"], "one --listen or one for each broker"),
+        (["--listen", "unix:k.sock", "--upstream"], "the built-in broker needs a port"),
+        (["--listen", "65535", "--upstream", "--brokers", "2"], "there are no 2 ports from there on"),
+        ([*BUILT_IN, "--brokers", "0"], "--brokers takes 1 to 16"),
+        ([*BUILT_IN, "--brokers", "17"], "--brokers takes 1 to 16"),
+        ([*BUILT_IN, "--kafka", "5.0"], "no Kafka release '5.0' is known"),
+        ([*BUILT_IN, "--topic", "t:0"], "--topic 't:0': write NAME or NAME:PARTITIONS"),
+        ([*BUILT_IN, "--topic", ".."], "--topic '..': Topic name is invalid"),
+        ([*BUILT_IN, "--config", "x"], "--config 'x': write KEY=VALUE"),
+        ([*BUILT_IN, "--quirk", "nope"], "there is no quirk 'nope'"),
+        ([*BUILT_IN, "--data", __file__], "that is a file; give a directory"),
+        ([*BUILT_IN, "--fsync"], "--fsync needs --data DIR"),
+        ([*BUILT_IN, "--sasl", "PLAIN", "--user", "alice"], "--user: write NAME:PASSWORD"),
+        ([*BUILT_IN, "--user", "alice:secret"], "--user needs --sasl MECHANISM"),
+        ([*BUILT_IN, "--super-user", "alice"], "--super-user 'alice': write User:NAME"),
+        ([*BUILT_IN, "--tls-cert", "c.pem"], "--tls-cert and --tls-key go together"),
+        ([*BUILT_IN, "--tls-key", "k.pem"], "--tls-cert and --tls-key go together"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_sentence_and_status_2(
+    args: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(args) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("kproxy: ")
+    assert said.err.count("\n") == 1
+    assert why in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (["--sasl", "NOPE"], "no SASL mechanism NOPE: there are PLAIN, "),
+        (["--config", "num.partitions=many"], "Invalid value many for configuration num.partitions"),
+        (["--tls-cert", "c.pem", "--tls-key", "k.pem"], "TLS with c.pem, k.pem: No such file or directory"),
+        (["--data", "/dev/null/kept"], "/dev/null/kept"),
+    ],
+)
+def test_what_the_broker_cannot_begin_with_is_said_too(kproxy: Run, args: list[str], why: str) -> None:
+    done = kproxy(*BUILT_IN, "--no-trace", *args)
+    assert done.returncode == 2
+    assert done.stderr.startswith("kproxy: ")
+    assert done.stderr.count("\n") == 1
+    assert why in done.stderr
+
+
+def test_quirks_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quirks"]) == 0
+    out = capsys.readouterr().out
+    assert all(re.search(rf"^  {name} +\S", out, re.MULTILINE) for name in SETS)
+    assert "\n  API:delay:" in out
+    assert main(["quirks", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert sorted(listed) == ["behaviours", "layouts", "sets"]
+    assert {name: each["says"] for name, each in listed["sets"].items()} == {
+        name: each.says for name, each in SETS.items()
+    }
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_quirks_says_what_one_does(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quirks", name, "--json"]) == 0
+    parts = json.loads(capsys.readouterr().out)
+    assert main(["quirks", name]) == 0
+    assert capsys.readouterr().out == "".join(f"{each['quirk']}\n    {each['says']}\n" for each in parts)
+    assert len(parts) >= len(SETS[name].quirks) > 0
+
+
+def test_a_quirk_that_there_is_not_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quirks", "JoinGroup:2:moved:nothing:last"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert said.err.startswith("kproxy: quirk 'JoinGroup:2:moved:nothing:last': ")
