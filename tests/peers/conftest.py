@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.peers.kafka import RELEASES, Kafka, missing
 from tests.peers.lab import SASL, Lab
+from tests.peers.server import AUTHORIZER, CONFIGS, JUDGE
 
 
 @pytest.fixture(scope="session", params=RELEASES)
@@ -22,3 +24,16 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     kafka.kill()
     for front in fronts.values():
         front.close()
+
+
+@pytest.fixture(scope="session")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab | None]:
+    """The real Kafka that stands in for the built-in broker, if the environment names its release."""
+    if not (release := os.environ.get(JUDGE)):
+        yield None
+        return
+    with socket.create_server(("127.0.0.1", 0)) as front:
+        advertised = {"PLAIN": front.getsockname()[1]}
+        kafka = Kafka(release, tmp_path_factory.mktemp("judge"), advertised, CONFIGS | AUTHORIZER)
+        yield Lab(kafka, {"PLAIN": front})
+        kafka.kill()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import socket
 import subprocess
 from pathlib import Path
 
 from tests.peers.processes import dies_with_us, until
+from tests.peers.toolchains import absent, cache
 
 #: The newest release, and the last one that still serves the API versions that 4.0 removed.
 RELEASES = ("4.3.1", "3.9.1")
@@ -21,9 +21,11 @@ _TOOLS = {
     "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
     "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "configs": "kafka.admin.ConfigCommand",
+    "dump-log": "org.apache.kafka.tools.DumpLogSegments",
 }
 #: A short-lived JVM starts in half the time like this.
 _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
@@ -31,8 +33,7 @@ _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 def missing() -> str | None:
     """Why no Kafka can run here, or None."""
-    absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
-    return f"needs {' and '.join(absent)} on PATH" if absent else None
+    return absent("java", "mvn")
 
 
 def free_port() -> int:
@@ -46,8 +47,7 @@ def free_port() -> int:
 
 def class_path(release: str) -> str:
     """The Java class path of a release; Maven fetches what is not there yet."""
-    cache = Path(os.environ.get("KPROXY_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "kproxy")
-    resolved = cache.expanduser() / f"kafka-{release}.classpath"
+    resolved = cache() / f"kafka-{release}.classpath"
     if not resolved.exists() or not all(map(os.path.exists, resolved.read_text().split(":"))):
         resolved.parent.mkdir(parents=True, exist_ok=True)
         pom = Path(__file__).with_name("pom.xml")
@@ -56,7 +56,33 @@ def class_path(release: str) -> str:
     return resolved.read_text()
 
 
-class Kafka:
+class Tools:
+    """Kafka's own command-line tools, of one release."""
+
+    def __init__(self, release: str) -> None:
+        self.release = release
+        self._class_path = class_path(release)
+
+    def tool(self, name: str, *arguments: str, seconds: float = 60) -> str:
+        """Run one; what it printed. It must not fail."""
+        done = subprocess.run(
+            dies_with_us(self._java(_TOOLS[name], *arguments)),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{name} exited {done.returncode}: {done.stdout}"
+        return done.stdout
+
+    def start_tool(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a tool that is to run on beside the test, which must end it."""
+        command = dies_with_us(self._java(_TOOLS[name], *arguments))
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def _java(self, main_class: str, *arguments: str) -> list[str]:
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+        return ["java", *_SHORT_LIVED, "-Xmx256m", quiet, "-cp", self._class_path, main_class, *arguments]
+
+
+class Kafka(Tools):
     """One KRaft node, broker and controller, that answers when the constructor returns.
 
     Clients reach it at `direct`. Each listener of `advertised` has an address of its own in `listeners`, and tells
@@ -71,11 +97,10 @@ class Kafka:
     """
 
     def __init__(self, release: str, directory: Path, advertised: dict[str, int], properties: dict[str, str]) -> None:
-        self.release = release
+        super().__init__(release)
         self.log = directory / "server.log"
         self.direct = (HOST, free_port())
         self.listeners = {name: (HOST, free_port()) for name in advertised}
-        self._class_path = class_path(release)
         directory.mkdir(parents=True, exist_ok=True)
         controller = free_port()
         bound = {"DIRECT": self.direct[1], **{name: port for name, (_, port) in self.listeners.items()}}
@@ -90,13 +115,15 @@ class Kafka:
             ),
             "inter.broker.listener.name": "DIRECT",
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": f"1@{HOST}:{controller}",
+            "controller.quorum.voters": f"{properties.get('node.id', '1')}@{HOST}:{controller}",
             "log.dirs": str(directory / "data"),
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "4",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "transaction.state.log.num.partitions": "4",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             **properties,
         }
@@ -114,24 +141,6 @@ class Kafka:
         """End it at once; what it stored is of no more use."""
         self._process.kill()
         self._process.wait()
-
-    def tool(self, name: str, *arguments: str, seconds: float = 60) -> str:
-        """Run one of Kafka's own command-line tools, of the same release; what it printed. It must not fail."""
-        done = subprocess.run(
-            dies_with_us(self._java(_TOOLS[name], *arguments)),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{name} exited {done.returncode}: {done.stdout}"
-        return done.stdout
-
-    def start_tool(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a tool that is to run on beside the test, which must end it."""
-        command = dies_with_us(self._java(_TOOLS[name], *arguments))
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def _java(self, main_class: str, *arguments: str) -> list[str]:
-        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-        return ["java", *_SHORT_LIVED, "-Xmx256m", quiet, "-cp", self._class_path, main_class, *arguments]
 
     def _answers(self) -> bool:
         if self._process.poll() is not None:

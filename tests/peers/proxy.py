@@ -22,16 +22,17 @@ class Proxy:
     """A `kproxy` process in front of `upstream`; it listens when the constructor returns.
 
     Args:
-        upstream: The broker.
+        upstream: The broker; None is the one that kproxy has built in.
         directory: For the trace.
         options: Of the command line, beside the addresses and `--trace`.
         printed: File for what the process prints; one in `directory` without it.
     """
 
-    def __init__(self, upstream: Address, directory: Path, *options: str, printed: Path | None = None) -> None:
+    def __init__(self, upstream: Address | None, directory: Path, *options: str, printed: Path | None = None) -> None:
         self.trace = directory / "trace"
         self._printed = printed or directory / "printed.txt"
-        command = [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0", "--upstream", "{}:{}".format(*upstream)]
+        command = [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0", "--upstream"]
+        command += ["{}:{}".format(*upstream)] if upstream else []
         with self._printed.open("wb") as output:
             self._process = subprocess.Popen(
                 dies_with_us([*command, "--trace", str(self.trace), *options]),
@@ -43,6 +44,11 @@ class Proxy:
     def printed(self) -> str:
         """All it wrote so far, standard output and standard error."""
         return self._printed.read_text()
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect."""
+        return "{}:{}".format(*self.address)
 
     def interrupt(self) -> None:
         """Ctrl-C, and wait for the end, which must be a clean one."""
@@ -62,7 +68,7 @@ class Proxy:
 
     def _port(self) -> int:
         assert self._process.poll() is None, self.printed
-        found = re.search(r"listening on 127\.0\.0\.1:(\d+) ->", self.printed)
+        found = re.search(r"(?:listening on |bootstrap\.servers=)127\.0\.0\.1:(\d+)\b", self.printed)
         return int(found[1]) if found else 0
 
 

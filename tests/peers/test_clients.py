@@ -40,7 +40,7 @@ def run(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempP
     if reason := clients.missing(client):
         pytest.skip(reason)
     with lab.chain("PLAIN", tmp_path_factory.mktemp(client), "--detail", "full", "-q") as chain:
-        report = clients.run(client, lab.kafka, chain.bootstrap, f"topic-{client}")
+        report = clients.run(client, lab.kafka.release, chain.bootstrap, f"topic-{client}")
         chain.finish()
         yield Run(report, chain)
 
@@ -85,7 +85,9 @@ def test_every_body_is_decoded(run: Run) -> None:
 
 
 def test_healthy_traffic_has_no_finding_worth_a_warning(run: Run) -> None:
-    assert [finding for finding in all_findings(run.lines) if finding["severity"] != "info"] == []
+    # S001: the broker advertises the port of the recorder in front of kproxy, so clients seem to be sent past kproxy.
+    known = ("S001",)
+    assert [each for each in all_findings(run.lines) if each["severity"] != "info" and each["code"] not in known] == []
 
 
 def test_nothing_is_missing_from_the_trace(run: Run) -> None:

@@ -46,7 +46,7 @@ def run(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempP
         clients.python_client("credentials", chain.bootstrap, SALT, "PLAIN", USER, PASSWORD)
         for client, mechanism in LOGINS.items():
             topic = f"sasl-{client}-{detail}"
-            report = clients.run(client, lab.kafka, chain.bootstrap, topic, mechanism, USER, PASSWORD)
+            report = clients.run(client, lab.kafka.release, chain.bootstrap, topic, mechanism, USER, PASSWORD)
             assert report["consumed"] == report["produced"] > 0
         token = lab.kafka.tool(
             "delegation-tokens", "--bootstrap-server", chain.bootstrap, "--command-config", str(login),

@@ -1,69 +1,72 @@
-"""Clients to send through the proxy; `run` sends one and says what it produced and consumed."""
+"""Clients to send to a broker; `run` sends one and says what came back."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 
-from tests.peers.kafka import Kafka
+from tests.peers.clients import java
+from tests.peers.kafka import Tools
 from tests.peers.processes import dies_with_us
+from tests.peers.toolchains import JS, absent, go_program, node_modules
 
 #: Module here -> package that it needs.
 PYTHON_CLIENTS = {"confluent": "confluent_kafka", "kafka_python": "kafka", "aio": "aiokafka"}
+#: Commands of tests/peers/go.
+GO_CLIENTS = ("franz", "kafkago", "sarama")
 CLIENTS = ("java", *PYTHON_CLIENTS)
+ALL = (*CLIENTS, *GO_CLIENTS, "kafkajs")
+#: ``produced`` and ``consumed`` are numbers of records, ``members`` how many shared the topic's partitions at once,
+#: ``configs`` how many configs the topic has.
+Report = dict[str, int]
 
 
 def missing(client: str) -> str | None:
     """Why a client cannot run here, or None."""
-    package = PYTHON_CLIENTS.get(client)
-    if package is None or importlib.util.find_spec(package):
+    if client == "java":
+        return absent("java", "mvn")
+    if client == "kafkajs":
+        return absent("node", "npm")
+    if client in GO_CLIENTS:
+        return absent("go")
+    package = PYTHON_CLIENTS[client]
+    if importlib.util.find_spec(package):
         return None
     return f"needs the Python package {package}: install .ci/constraints-peers.txt"
 
 
-def run(client: str, kafka: Kafka, bootstrap: str, topic: str, *sasl: str) -> dict[str, int]:
-    """Make a topic, produce to it, consume in a group.
+def run(client: str, release: str, bootstrap: str, topic: str, *sasl: str) -> Report:
+    """Make a topic, produce to it, consume in a group that grows to two members, describe the topic, delete it.
 
     Args:
-        client: One of `CLIENTS`.
-        kafka: Whose release of the tools `java` is.
+        client: One of `ALL`.
+        release: Of Kafka's own tools, which `java` runs.
         bootstrap: HOST:PORT.
         topic: A new name.
         sasl: Mechanism, user and password; Python clients only.
-
-    Returns:
-        ``produced`` and ``consumed``, numbers of records.
     """
     if client == "java":
-        return _java(kafka, bootstrap, topic)
-    report: dict[str, int] = json.loads(python_client(client, bootstrap, topic, *sasl).splitlines()[-1])
+        return java.run(Tools(release), bootstrap, topic)
+    if client == "kafkajs":
+        environment = os.environ | {"NODE_PATH": str(node_modules()), "KAFKAJS_NO_PARTITIONER_WARNING": "1"}
+        printed = _program(["node", str(JS / "kafkajs.js"), bootstrap, topic], environment)
+    elif client in GO_CLIENTS:
+        printed = _program([str(go_program(client)), bootstrap, topic])
+    else:
+        printed = python_client(client, bootstrap, topic, *sasl)
+    report: Report = json.loads(printed.splitlines()[-1])
     return report
 
 
 def python_client(name: str, *arguments: str) -> str:
     """Run a module of this package in a process of its own; its standard output."""
-    command = [sys.executable, "-m", f"{__name__}.{name}", *arguments]
-    done = subprocess.run(dies_with_us(command), capture_output=True, text=True, timeout=90)
+    return _program([sys.executable, "-m", f"{__name__}.{name}", *arguments])
+
+
+def _program(command: list[str], environment: dict[str, str] | None = None) -> str:
+    done = subprocess.run(dies_with_us(command), capture_output=True, text=True, timeout=90, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def _java(kafka: Kafka, bootstrap: str, topic: str) -> dict[str, int]:
-    records, newest = 2000, not kafka.release.startswith("3.")
-    at, of = ("--bootstrap-server", bootstrap), ("--topic", topic)
-    reading = (*of, "--from-beginning", "--max-messages", str(records), "--timeout-ms", "30000")
-    kafka.tool("topics", *at, *of, "--create", "--partitions", "3")
-    for codec in ("zstd", "lz4"):
-        sizes = ("--num-records", str(records // 2), "--record-size", "200", "--throughput", "-1")
-        settings = (f"bootstrap.servers={bootstrap}", f"compression.type={codec}")
-        kafka.tool("producer-perf", *of, *sizes, "--producer-props", *settings)
-    printed = kafka.tool("console-consumer", *at, *reading, "--group", f"group-{topic}")
-    kafka.tool("groups", *at, "--describe", "--group", f"group-{topic}")
-    if newest:  # the group protocol of KIP-848
-        protocol = ("--consumer-property", "group.protocol=consumer")
-        kafka.tool("console-consumer", *at, *reading, "--group", f"g848-{topic}", *protocol)
-    kafka.tool("consumer-perf", *at, *of, "--num-records" if newest else "--messages", str(records))
-    kafka.tool("topics", *at, *of, "--delete")
-    return {"produced": records, "consumed": int(printed.rsplit("Processed a total of ")[1].split()[0])}

@@ -1,4 +1,4 @@
-"""aiokafka: every codec, acks, a transaction; then two members of a group read it all."""
+"""aiokafka: every codec, acks, a transaction; a group that grows to two reads it all; admin."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from tests.peers.clients import session as run
 
@@ -23,7 +24,6 @@ async def main() -> None:
     admin = AIOKafkaAdminClient(**base)
     await admin.start()
     await admin.create_topics([NewTopic(session.topic, run.PARTITIONS, 1)])
-    await admin.close()
 
     produced = 0
     for settings in (
@@ -34,7 +34,11 @@ async def main() -> None:
             produced += await produce(producer, session.topic)
     async with AIOKafkaProducer(**base, transactional_id=f"tx-{session.topic}") as producer, producer.transaction():
         produced += await produce(producer, session.topic)
-    run.report(produced=produced, consumed=await consume(base, session, produced))
+    consumed, members = await consume(base, session, produced)
+    [described] = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, session.topic)])
+    await admin.delete_topics([session.topic])
+    await admin.close()
+    run.report(produced=produced, consumed=consumed, members=members, configs=len(described.resources[0][4]))
 
 
 async def produce(producer: AIOKafkaProducer, topic: str) -> int:
@@ -44,20 +48,24 @@ async def produce(producer: AIOKafkaProducer, topic: str) -> int:
     return len(futures)
 
 
-async def consume(base: dict[str, Any], session: run.Session, expected: int) -> int:
+async def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[int, int]:
+    """Records consumed, and how many members had partitions in the end: the second joins when the first has some."""
     settings = {"group_id": session.group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
     members = [AIOKafkaConsumer(session.topic, **base, **settings, fetch_max_wait_ms=100) for _ in range(2)]
-    await asyncio.gather(*(member.start() for member in members))
     consumed = 0
-    async with asyncio.timeout(run.DEADLINE_SECONDS):
+    async with asyncio.timeout(run.DEADLINE_SECONDS), asyncio.TaskGroup() as joining:
+        await members[0].start()
+        joining.create_task(members[1].start())  # comes to its end while the first goes on polling
         while consumed < expected or not all(member.assignment() for member in members):
             for member in members:
-                got = sum(map(len, (await member.getmany(timeout_ms=100)).values()))
+                got = sum(map(len, (await member.getmany(timeout_ms=100)).values())) if member.assignment() else 0
                 consumed += got
                 if got:
                     await member.commit()
+            await asyncio.sleep(0.01)
+    sharing = sum(bool(member.assignment()) for member in members)
     await asyncio.gather(*(member.stop() for member in members))
-    return consumed
+    return consumed, sharing
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka): every codec, acks, a transaction; then two members of a group read it all."""
+"""confluent-kafka (librdkafka): every codec, acks, transactions; a group that grows to two reads it all; admin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from tests.peers.clients import session as run
 
@@ -35,7 +35,10 @@ def main() -> None:
     transactional.begin_transaction()
     produce(transactional, session.topic)
     transactional.abort_transaction(15)
-    run.report(produced=produced, consumed=consume(base, session, produced))
+    consumed, members = consume(base, session, produced)
+    [configs] = admin.describe_configs([ConfigResource("topic", session.topic)]).values()
+    admin.delete_topics([session.topic])[session.topic].result(15)
+    run.report(produced=produced, consumed=consumed, members=members, configs=len(configs.result(15)))
 
 
 def produce(producer: Producer, topic: str) -> int:
@@ -52,23 +55,27 @@ def produce(producer: Producer, topic: str) -> int:
     return len(sent)
 
 
-def consume(base: dict[str, Any], session: run.Session, expected: int) -> int:
+def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[int, int]:
+    """Records consumed, and how many members had partitions in the end: the second joins when the first has some."""
     settings = {"group.id": session.group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     members = [Consumer(base | settings | {"fetch.wait.max.ms": 100}) for _ in range(2)]
-    for member in members:
-        member.subscribe([session.topic])
-    consumed, end = 0, run.deadline()
+    members[0].subscribe([session.topic])
+    consumed, end, joined = 0, run.deadline(), False
     while (consumed < expected or not all(m.assignment() for m in members)) and time.monotonic() < end:
-        for member in members:
+        if not joined and members[0].assignment():
+            members[1].subscribe([session.topic])
+            joined = True
+        for member in members[: 1 + joined]:
             batch = member.consume(500, 0.1)
             errors = [message.error() for message in batch if message.error()]
             assert not errors, errors
             consumed += len(batch)
             if batch:
                 member.commit(asynchronous=False)
+    sharing = sum(bool(member.assignment()) for member in members)
     for member in members:
         member.close()
-    return consumed
+    return consumed, sharing
 
 
 if __name__ == "__main__":

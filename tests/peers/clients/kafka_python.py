@@ -1,4 +1,4 @@
-"""kafka-python: codecs, acks, a transaction; then two members of a group read it all."""
+"""kafka-python: every codec, acks, a transaction; a group that grows to two reads it all; admin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 
 from tests.peers.clients import session as run
 
@@ -23,12 +23,12 @@ def main() -> None:
         }
     admin = KafkaAdminClient(**base)
     admin.create_topics([NewTopic(session.topic, run.PARTITIONS, 1)])
-    admin.close()
 
     produced = 0
     plain = {"enable_idempotence": False, "linger_ms": 5}
     for settings in (
-        {"compression_type": None}, {"compression_type": "gzip"}, {"compression_type": "zstd"}, {"acks": 0},
+        {"compression_type": None}, {"compression_type": "gzip"}, {"compression_type": "snappy"},
+        {"compression_type": "lz4"}, {"compression_type": "zstd"}, {"acks": 0},
         {"enable_idempotence": True, "acks": "all"},
     ):  # fmt: skip
         producer = KafkaProducer(**(base | plain | settings))
@@ -40,7 +40,12 @@ def main() -> None:
     produced += produce(transactional, session.topic)
     transactional.commit_transaction()
     transactional.close()
-    run.report(produced=produced, consumed=consume(base, session, produced))
+    consumed, members = consume(base, session, produced)
+    described = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, session.topic)], config_filter="all")
+    admin.delete_topics([session.topic])
+    admin.close()
+    configs = len(described["topic"][session.topic])
+    run.report(produced=produced, consumed=consumed, members=members, configs=configs)
 
 
 def produce(producer: KafkaProducer, topic: str) -> int:
@@ -51,8 +56,11 @@ def produce(producer: KafkaProducer, topic: str) -> int:
     return len(futures)
 
 
-def consume(base: dict[str, Any], session: run.Session, expected: int) -> int:
-    """One member reads all, then a second one joins, each in a thread: a poll that waits for the group blocks."""
+def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[int, int]:
+    """Records consumed, and how many members had partitions: the second joins when the first has read all.
+
+    Each in a thread: a poll that waits for the group blocks.
+    """
     settings = {"group_id": session.group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
     quick = {"fetch_max_wait_ms": 100, "heartbeat_interval_ms": 300}
     consumed, joined, end = 0, 0, run.deadline()
@@ -74,7 +82,7 @@ def consume(base: dict[str, Any], session: run.Session, expected: int) -> int:
 
     with ThreadPoolExecutor(1) as second:
         member(0)
-    return consumed
+    return consumed, joined
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ def deadline() -> float:
     return time.monotonic() + DEADLINE_SECONDS
 
 
-def report(*, produced: int, consumed: int) -> None:
-    """The last line of output."""
-    print(json.dumps({"produced": produced, "consumed": consumed}))  # noqa: T201
+def report(*, produced: int, consumed: int, members: int, configs: int) -> None:
+    """The last line of output, see `tests.peers.clients.Report`."""
+    counts = {"produced": produced, "consumed": consumed, "members": members, "configs": configs}
+    print(json.dumps(counts))  # noqa: T201

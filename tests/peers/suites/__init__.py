@@ -1,0 +1,1 @@
+"""Clients' own integration suites, run against a broker that is there: test -> "passed", or what else it did."""

@@ -1,0 +1,73 @@
+"""kafka-python's integration suite, from the source distribution that belongs to the client.
+
+Left out are its tests of SASL and TLS: they start a Kafka of their own with such listeners.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from tests.peers.processes import dies_with_us
+from tests.peers.toolchains import cache
+
+CONSTRAINTS = Path(__file__).parents[3] / ".ci" / "constraints-peers.txt"
+FILES = ("test_admin_integration.py", "test_consumer_integration.py", "test_producer_integration.py")
+#: A module that the source distribution lacks; with a broker that is there already it has nothing to do.
+SERVICE = """\
+class ExternalService:
+    def __init__(self, host, port):
+        pass
+
+
+SpawnedService = None
+"""
+
+
+def run(bootstrap: str, directory: Path, *, seconds: float) -> dict[str, str]:
+    """Run it.
+
+    Args:
+        bootstrap: HOST:PORT.
+        directory: To unpack it in.
+        seconds: It is given; a single test has 60.
+    """
+    with tarfile.open(_source()) as source:
+        source.extractall(directory, filter="data")
+    [root] = directory.glob("kafka_python-*")
+    (root / "test" / "__init__.py").touch()  # else Python's own package of that name is found first
+    (root / "test" / "service.py").write_text(SERVICE)
+    environment = {"KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_VERSION": "4.3.1", "KAFKA_ROOT": str(root)}
+    report = directory / "report.xml"
+    options = ["-p", "no:cacheprovider", "-o", "addopts=", "-o", "log_level=WARNING", f"--junitxml={report}"]
+    command = [sys.executable, "-m", "pytest", *options, "--timeout=60", "--timeout-method=signal"]
+    subprocess.run(
+        dies_with_us([*command, *(f"test/integration/{name}" for name in FILES)]),
+        cwd=root, env=os.environ | environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds,
+    )  # fmt: skip
+    return {case.get("name", ""): _outcome(case) for case in ET.parse(report).iter("testcase")}
+
+
+def _outcome(case: ET.Element) -> str:
+    troubles = [f"{each.tag}: {each.get('message')}" for each in case if each.tag in ("failure", "error", "skipped")]
+    return "; ".join(troubles) or "passed"
+
+
+def _source() -> Path:
+    """The source distribution; it has the hash that is pinned, or is not taken."""
+    pinned = re.search(r"^kafka-python==(\S+)(?: *\\\n +--hash=\S+)+", CONSTRAINTS.read_text(), re.MULTILINE)
+    assert pinned is not None
+    source = cache() / f"kafka_python-{pinned[1]}.tar.gz"
+    if not source.exists():
+        source.parent.mkdir(parents=True, exist_ok=True)
+        wanted = source.with_suffix(".txt")
+        wanted.write_text(pinned[0])
+        options = ["-q", "--no-deps", "--no-binary", "kafka-python", "--require-hashes"]
+        command = [sys.executable, "-m", "pip", "download", *options, "-r", wanted, "-d", source.parent]
+        subprocess.run(command, check=True, timeout=300)
+    return source
