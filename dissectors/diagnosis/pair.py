@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dissectors.diagnosis.proposals import Proposal
-from dissectors.edits import Edit, frame_layout
+from dissectors.edits import Edit, EditError, frame_layout
 from dissectors.layout import Layout
 from dissectors.layout import layout as layout_of
 
@@ -47,9 +47,12 @@ class Pair(NamedTuple):
 
 
 def _kept(layout: Layout, proposal: Proposal, apply: Callable[[Edit], Layout]) -> Layout:
-    """What a proposal makes of a layout, once."""
+    """What a proposal makes of a layout, once; nothing else where it does not fit one that another edit has made."""
     key = ("under", proposal.kind, proposal.arguments)
     if key not in layout.cache:
-        made = apply(proposal.edit)
+        try:
+            made = apply(proposal.edit)
+        except EditError:
+            made = layout
         layout.cache[key] = None if made == layout else made
     return layout.cache[key] or layout

@@ -64,8 +64,10 @@ def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
     for each, weight in zip(ranked, weights, strict=True):
         each.confidence = weight / sum(weights)
     if len(frame) <= NAMED:
-        first = _first(ranked, right)
+        first, shares = _first(ranked, right), [each.confidence for each in ranked]
         ranked = [first, *(each for each in ranked if each is not first)]
+        for each, share in zip(ranked, shares, strict=True):  # the one that is named is no less likely than its rivals
+            each.confidence = share
     return ranked
 
 
