@@ -147,10 +147,20 @@ class Connection:
         unanswered, self._in_flight = list(self._in_flight), _InFlight()
         return [*events, ConnectionEnded(at, unanswered, (self._framers[0].pending, self._framers[1].pending))]
 
+    def limit(self, max_decoded_bytes: int) -> None:
+        """From now on, longer frames are paired by their head and not decoded."""
+        for framer in self._framers:
+            framer.limit(max_decoded_bytes)
+
     @property
     def in_flight(self) -> int:
         """Requests that wait for their response."""
         return len(self._in_flight)
+
+    @property
+    def waiting(self) -> Iterator[RequestReceived]:
+        """Requests that wait for their response, oldest first."""
+        return iter(self._in_flight)
 
     @property
     def buffered(self) -> int:

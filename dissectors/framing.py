@@ -89,6 +89,11 @@ class Framer:
         self._sought = 0  # bytes let go while looking for a frame
         self._fresh = not seeking  # no frame has begun yet
 
+    def limit(self, max_decoded_bytes: int) -> None:
+        """From now on, only the head is kept of a frame longer than this, also of one that is under way."""
+        self._max_decoded = max_decoded_bytes
+        self._max_whole = min(self._max_frame, max_decoded_bytes)
+
     @property
     def received(self) -> int:
         """The bytes of the stream so far, those that were lost too."""

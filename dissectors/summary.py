@@ -1,4 +1,4 @@
-"""The few facts of a message that an overview needs: topics, group, errors, throttling.
+"""The few facts of a message that an overview needs: topics, group, generation, errors.
 
 Which fields hold them follows from the schema (entity types, names), once per layout; after that it is a look into
 the values.
@@ -6,15 +6,19 @@ the values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dissectors import schemas
 from dissectors.layout import Field, Layout
 from dissectors.message import Message
-from dissectors.records import count_records
+from dissectors.records import outline
 
 _PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id", "partitions", "partition_indexes")
+_GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
+
+#: The largest number of a trace: what comes off the wire must not add up to more.
+_MOST = (1 << 63) - 1
 
 Values = dict[str, Any]
 
@@ -22,15 +26,21 @@ Values = dict[str, Any]
 class Topic(NamedTuple):
     """What a message says of one topic: partitions named, and the record data in it.
 
-    `name` is None where only `topic_id` (uuid as text) is on the wire; `bytes` and `records` are None in messages
-    that carry no record data.
+    `name` is None where only `topic_id` (uuid as text) is on the wire. `bytes`, `records`, `batches` and `compression`
+    (`dissectors.records.outline` says what they count) and `partition_bytes`, one for each of `partitions`, are there
+    in messages that carry record data. `lag`, of Fetch responses: the records up to the high watermark that are yet to
+    be read, None where no partition tells.
     """
 
     name: str | None
     topic_id: str | None
     partitions: list[int]
-    bytes: int | None
-    records: int | None
+    bytes: int | None = None
+    records: int | None = None
+    batches: int | None = None
+    compression: Sequence[str] = ()
+    partition_bytes: Sequence[int] = ()
+    lag: int | None = None
 
 
 class ErrorSeen(NamedTuple):
@@ -41,13 +51,16 @@ class ErrorSeen(NamedTuple):
     name: str
 
 
-def topics(message: Message) -> list[Topic]:
-    """The topics that a message names, in wire order; a topic that stands there twice is given twice."""
+def topics(message: Message, request: Message | None = None) -> list[Topic]:
+    """The topics that a message names, in wire order; a topic that stands there twice is given twice.
+
+    Of a response, `request` is what it answers: a Fetch that brings no record lags behind from where it asked.
+    """
     if message.layout is None:
         return []
     found: list[Topic] = []
     for reader in _cached(message.layout, "topics", _topic_readers):
-        reader(message.body, found)
+        reader(message.body, found, request)
     return found
 
 
@@ -78,6 +91,20 @@ def group_id(message: Message) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def generation_id(message: Message) -> int | None:
+    """The group's generation that a message speaks of, or its member's epoch (KIP-848, KIP-932, KIP-1071).
+
+    It is as on the wire: -1 is none. None where a message has no such field, or is about several groups.
+    """
+    if message.layout is None:
+        return None
+    path = _cached(message.layout, "generation", _generation_path)
+    if not path:
+        return None
+    values: Values | None = message.body if len(path) == 1 else _only(message.body.get(path[0]))
+    return values.get(path[-1]) if values else None
+
+
 def transactional_id(message: Message) -> str | None:
     """The transactional id that a message is about, if it is about just one."""
     if message.layout is None or not _cached(message.layout, "names transaction", _names_transaction):
@@ -102,6 +129,21 @@ def _names_transaction(layout: Layout) -> bool:
     return any("transaction" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
 
 
+def _generation_path(layout: Layout) -> tuple[str, ...]:
+    """Where a generation stands: in the message, or in the rows of an array of groups."""
+    for one in layout.fields:
+        if one.name in _GENERATION_FIELDS:
+            return (one.name,)
+        if one.array and one.struct is not None and any(inner.name == "group_id" for inner in one.struct.fields):
+            below = _generation_path(one.struct)
+            return (one.name, *below) if below else ()
+    return ()
+
+
+def _only(rows: list[Values] | None) -> Values | None:
+    return rows[0] if rows and len(rows) == 1 else None
+
+
 def _coordinator_key(body: Values, key_type: int) -> str | None:
     if body.get("key_type", 0) != key_type:
         return None
@@ -124,7 +166,7 @@ def _rows(values: Values, name: str, array: bool) -> list[Values]:
     return below if array else [below]
 
 
-TopicReader = Callable[[Values, list[Topic]], None]
+TopicReader = Callable[[Values, list[Topic], Message | None], None]
 
 
 def _topic_readers(layout: Layout) -> list[TopicReader]:
@@ -144,43 +186,88 @@ def _topic_readers(layout: Layout) -> list[TopicReader]:
 
 
 def _below(one: Field, readers: list[TopicReader]) -> TopicReader:
-    def read(values: Values, found: list[Topic]) -> None:
+    def read(values: Values, found: list[Topic], request: Message | None) -> None:
         for row in _rows(values, one.name, one.array):
             for reader in readers:
-                reader(row, found)
+                reader(row, found, request)
 
     return read
 
 
 def _names(name: str) -> TopicReader:
-    def read(values: Values, found: list[Topic]) -> None:
-        found.extend(Topic(topic, None, [], None, None) for topic in values.get(name) or ())
+    def read(values: Values, found: list[Topic], _: Message | None) -> None:
+        found.extend(Topic(topic, None, []) for topic in values.get(name) or ())
 
     return read
 
 
 def _topic_reader(one: Field, name: str | None, fields: dict[str, Field]) -> TopicReader:
     parts = next((inner for inner in fields.values() if inner.array and _index_of(inner) is not None), None)
+    if parts and parts.struct and any(inner.type == "records" for inner in parts.struct.fields):
+        return _records_reader(one, name, parts)
     index = _index_of(parts) if parts else None
     own_index = next((inner for inner in ("partition_index", "partition") if inner in fields), None)
-    records = "records" if parts and parts.struct and any(f.type == "records" for f in parts.struct.fields) else None
 
-    def read(values: Values, found: list[Topic]) -> None:
+    def read(values: Values, found: list[Topic], _: Message | None) -> None:
         for row in _rows(values, one.name, one.array):
-            size = count = None
             rows = row.get(parts.name) or [] if parts else []
             numbers = [part[index] for part in rows if index in part] if index else list(rows)
             if own_index and own_index in row and not parts:
                 numbers = [row[own_index]]
-            if records:
-                size = count = 0
-                for part in rows:
-                    if data := part.get(records):
-                        size += len(data)
-                        count += count_records(data)
-            found.append(Topic(row.get(name) if name else None, row.get("topic_id"), numbers, size, count))
+            found.append(Topic(row.get(name) if name else None, row.get("topic_id"), numbers))
 
     return read
+
+
+def _records_reader(one: Field, name: str | None, parts: Field) -> TopicReader:
+    """Of messages with record data: one pass over it, and for the lag over the request's partitions if need be."""
+    index = _index_of(parts) or ""
+    has_end = parts.struct is not None and any(inner.name == "high_watermark" for inner in parts.struct.fields)
+
+    def read(values: Values, found: list[Topic], request: Message | None) -> None:
+        offsets: dict[tuple[str | None, int], int] | None = None
+        for row in _rows(values, one.name, one.array):
+            topic, topic_id = row.get(name) if name else None, row.get("topic_id")
+            numbers: list[int] = []
+            sizes: list[int] = []
+            codecs: list[str] = []
+            total = records = batches = 0
+            lag: int | None = None
+            for part in row.get(parts.name) or ():
+                size, following = 0, None
+                if data := part.get("records"):
+                    size = len(data)
+                    total += size
+                    count, several, named, following = outline(data)
+                    records += count
+                    batches += several
+                    codecs += [codec for codec in named if codec not in codecs]
+                number = part.get(index)
+                if number is None:
+                    continue
+                numbers.append(number)
+                sizes.append(size)
+                if has_end and (end := part.get("high_watermark", -1)) >= 0 and not part.get("error_code"):
+                    if following is None:
+                        if offsets is None:
+                            offsets = _fetch_offsets(request)
+                        following = offsets.get((topic or topic_id, number), -1)
+                    if following >= 0:
+                        lag = min((lag or 0) + max(end - following, 0), _MOST)
+            found.append(Topic(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag))
+
+    return read
+
+
+def _fetch_offsets(request: Message | None) -> dict[tuple[str | None, int], int]:
+    """Where a Fetch request reads from, by topic, by name or id as its version has it, and partition."""
+    if request is None or not request.reads_well:
+        return {}
+    return {
+        (topic.get("topic") or topic.get("topic_id"), part.get("partition", -1)): part.get("fetch_offset", -1)
+        for topic in request.body.get("topics") or ()
+        for part in topic.get("partitions") or ()
+    }
 
 
 def _index_of(field: Field) -> str | None:

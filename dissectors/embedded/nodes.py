@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dissectors import records
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
 from dissectors.embedded.spots import Spot, TopicName, spots, topic_of
 from dissectors.errors import DecodeError
+from dissectors.layout import Layout
 from dissectors.node import Node
 from dissectors.records.control import control
 from dissectors.records.formats import CONTROL as CONTROL_BIT
@@ -19,13 +20,15 @@ from dissectors.walk import walk
 class Expander:
     """Adds what is inside the fields of one frame. Collects in `secrets` the spans of what it took out.
 
-    Compressed records are `pinned`: everything in one has the span of the compressed bytes that it came from.
+    Compressed records are `pinned`: everything in one has the span of the compressed bytes that it came from. `layouts`
+    are those of the payloads, by the `id` of their nodes, which must live as long.
     """
 
     def __init__(self, frame: bytes, topic_name: TopicName) -> None:
         self.frame = frame
         self.topic_name = topic_name
         self.secrets: list[tuple[int, int]] = []
+        self.layouts: dict[int, tuple[Node, Layout]] = {}
 
     def struct(
         self, nodes: list[Node], row: Row, inside: tuple[Spot, ...], rows: Rows = (), *, pinned: bool = False
@@ -62,6 +65,7 @@ class Expander:
             node.meaning = f"no {layout.name}: {walked.error}"
             return
         node.meaning = layout.name
+        self.layouts[id(node)] = node, layout
         node.children = walked.nodes
         if rest := data[walked.end - start :]:
             node.children.append(Node("rest", walked.end, node.end, rest))
@@ -93,21 +97,31 @@ class Expander:
             node.value = withheld(data)
 
     def _batch(self, batch: Node, topic: str | None, rows: Rows, *, guarded: bool) -> None:
-        attributes = _value(batch, "attributes") or 0
-        is_control = _value(batch, "magic") == 2 and attributes & CONTROL_BIT != 0
-        pinned = attributes & 7 != 0
+        if expand := self.record_expander(batch, topic, rows, guarded=guarded):
+            for record in _records(batch):
+                expand(record)
+        if guarded:
+            self._hide_undecoded(batch.children, pinned=_is_compressed(batch))
+
+    def record_expander(
+        self, batch: Node, topic: str | None, rows: Rows, *, guarded: bool = False
+    ) -> Callable[[Node], None] | None:
+        """What expands a record of this batch, whose header was read; None if its records can hold no payload."""
+        is_control = _value(batch, "magic") == 2 and (_value(batch, "attributes") or 0) & CONTROL_BIT != 0
+        pinned = _is_compressed(batch)
         owner = CONTROL if is_control else topic
-        readers = {name: reader_of(owner, name) for name in ("key", "value")} if owner else {}
-        for record in _records(batch):
+        readers = {name: reader for name in ("key", "value") if owner and (reader := reader_of(owner, name))}
+
+        def expand(record: Node) -> None:
             row: Row = {"key": _value(record, "key"), "value": _value(record, "value")}
             if is_control:
                 row["control"] = control(row["key"])
             for name, reader in readers.items():
                 node = _child(record.children, name)
-                if reader and node is not None and node.value is not None:
+                if node is not None and node.value is not None:
                     self._payload(node, reader, (*rows, row), pinned=pinned, guarded=guarded)
-        if guarded:
-            self._hide_undecoded(batch.children, pinned=pinned)
+
+        return expand if readers else None
 
     def _hide_undecoded(self, nodes: list[Node], *, pinned: bool) -> None:
         for node in nodes:
@@ -130,6 +144,10 @@ def _child(nodes: list[Node], name: str) -> Node | None:
 def _value(node: Node, name: str) -> Any:
     child = _child(node.children, name)
     return child.value if child else None
+
+
+def _is_compressed(batch: Node) -> bool:
+    return (_value(batch, "attributes") or 0) & 7 != 0
 
 
 def _sound(batches: list[Node]) -> bool:

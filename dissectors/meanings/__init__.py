@@ -12,7 +12,7 @@ from dissectors.node import Node
 __all__ = ["annotate", "meaning"]
 
 
-def meaning(message_name: str, path: tuple[str, ...], value: Any) -> str | None:
+def meaning(message_name: str, path: tuple[str, ...], value: Any, version: int = -1) -> str | None:
     """What a value stands for, None if it speaks for itself.
 
     Args:
@@ -20,9 +20,12 @@ def meaning(message_name: str, path: tuple[str, ...], value: Any) -> str | None:
             ``OffsetCommitValue``.
         path: The field, outermost first; elements of arrays by their index: ``("topics", "0", "partitions")``.
         value: As decoded; None is null, an empty list an empty array.
+        version: Of the message, where it is known.
     """
     name = next((part for part in reversed(path) if not part.isdigit()), "")
     if value is None or value == []:
+        if (message_name, version) == ("MetadataRequest", 0):
+            value = None  # null did not exist yet
         null, empty = ABSENT.get((message_name, name), (None, None))
         return null if value is None else empty
     if value == NULL_UUID:
@@ -48,10 +51,7 @@ def _annotate(nodes: list[Node], owner: str, path: tuple[str, ...], version: int
             for tag in node.children:
                 _annotate(tag.children, owner, path, version)
         elif not node.children:
-            value = node.value
-            if owner == "MetadataRequest" and version == 0 and value == []:
-                value = None  # null did not exist yet
-            node.meaning = node.meaning or meaning(owner, (*path, node.name), value)
+            node.meaning = node.meaning or meaning(owner, (*path, node.name), node.value, version)
         elif node.meaning and any(child.name == "data" for child in node.children):
             _annotate(node.children, node.meaning, (), version)  # a payload, whose meaning is its type
         else:

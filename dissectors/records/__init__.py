@@ -3,6 +3,6 @@
 from dissectors.records.compression import DEFAULT_LIMIT
 from dissectors.records.encode import encode
 from dissectors.records.reader import Walked, decode, walk
-from dissectors.records.summary import RecordsSummary, count_records, summarize
+from dissectors.records.summary import Outline, RecordsSummary, outline, summarize
 
-__all__ = ["DEFAULT_LIMIT", "RecordsSummary", "Walked", "count_records", "decode", "encode", "summarize", "walk"]
+__all__ = ["DEFAULT_LIMIT", "Outline", "RecordsSummary", "Walked", "decode", "encode", "outline", "summarize", "walk"]

@@ -98,6 +98,18 @@ def walk_batch(cursor: Cursor, decompressor: Decompressor) -> None:
     Raises:
         DecodeError: At the field that could not be read.
     """
+    header = begin_batch(cursor)
+    with cursor.struct("records") as node:
+        for _ in walk_records(open_records(cursor, node, header, decompressor), header):
+            pass
+
+
+def begin_batch(cursor: Cursor) -> dict[str, Any]:
+    """Read the fields before the records; their values by name.
+
+    Raises:
+        DecodeError: The bytes end inside the header.
+    """
     start = cursor.pos
     nodes = walk_header(cursor)
     header = {name: node.value for name, node in nodes.items()}
@@ -105,21 +117,26 @@ def walk_batch(cursor: Cursor, decompressor: Decompressor) -> None:
     nodes["crc"].meaning = "valid" if computed == header["crc"] else f"computed 0x{computed:08x}"
     nodes["attributes"].meaning = describe_attributes(header["attributes"])
     nodes["last_offset_delta"].meaning = f"last offset {header['base_offset'] + header['last_offset_delta']}"
-    with cursor.struct("records") as node:
-        if header["attributes"] & 7 == 0:
-            for _ in walk_records(cursor, header):
-                pass
-            return
-        span = cursor.pos, cursor.end
-        node.meaning = codec_name(header["attributes"])
-        node.value = cursor.data[slice(*span)]
-        cursor.pos = cursor.end
-        payload = _payload(cursor.data, *span, header, decompressor)
-        node.value = None
-        inner = Cursor(payload, 0, len(payload), span)
-        inner.nodes = node.children
-        for _ in walk_records(inner, header):
-            pass
+    return header
+
+
+def open_records(cursor: Cursor, node: Node, header: dict[str, Any], decompressor: Decompressor) -> Cursor:
+    """What reads the records behind a header into `node`: the same cursor, or one over what was compressed.
+
+    Raises:
+        DecodeError: The bytes cannot be decompressed; they are the value of `node` then.
+    """
+    if header["attributes"] & 7 == 0:
+        return cursor
+    span = cursor.pos, cursor.end
+    node.meaning = codec_name(header["attributes"])
+    node.value = cursor.data[slice(*span)]
+    cursor.pos = cursor.end
+    payload = _payload(cursor.data, *span, header, decompressor)
+    node.value = None
+    inner = Cursor(payload, 0, len(payload), span)
+    inner.nodes = node.children
+    return inner
 
 
 def walk_header(cursor: Cursor) -> dict[str, Node]:

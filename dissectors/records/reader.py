@@ -70,21 +70,29 @@ def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> W
     nodes: list[Node] = []
     first: DecodeError | None = None
     for index, entry in enumerate(entries(frame, start, end)):
-        cursor = Cursor(frame, entry.start, entry.end)
-        try:
-            with cursor.struct(str(index)):
-                _walk(cursor, entry, decompressor)
-        except DecodeError as error:
-            first = first or error
-        [node] = cursor.nodes
-        if entry.magic is None and entry.fault is None:
-            node.meaning = "truncated"
-        if cursor.pos < entry.end:
-            rest = Node(node.meaning or "unread", cursor.pos, entry.end, frame[cursor.pos : entry.end])
-            node.children.append(rest)
-            node.end = entry.end
+        node, error = walk_entry(frame, index, entry, decompressor)
+        first = first or error
         nodes.append(node)
     return Walked(nodes, first)
+
+
+def walk_entry(frame: bytes, index: int, entry: Entry, decompressor: Decompressor) -> tuple[Node, DecodeError | None]:
+    """The node of one batch, as `walk` gives it, and the error in it."""
+    cursor = Cursor(frame, entry.start, entry.end)
+    found: DecodeError | None = None
+    try:
+        with cursor.struct(str(index)):
+            _walk(cursor, entry, decompressor)
+    except DecodeError as error:
+        found = error
+    [node] = cursor.nodes
+    if entry.magic is None and entry.fault is None:
+        node.meaning = "truncated"
+    if cursor.pos < entry.end:
+        rest = Node(node.meaning or "unread", cursor.pos, entry.end, frame[cursor.pos : entry.end])
+        node.children.append(rest)
+        node.end = entry.end
+    return node, found
 
 
 def _decode(data: bytes, entry: Entry, decompressor: Decompressor) -> dict[str, Any]:

@@ -12,8 +12,10 @@ from dissectors.records.formats import CONTROL, LOG_OVERHEAD, TRANSACTIONAL, ent
 _BATCH_FACTS = struct.Struct(">21xh12xq14xi")  # attributes, max_timestamp, records_count
 _MESSAGE_FACTS = struct.Struct(">17xb")  # attributes
 _TIMESTAMP = struct.Struct(">18xq")
-_LENGTH_AND_COUNT = struct.Struct(">8xi45xi")  # batch_length, records_count
-_MAGIC = 16
+# base_offset, batch_length, magic, attributes, last_offset_delta, records_count
+_OUTLINE = struct.Struct(">qi4xb4xhi30xi").unpack_from
+_MESSAGE_OUTLINE = struct.Struct(">q9xb").unpack_from  # offset, attributes
+_ONE_CODEC = tuple((codec_name(number),) for number in range(8))
 
 
 class RecordsSummary(NamedTuple):
@@ -92,10 +94,51 @@ def summarize(data: bytes | memoryview) -> RecordsSummary:
     )
 
 
-def count_records(data: bytes | memoryview) -> int:
-    """The records that the headers of a ``records`` field claim, as `summarize` has them; most fields are one batch."""
-    if len(data) >= HEADER.size and data[_MAGIC] == 2:
-        length, count = _LENGTH_AND_COUNT.unpack_from(data)
-        if length == len(data) - LOG_OVERHEAD and count >= 0:
-            return int(count)
-    return summarize(data).records
+class Outline(NamedTuple):
+    """What a trace line tells of record data.
+
+    `records` is what headers claim, as in `RecordsSummary`. `batches` counts batches of format 2, and messages of
+    formats 0 and 1 that follow each other as one. `compressions` are codecs in the order of their first appearance.
+    `next_offset` is the one behind the last batch, None where no batch is whole.
+    """
+
+    records: int
+    batches: int
+    compressions: tuple[str, ...]
+    next_offset: int | None
+
+
+def outline(data: bytes | memoryview) -> Outline:
+    """Look once at each header of a ``records`` field; a cut-off end does not count. Never raises."""
+    if len(data) >= HEADER.size:
+        base, length, magic, attributes, last, count = _OUTLINE(data)
+        if length == len(data) - LOG_OVERHEAD and magic == 2 and count >= 0:  # most fields are one batch
+            return Outline(count, 1, _ONE_CODEC[attributes & 7], base + last + 1)
+    return _outline_of_several(data)
+
+
+def _outline_of_several(data: bytes | memoryview) -> Outline:
+    records = batches = 0
+    codecs: list[str] = []
+    following: int | None = None
+    in_message_set = False
+    for start, end, magic, _ in entries(data, 0, len(data)):
+        if magic is None:
+            break
+        if magic != 2:
+            batches += not in_message_set
+            in_message_set = True
+            records += 1
+            offset, attributes = _MESSAGE_OUTLINE(data, start)
+            following = offset + 1  # a compressed message has that of its last record
+        else:
+            batches += 1
+            in_message_set = False
+            if end - start < HEADER.size:
+                continue
+            base, _, _, attributes, last, count = _OUTLINE(data, start)
+            records += max(count, 0)
+            following = base + last + 1
+        if (codec := _ONE_CODEC[attributes & 7][0]) not in codecs:
+            codecs.append(codec)
+    return Outline(records, batches, tuple(codecs), following)

@@ -74,8 +74,17 @@ def _in(entries: str, key: str) -> Read:
     return lambda line: [value for entry in line.get(entries) or () if (value := entry.get(key)) is not None]
 
 
-def _partitions(line: Line) -> Sequence[int]:
-    return list(chain.from_iterable(entry.get("partitions") or () for entry in line.get("topics") or ()))
+def _all_in(entries: str, key: str) -> Read:
+    """The values of one key of the entries of an array that has several of each."""
+    return lambda line: list(chain.from_iterable(entry.get(key) or () for entry in line.get(entries) or ()))
+
+
+def _software(line: Line) -> Sequence[str]:
+    """A client's software by its name, and with its version behind that."""
+    name, version = line.get("software_name"), line.get("software_version")
+    if name is None:
+        return ()
+    return (name,) if version is None else (name, f"{name} {version}")
 
 
 def _of_finding(key: str) -> Read:
@@ -139,13 +148,19 @@ def _rules() -> tuple[str, ...]:
     return tuple(chain.from_iterable((rule.code, rule.name) for rule in rules()))
 
 
+def _codecs() -> tuple[str, ...]:
+    from dissectors.records.compression import CODECS
+
+    return CODECS
+
+
 def _words(*words: str) -> Callable[[], Sequence[str]]:
     return lambda: words
 
 
 #: From least to most.
 SEVERITIES = ("info", "warning", "error")
-_FLAG = {"known": _words("true", "false"), "closed": True}
+_FLAG: dict[str, Any] = {"known": _words("true", "false"), "closed": True}
 
 FIELDS: tuple[Field, ...] = (
     _one("kind", Kind.NAME, "what the line is", closed=True,
@@ -176,13 +191,24 @@ FIELDS: tuple[Field, ...] = (
     _one("acks", Kind.NUMBER, "acks of a Produce request"),
     _many("topic", Kind.TEXT, "any topic that the frame names", _in("topics", "topic"), "topics", columns=("topics",)),
     _many("topic_id", Kind.TEXT, "any topic id", _in("topics", "topic_id"), columns=("topics",)),
-    _many("partition", Kind.NUMBER, "any partition", _partitions, "partitions", columns=("topics",)),
+    _many("partition", Kind.NUMBER, "any partition", _all_in("topics", "partitions"), "partitions",
+          columns=("topics",)),
     _many("records", Kind.COUNT, "records of any topic", _in("topics", "records"), columns=("topics",)),
+    _many("batches", Kind.COUNT, "record batches of any topic", _in("topics", "batches"), columns=("topics",)),
+    _many("compression", Kind.NAME, "any codec of the record data", _all_in("topics", "compression"),
+          columns=("topics",), known=_codecs, closed=True),
+    _many("lag", Kind.COUNT, "records that a Fetch response leaves to be read, of any topic", _in("topics", "lag"),
+          columns=("topics",)),
     _many("bytes", Kind.SIZE, "record bytes of any topic, or the bytes of a gap", _bytes,
           columns=("topics", "bytes")),
     _one("group_id", Kind.TEXT, "consumer group", "group"),
     _one("member_id", Kind.TEXT, "member of the group", "member"),
+    _one("generation_id", Kind.NUMBER, "generation of the group, or epoch of the member", "generation"),
     _one("transactional_id", Kind.TEXT, "transactional id", "transaction"),
+    _many("software", Kind.TEXT, "the client's software on ApiVersions: its name, or its name and version", _software,
+          columns=("software_name", "software_version")),
+    _one("software_name", Kind.TEXT, "name of the client's software"),
+    _one("software_version", Kind.TEXT, "version of the client's software"),
     _many("error", Kind.ERROR, "any error of a response, code or name; 0 or NONE when it has none", _errors, "errors",
           columns=("errors", "kind", "not_decoded"), known=_error_names, closed=True),
     _many("finding", Kind.NAME, "any finding, code or name", _findings, "findings", "code", "name",
@@ -197,6 +223,9 @@ FIELDS: tuple[Field, ...] = (
     _many("expected", Kind.TEXT, "what should be, of any finding", _of_finding("expected"),
           columns=("findings", "kind", "expected")),
     _many("got", Kind.TEXT, "what is there, of any finding", _of_finding("got"), columns=("findings", "kind", "got")),
+    _one("note", Kind.TEXT, "note that somebody put on the line"),
+    Field("marked", Kind.FLAG, "whether somebody marked the line", lambda line: line.get("marked", False),
+          frozenset({"marked"}), **_FLAG),
     _one("not_decoded", Kind.TEXT, "why a frame's body was left alone"),
     _one("reason", Kind.TEXT, "why the bytes of a gap were not inspected"),
     _of("gap", "frames", Kind.COUNT, "frames of a gap"),

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 _MOST_POSITIONS = 500
 _MOST_GROUPS_OPEN = 50
 _MOST_MOVES = 5000
-_ATOM = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\[dDwWsSnrt]|\\[^A-Za-z0-9]|[^\\\[(){}*+?|]", re.DOTALL)
-_REPEAT = re.compile(r"(?:([*+?])|\{(\d{1,3})(,(\d{1,3})?)?\})\??")  # lazy or not: the same yes or no
+ATOM = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\[dDwWsSnrt]|\\[^A-Za-z0-9]|[^\\\[(){}*+?|]", re.DOTALL)
+REPEAT = re.compile(r"(?:([*+?])|\{(\d{1,3})(,(\d{1,3})?)?\})\??")  # lazy or not: the same yes or no
 _BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _BEGIN, _END = "begin", "end"  # read before and after the text, for ^ and $; no atom takes two letters at once
 _FOUND = -1
@@ -111,7 +111,7 @@ class _Reader:
 
     def _repeated(self) -> _Node:
         node = self._group() if self._next_is("(") else self._atom()
-        if (repeat := _REPEAT.match(self._pattern, self._at)) is None:
+        if (repeat := REPEAT.match(self._pattern, self._at)) is None:
             return node
         sign, least, comma, most = repeat.groups()
         bounds = _BOUNDS[sign] if sign else (int(least), int(most) if most else None if comma else int(least))
@@ -137,7 +137,7 @@ class _Reader:
 
     def _atom(self) -> _Node:
         start = self._at
-        atom = _ATOM.match(self._pattern, start)
+        atom = ATOM.match(self._pattern, start)
         if atom is None:
             what = self._pattern[start : start + 2] if self._next_is("\\") else self._pattern[start]
             raise PatternError(f"{what!r} cannot stand here", start)

@@ -22,10 +22,10 @@ from kproxy.trace.lines import (
     TopicEntry,
 )
 
-#: A piece of text and its style; the styles are the keys of `_STYLES`.
+#: A piece of text and its style; the styles are the keys of `STYLES`.
 Piece = tuple[str, str]
 
-_STYLES = {
+STYLES = {
     "": Style(),
     "dim": Style(dim=True),
     "request": Style(color="cyan"),
@@ -116,8 +116,10 @@ class TextOutput:
         yield from self._facts(line)
 
     def _facts(self, line: RequestLine | ResponseLine) -> Iterator[Piece]:
-        if line.client_id and (isinstance(line, RequestLine) or self._verbose):
-            yield f"{safe(line.client_id)}  ", "dim"
+        if isinstance(line, RequestLine) or self._verbose:
+            for who in (line.client_id, " ".join(filter(None, (line.software_name, line.software_version)))):
+                if who:
+                    yield f"{safe(who)}  ", "dim"
         if line.group_id is not None:
             yield f"group {safe(line.group_id) or '(empty)'}  ", ""
         if line.transactional_id:
@@ -128,6 +130,8 @@ class TextOutput:
             if line.acks is not None:
                 yield f"acks={line.acks}  ", "dim"
         else:
+            if lag := sum(entry.lag or 0 for entry in line.topics):
+                yield f"lag {lag}  ", "dim"
             if line.throttle_time_ms:
                 yield f"throttled {line.throttle_time_ms} ms  ", "warning"
             if line.errors:
@@ -161,7 +165,7 @@ def painter(file: TextIO) -> Callable[[list[Piece]], str]:
     )
     if system is None or console.no_color or not console.is_terminal:
         return lambda pieces: "".join(text for text, _ in pieces).rstrip()
-    return lambda pieces: "".join(_STYLES[style].render(text, color_system=system) for text, style in pieces)
+    return lambda pieces: "".join(STYLES[style].render(text, color_system=system) for text, style in pieces)
 
 
 def topics(entries: list[TopicEntry], most: int = 3) -> str:
@@ -205,6 +209,18 @@ def safe(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
+def value_text(value: Any, most: int = 60) -> str:
+    """A decoded value in one line: ``42``, ``null``, ``"orders"``, ``"key-1" (5 bytes)``, ``16 bytes``."""
+    if isinstance(value, str):
+        text = safe(value[:most])
+        return f'"{text}"' if len(value) <= most else f'"{text[: most - 12]}"...'
+    if isinstance(value, bytes | memoryview):
+        text = bytes(value[:most]).decode("utf-8", "replace")
+        count = f"{len(value)} byte{'s' * (len(value) != 1)}"
+        return f'"{text}" ({count})' if value and text.isprintable() and len(value) <= most - 12 else count
+    return _WORDS.get(str(value), str(value))
 
 
 def _body(body: dict[str, Any]) -> Iterator[str]:

@@ -16,14 +16,12 @@ _DECODER = msgspec.json.Decoder(Line)
 
 def append_line(line: Line, out: bytearray) -> None:
     """Write one line, newline included, at the end of `out`."""
-    start = len(out)
-    try:
-        _ENCODER.encode_into(line, out, -1)
-    except UnicodeEncodeError:
-        # Text that is not UTF-8 on the wire is held as lone surrogates, which JSON cannot have.
-        del out[start:]
-        _ENCODER.encode_into(_clean(msgspec.to_builtins(line, builtin_types=(bytes, memoryview))), out, -1)
-    out += b"\n"
+    out += encode_line(line)
+
+
+def encode_line(line: Line) -> bytes:
+    """One line, newline included."""
+    return encode_json(line) + b"\n"
 
 
 def encode_json(value: Any) -> bytes:
@@ -31,6 +29,7 @@ def encode_json(value: Any) -> bytes:
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
+        # Text that is not UTF-8 on the wire is held as lone surrogates, which JSON cannot have.
         return _ENCODER.encode(_clean(msgspec.to_builtins(value, builtin_types=(bytes, memoryview))))
 
 

@@ -28,7 +28,9 @@ Timestamp = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}
 class TopicEntry(Struct, omit_defaults=True):
     """A topic that the frame names; `topic` is absent while only its id is known.
 
-    `bytes` and `records` count the record data of the topic in this frame, for a response also that of its request.
+    `bytes`, `records` and `batches` count the record data of the topic in this frame, for a response also that of its
+    request; `partition_bytes` are the bytes of each of `partitions`, `compression` the codecs (none, gzip, snappy, lz4,
+    zstd). `lag` of a Fetch response: records between what was read and the high watermark, over its partitions.
     """
 
     topic: str | None = None
@@ -36,6 +38,10 @@ class TopicEntry(Struct, omit_defaults=True):
     partitions: list[int] = []
     bytes: int | None = None
     records: int | None = None
+    batches: int | None = None
+    compression: list[str] = []
+    partition_bytes: list[int] = []
+    lag: int | None = None
 
 
 class RepeatEntry(Struct):
@@ -97,9 +103,13 @@ class FindingEntry(Struct, omit_defaults=True):
 
 
 class _Line(Struct, omit_defaults=True, tag_field="kind", kw_only=True):
+    """`note` and `marked` are what somebody who looked at it wanted to keep."""
+
     v: Annotated[int, Meta(ge=1)]
     ts: Timestamp
     connection_id: str
+    note: str | None = None
+    marked: bool = False
 
 
 class OpenLine(_Line, tag="open", kw_only=True):
@@ -125,7 +135,10 @@ class _FrameLine(_Line, kw_only=True):
     topics: list[TopicEntry] = []
     group_id: str | None = None
     member_id: str | None = None
+    generation_id: int | None = None
     transactional_id: str | None = None
+    software_name: str | None = None
+    software_version: str | None = None
     findings: list[FindingEntry] = []
     not_decoded: str | None = None
     body: dict[str, Any] | None = None
@@ -133,7 +146,11 @@ class _FrameLine(_Line, kw_only=True):
 
 
 class RequestLine(_FrameLine, tag="request", kw_only=True):
-    """A request frame. `not_decoded` says why its body was left alone; `body` needs `--detail full`, `frame` raw."""
+    """A request frame. `not_decoded` says why its body was left alone; `body` needs `--detail full`, `frame` raw.
+
+    `generation_id` is the group's generation, or the member's epoch (KIP-848, KIP-932). `software_name` and
+    `software_version` are the client's, on ApiVersions from version 3 on (KIP-511).
+    """
 
     acks: int | None = None
 

@@ -1,11 +1,15 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dissectors import schemas
 from dissectors.hexdump import unhex
-from dissectors.message import Message, read_request, read_response
-from dissectors.summary import ErrorSeen, Topic, errors, group_id, topics, transactional_id
+from dissectors.layout import Layout
+from dissectors.message import Message, plan, read_request, read_response
+from dissectors.records import encode
+from dissectors.summary import ErrorSeen, Topic, errors, generation_id, group_id, topics, transactional_id
 from tests.kproxy.frames import request, response
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -47,14 +51,14 @@ def test_the_topics_of_a_produce_come_with_their_records() -> None:
         ]
     }
     assert topics(asked("Produce", 9, body)) == [
-        Topic("orders", None, [0, 4], 183, 9),
-        Topic("audit", None, [1], 0, 0),
+        Topic("orders", None, [0, 4], 183, 9, 3, ["none"], [61, 122]),
+        Topic("audit", None, [1], 0, 0, 0, [], [0]),
     ]
 
 
 def test_a_topic_may_be_named_by_its_id_alone() -> None:
     body = {"responses": [{"topic_id": TOPIC_ID, "partitions": [{"partition_index": 2, "records": BATCH}]}]}
-    assert topics(answered("Fetch", 13, body)) == [Topic(None, TOPIC_ID, [2], 61, 3)]
+    assert topics(answered("Fetch", 13, body)) == [Topic(None, TOPIC_ID, [2], 61, 3, 1, ["none"], [61], 0)]
 
 
 def test_topics_without_record_data_have_no_bytes() -> None:
@@ -138,6 +142,113 @@ def test_topics_of_a_message_that_is_cut_off_are_those_that_could_be_read() -> N
     assert topics(read_request(frame[:-35])) == [Topic("orders", None, [], None, None)]
 
 
+def test_the_codecs_of_a_topic_are_each_named_once_in_wire_order() -> None:
+    def records(*codecs: str) -> bytes:
+        return encode([{"compression": codec, "records": [{"value": b"v"}]} for codec in codecs])
+
+    partitions = [{"index": 0, "records": records("zstd", "none")}, {"index": 1, "records": records("none", "gzip")}]
+    [topic] = topics(asked("Produce", 9, {"topic_data": [{"name": "orders", "partition_data": partitions}]}))
+    assert (topic.compression, topic.batches, topic.lag) == (["zstd", "none", "gzip"], 4, None)
+
+
+def fetched(offset: int, count: int) -> bytes:
+    return encode([{"base_offset": offset, "records": [{"value": b"v"}] * count}])
+
+
+@pytest.mark.parametrize(
+    ("row", "lag"),
+    [
+        pytest.param({"high_watermark": 10, "records": fetched(3, 2)}, 5, id="from the last batch on"),
+        pytest.param({"high_watermark": 10, "records": fetched(3, 2) + fetched(5, 4)[:-1]}, 5, id="last batch cut"),
+        pytest.param({"high_watermark": 10, "records": fetched(3, 2)[:-1]}, 6, id="nothing whole"),
+        pytest.param({"high_watermark": 10, "records": b""}, 6, id="nothing"),
+        pytest.param({"high_watermark": 10, "records": None}, 6, id="null"),
+        pytest.param({"high_watermark": 10, "last_stable_offset": 4, "records": b""}, 6, id="open transactions"),
+        pytest.param({"high_watermark": 4, "records": b""}, 0, id="at the end"),
+        pytest.param({"high_watermark": 3, "records": b""}, 0, id="a follower is ahead of the high watermark"),
+        pytest.param({"high_watermark": -1, "records": b""}, None, id="not known"),
+        pytest.param({"high_watermark": 10, "error_code": 3, "records": b""}, None, id="refused"),
+        pytest.param({"high_watermark": 10, "partition_index": 9, "records": b""}, None, id="not asked for, no record"),
+        pytest.param({"high_watermark": 10, "partition_index": 9, "records": fetched(3, 2)}, 5, id="not asked for now"),
+        pytest.param({"high_watermark": 10, "records": fetched(-7, 2)}, None, id="no offset of a log"),
+    ],
+)
+@pytest.mark.parametrize("version", [0, 4, 11, 12, 13, 18])
+def test_lag_is_what_a_fetch_leaves_to_be_read(version: int, row: dict[str, Any], lag: int | None) -> None:
+    name = {"topic": "orders"} if version < 13 else {"topic_id": TOPIC_ID}
+    fetch = asked("Fetch", version, {"topics": [name | {"partitions": [{"partition": 2, "fetch_offset": 4}]}]})
+    row = {"partition_index": 2} | row
+    if version < 4:
+        row.pop("last_stable_offset", None)
+    [topic] = topics(answered("Fetch", version, {"responses": [name | {"partitions": [row]}]}), fetch)
+    assert topic.lag == lag
+
+
+def test_lag_adds_up_over_the_partitions_that_tell_it() -> None:
+    fetch = asked("Fetch", 11, {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]})
+    partitions = [
+        {"partition_index": 0, "high_watermark": 8},
+        {"partition_index": 1, "high_watermark": 20, "records": fetched(0, 10)},
+        {"partition_index": 2, "high_watermark": 100},
+    ]
+    body = {"responses": [{"topic": "t", "partitions": partitions}, {"topic": "u", "partitions": partitions[:1]}]}
+    assert [topic.lag for topic in topics(answered("Fetch", 11, body), fetch)] == [13, None]
+    assert [topic.lag for topic in topics(answered("Fetch", 11, body))] == [10, None]
+    assert topics(answered("Fetch", 11, body), read_request(request("Fetch", 11, {})[:-2]))[0].lag == 10
+
+
+def test_no_lag_is_larger_than_what_a_trace_can_hold() -> None:
+    part = {"high_watermark": 2**63 - 1, "records": fetched(0, 1)}
+    body = {"responses": [{"topic": "t", "partitions": [part | {"partition_index": n} for n in range(3)]}]}
+    assert topics(answered("Fetch", 11, body))[0].lag == 2**63 - 1
+
+
+def test_a_share_fetch_has_no_high_watermark_and_no_lag() -> None:
+    part = {"partition_index": 2, "records": BATCH}
+    message = answered("ShareFetch", 1, {"responses": [{"topic_id": TOPIC_ID, "partitions": [part]}]})
+    assert topics(message) == [Topic(None, TOPIC_ID, [2], 61, 3, 1, ["none"], [61], None)]
+
+
+def test_record_data_of_a_partition_without_its_number_counts_all_the_same() -> None:
+    message = answered("Fetch", 4, {"responses": [{"topic": "t", "partitions": [{"high_watermark": 1}] * 2}]})
+    first, second = message.body["responses"][0]["partitions"]
+    del second["partition_index"]
+    second["records"] = BATCH
+    assert topics(message) == [Topic("t", None, [first["partition_index"]], 61, 3, 1, ["none"], [0], None)]
+
+
+@given(
+    version=st.integers(4, 18),
+    parts=st.lists(
+        st.tuples(st.integers(0, 1000), st.integers(0, 1000), st.lists(st.integers(1, 3), max_size=3), st.booleans()),
+        max_size=4,
+    ),
+)
+def test_any_fetch_is_summed_up(version: int, parts: list[tuple[int, int, list[int], bool]]) -> None:
+    name = {"topic": "t"} if version < 13 else {"topic_id": TOPIC_ID}
+    rows: list[dict[str, Any]] = []
+    named: list[dict[str, Any]] = []
+    sizes: list[int] = []
+    lag: int | None = None
+    for number, (offset, end, counts, is_named) in enumerate(parts):
+        data, following = b"", offset
+        for count in counts:
+            data += fetched(following, count)
+            following += count
+        rows.append({"partition_index": number, "high_watermark": end, "records": data})
+        sizes.append(len(data))
+        if is_named:
+            named.append({"partition": number, "fetch_offset": offset})
+        if is_named or counts:
+            lag = (lag or 0) + max(end - following, 0)
+    fetch = asked("Fetch", version, {"topics": [name | {"partitions": named}]})
+    [topic] = topics(answered("Fetch", version, {"responses": [name | {"partitions": rows}]}), fetch)
+    assert topic.partition_bytes == sizes
+    assert topic.lag == lag
+    assert topic.records == sum(sum(counts) for *_, counts, _ in parts)
+    assert topic.batches == sum(len(counts) for *_, counts, _ in parts)
+
+
 def test_errors_have_the_path_of_their_code() -> None:
     body = {
         "error_code": 0,
@@ -214,3 +325,52 @@ def test_a_message_is_about_a_group_if_it_names_just_one(message: Message, group
 )
 def test_a_message_is_about_a_transaction_if_it_names_just_one(message: Message, transaction: str | None) -> None:
     assert transactional_id(message) == transaction
+
+
+_EPOCHS = {"generation_id", "generation_id_or_member_epoch", "member_epoch"}
+
+
+def _with_generation(layout: Layout, value: int) -> dict[str, Any] | None:
+    """A body of one group with that generation; None where the layout has none of its own."""
+    for one in layout.fields:
+        if one.name in _EPOCHS:
+            return {one.name: value}
+        if one.name == "groups" and one.struct and (row := _with_generation(one.struct, value)):
+            return {"groups": [row]}
+    return None
+
+
+def test_every_message_with_a_generation_says_it() -> None:
+    found: dict[str, list[int]] = {}
+    for api in schemas.apis():
+        for version in range(api.min_version, api.max_version + 1):
+            known = plan(api.key, version)
+            assert known is not None
+            for kind, layout, read in (("request", known.request, asked), ("response", known.response, answered)):
+                body = _with_generation(layout, 41)
+                assert generation_id(read(api.name, version, body or {})) == (41 if body else None)
+                if body:
+                    found.setdefault(f"{api.name} {kind}", []).append(version)
+    assert {name: (versions[0], versions[-1]) for name, versions in found.items()} == {
+        "OffsetCommit request": (1, 10),
+        "OffsetFetch request": (9, 10),
+        "JoinGroup response": (0, 9),
+        "Heartbeat request": (0, 4),
+        "SyncGroup request": (0, 5),
+        "TxnOffsetCommit request": (3, 6),
+        "ConsumerGroupHeartbeat request": (0, 1),
+        "ConsumerGroupHeartbeat response": (0, 1),
+        "ShareGroupHeartbeat request": (0, 1),
+        "ShareGroupHeartbeat response": (0, 1),
+        "StreamsGroupHeartbeat request": (0, 1),
+        "StreamsGroupHeartbeat response": (0, 1),
+    }
+
+
+def test_a_generation_is_that_of_one_group_and_as_on_the_wire() -> None:
+    several = {"groups": [{"group_id": "g", "member_epoch": 3}, {"group_id": "h", "member_epoch": 3}]}
+    assert generation_id(asked("OffsetFetch", 9, several)) is None
+    assert generation_id(asked("OffsetFetch", 9, {"groups": []})) is None
+    assert generation_id(asked("OffsetCommit", 8, {"generation_id_or_member_epoch": -1})) == -1
+    assert generation_id(read_request(request("SyncGroup", 3, {"group_id": "g"})[:-10])) is None
+    assert generation_id(read_request(unhex("0000000a 03e7 0000 00000007 ffff"))) is None

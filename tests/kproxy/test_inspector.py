@@ -3,9 +3,23 @@
 import base64
 from typing import Any
 
+import pytest
+
 from dissectors.events import Direction
+from dissectors.hexdump import unhex
+from dissectors.records import encode
 from kproxy.inspector import Inspector
-from kproxy.trace.lines import CloseLine, Detail, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import (
+    CloseLine,
+    Detail,
+    FindingLine,
+    GapLine,
+    Line,
+    OpenLine,
+    RequestLine,
+    ResponseLine,
+    TopicEntry,
+)
 from tests.kproxy.frames import framed, request, response
 
 MS = 1_000_000
@@ -77,6 +91,52 @@ def test_a_produce_response_tells_of_the_records_of_its_request() -> None:
     assert [topic.partitions for topic in line.topics] == [[0, 3]]
 
 
+def test_what_record_data_holds_is_told_by_the_request_of_a_produce_and_by_its_response() -> None:
+    session = Session()
+    data = encode([{"compression": "gzip", "records": [{"value": b"v"}] * 5}, {"records": [{"value": b"v"}]}])
+    partitions = [{"index": 0, "records": data}, {"index": 3, "records": None}]
+    produce = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": partitions}]}
+    [asked] = session.client(request("Produce", 9, produce)).topics
+    [answered] = session.server(response("Produce", 9, {"responses": [{"name": "orders"}]})).topics
+    expected = TopicEntry("orders", None, [0, 3], len(data), 6, 2, ["gzip", "none"], [len(data), 0])
+    assert asked == answered == expected
+
+
+def test_a_fetch_tells_its_lag_from_where_it_asked() -> None:
+    session = Session()
+    fetch = {"topics": [{"topic": "orders", "partitions": [{"partition": 1, "fetch_offset": 40}]}]}
+    assert session.client(request("Fetch", 11, fetch)).topics[0].lag is None
+    partition = {"partition_index": 1, "high_watermark": 100, "records": b""}
+    line = session.server(response("Fetch", 11, {"responses": [{"topic": "orders", "partitions": [partition]}]}))
+    assert line.topics == [TopicEntry("orders", None, [1], 0, 0, 0, [], [0], 60)]
+
+
+def test_a_response_has_its_own_generation_or_that_of_its_request() -> None:
+    session = Session()
+    join = {"group_id": "g", "member_id": "m", "protocol_type": "consumer"}
+    assert session.client(request("JoinGroup", 5, join)).generation_id is None
+    assert session.server(response("JoinGroup", 5, {"generation_id": 4})).generation_id == 4
+    sync = {"group_id": "g", "generation_id": 4, "member_id": "m"}
+    assert session.client(request("SyncGroup", 3, sync, correlation_id=2)).generation_id == 4
+    assert session.server(response("SyncGroup", 3, {}, correlation_id=2)).generation_id == 4
+    beat = {"group_id": "g", "member_id": "m", "member_epoch": 0}
+    assert session.client(request("ConsumerGroupHeartbeat", 0, beat, correlation_id=3)).generation_id == 0
+    body = {"member_epoch": 7, "assignment": None}
+    assert session.server(response("ConsumerGroupHeartbeat", 0, body, correlation_id=3)).generation_id == 7
+    assert session.client(request("LeaveGroup", 1, {"group_id": "g"}, correlation_id=4)).generation_id is None
+
+
+def test_the_software_of_a_client_stands_on_both_sides_of_apiversions() -> None:
+    session = Session()
+    named = {"client_software_name": "librdkafka", "client_software_version": "2.16.0"}
+    asked = session.client(request("ApiVersions", 3, named))
+    answered = session.server(response("ApiVersions", 3, {"error_code": 35}))
+    for line in (asked, answered):
+        assert (line.software_name, line.software_version) == ("librdkafka", "2.16.0")
+    older = session.client(request("ApiVersions", 2, {}, correlation_id=2))
+    assert (older.software_name, older.software_version) == (None, None)
+
+
 def test_topic_ids_get_the_names_that_a_metadata_response_gave_them() -> None:
     session = Session()
     topic_id = "AAECAwQFBgcICQoLDA0ODw"
@@ -94,6 +154,49 @@ def test_a_body_and_the_bytes_come_only_when_asked_for() -> None:
     assert full.body == {"topics": [{"name": "orders"}], "allow_auto_topic_creation": True}
     assert full.frame is None
     assert base64.b64decode(Session(detail=Detail.RAW).client(frame).frame) == frame
+
+
+def test_frames_come_and_go_while_it_watches_and_bring_no_body() -> None:
+    session = Session(frames=True)
+    asked, answered = request("Metadata", 4, {"topics": None}), response("Metadata", 4, {})
+    line = session.client(asked)
+    assert (base64.b64decode(line.frame), line.body) == (asked, None)
+    session.inspector.frames = False
+    assert session.server(answered).frame is None
+    session.inspector.frames = True
+    session.client(asked)
+    assert base64.b64decode(session.server(answered).frame) == answered
+    full = Session(detail=Detail.FULL, frames=True).client(asked)
+    assert full.body is not None
+    assert base64.b64decode(full.frame) == asked
+    raw = Session(detail=Detail.RAW)
+    raw.inspector.frames = False
+    assert raw.client(asked).frame is not None
+
+
+def test_frames_have_no_secrets_and_what_was_not_decoded_has_no_frame() -> None:
+    session = Session(frames=True)
+    line = session.client(request("SaslAuthenticate", 2, {"auth_bytes": b"\0alice\0hunter2"}))
+    assert line.body is None
+    assert b"hunter2" not in base64.b64decode(line.frame)
+    opaque = session.client(unhex("00000013 03e7 0000 00000007 ffff 68756e74657232ffff"))
+    assert opaque.not_decoded is not None
+    assert opaque.frame is None
+
+
+def test_frames_leave_larger_ones_alone_also_one_that_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.inspector.MAX_DECODED_BYTES", 4000)
+    large = request("Metadata", 4, {"topics": [{"name": "t" * 2000}]})
+    session = Session()
+    assert session.client(large).not_decoded is None
+    session.client(large[:1500])
+    session.inspector.frames = True
+    line = session.client(large[1500:])
+    assert line.not_decoded == "over the limit of 1000 bytes for decoding"
+    assert session.client(large).not_decoded is not None
+    assert session.client(request("Metadata", 4, {}, correlation_id=9)).correlation_id == 9
+    session.inspector.frames = False
+    assert session.client(large).not_decoded is None
 
 
 def test_secrets_are_in_no_detail() -> None:

@@ -1,9 +1,15 @@
 """What the headers alone say."""
 
+import itertools
+import struct
+from collections.abc import Callable
 from typing import Any
 
-from dissectors.records import decode, encode, summarize
-from dissectors.records.summary import RecordsSummary
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissectors.records import Outline, RecordsSummary, decode, encode, outline, summarize
 
 
 def test_agrees_with_kafka_on_what_headers_can_say(row: dict[str, Any]) -> None:
@@ -35,3 +41,60 @@ def test_a_negative_count_does_not_spoil_the_sum() -> None:
     summary = summarize(good + bad)
     assert (summary.batches, summary.records) == (2, 3)
     assert summary.error == "batch 1: records_count is -1"
+
+
+def test_an_outline_agrees_with_kafka_on_batches_codecs_and_the_next_offset(row: dict[str, Any]) -> None:
+    batches = row["batches"]
+    runs = itertools.groupby(batches, key=lambda batch: batch["magic"] == 2)
+    assert outline(row["data"]) == Outline(
+        records=sum(batch.get("count", 1) for batch in batches),
+        batches=sum(len(list(run)) if is_new else 1 for is_new, run in runs),
+        compressions=tuple(dict.fromkeys(batch["compression"] for batch in batches)),
+        next_offset=batches[-1]["lastOffset"] + 1 if batches else None,
+    )
+
+
+def test_message_sets_on_both_sides_of_a_batch_are_two() -> None:
+    message = {"magic": 1, "records": [{"value": b"v"}] * 3}
+    batch = {"compression": "lz4", "records": [{"value": b"v"}] * 4}
+    data = encode([message | {"base_offset": 0}, batch | {"base_offset": 3}, message | {"base_offset": 7}])
+    assert outline(data) == Outline(10, 3, ("none", "lz4"), 10)
+
+
+def test_a_cut_off_batch_is_not_read(sample: Callable[[str], bytes]) -> None:
+    whole = sample("v2-gzip")
+    assert outline(whole[:-1]) == Outline(0, 0, (), None)
+    assert outline(whole + sample("v2-zstd")[:-1]) == outline(whole) == Outline(5, 1, ("gzip",), 1301)
+
+
+def test_a_codec_without_meaning_has_its_number() -> None:
+    data = bytearray(encode([{"records": [{"value": b"v"}]}]))
+    data[22] |= 5
+    assert outline(data).compressions == ("unknown(5)",)
+
+
+def test_a_batch_too_short_for_its_header_counts_alone() -> None:
+    short = struct.pack(">qiib", 7, 20, 0, 2) + b"\x00" * 15
+    good = encode([{"base_offset": 30, "records": [{"value": b"v"}]}])
+    assert outline(short) == Outline(0, 1, (), None)
+    assert outline(good + short) == Outline(1, 2, ("none",), 31)
+
+
+_PIECES = st.sampled_from(
+    [
+        encode([{"records": [{"value": b"v"}] * 3}]),
+        encode([{"magic": 0, "records": [{"value": b"v"}]}]),
+        encode([{"magic": 1, "compression": "gzip", "records": [{"value": b"v"}] * 2}]),
+        encode([{"records": [{"value": b"v"}]}])[:-4] + b"\xff\xff\xff\xff",
+    ]
+)
+
+
+@given(pieces=st.lists(_PIECES | st.binary(max_size=80)), cut=st.integers(0, 70))
+@pytest.mark.parametrize("kind", [bytes, memoryview])
+def test_an_outline_of_any_bytes_counts_as_the_summary_does(kind: type, pieces: list[bytes], cut: int) -> None:
+    data = b"".join(pieces)
+    data = data[: max(len(data) - cut, 0)]
+    short, long = outline(kind(data)), summarize(data)
+    assert (short.records, short.compressions) == (long.records, long.compressions)
+    assert short.batches <= long.batches

@@ -21,6 +21,7 @@ from kproxy.filters import FilterError, complete, parse
         ("kind = re", ["request", "response"]),
         ("not (tls=", ["true", "false"]),
         ("severity>", ["info", "warning", "error"]),
+        ("compression=", ["none", "gzip", "snappy", "lz4", "zstd"]),
         ("error=NOT_L", ["NOT_LEADER_OR_FOLLOWER"]),
         ("api=Fetch and thr", ["throttle_time_ms", "throttle"]),
         ("api && !thr", ["throttle_time_ms", "throttle"]),

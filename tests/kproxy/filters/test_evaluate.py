@@ -25,8 +25,8 @@ FETCH: dict[str, Any] = as_mapping(
         size=2048,
         offset=0,
         topics=[
-            TopicEntry(topic="orders", partitions=[0, 3], bytes=1500, records=2),
-            TopicEntry(topic="Returns", partitions=[1]),
+            TopicEntry("orders", None, [0, 3], 1500, 2, 4, ["none", "zstd"], [900, 600], 12),
+            TopicEntry("Returns", None, [1], 0, 0, 0, [], [0], 0),
         ],
         group_id="billing",
         latency_us=60_000,
@@ -73,6 +73,10 @@ CLOSE = as_mapping(CloseLine(v=1, ts="2025-06-30T12:00:00.000000Z", connection_i
         "topic not in (a, b)",
         "partition=3 and partition>2 and partition!=2",
         "records=2 and bytes>1KB",
+        "lag and lag=12 and lag=0 and lag>10",
+        "batches=4 and batches>3",
+        "compression=zstd and compression=ZSTD and compression=z* and compression!=lz4 and compression in (gzip, none)",
+        "compression='unknown(5)' or compression",
         "error",
         "error!=0",
         "error!=NONE",
@@ -143,6 +147,10 @@ def test_fits_a_fetch_response(text: str) -> None:
         "tls",
         "tls=false",
         "not_decoded",
+        "lag>12",
+        "compression!=zstd",
+        "generation!=1",
+        "software!=x",
     ],
 )
 def test_does_not_fit_it(text: str) -> None:
@@ -182,6 +190,27 @@ def test_what_is_absent_fits_no_comparison(text: str, fits: list[dict[str, Any]]
 def test_true_flags_and_counts_stand_alone() -> None:
     assert parse("tls and tls=true and tls!=false").matches(OPEN | {"tls": True})
     assert parse("unanswered and unanswered>1").matches(CLOSE | {"unanswered": 2})
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("software=librdkafka", True),
+        ("software='librdkafka 2.16.0' and software=lib*2.1?.0 and software~'kafka 2'", True),
+        ("software_name=librdkafka and software_version=2.16.0", True),
+        ("software=2.16.0", False),
+        ("software=Librdkafka", False),
+        ("generation=-1 and generation_id<0 and generation", True),
+        ("generation>0", False),
+    ],
+)
+def test_software_goes_by_its_name_or_that_and_its_version(text: str, fits: bool) -> None:
+    line = {"software_name": "librdkafka", "software_version": "2.16.0", "generation_id": -1}
+    assert parse(text).matches(line) is fits
+
+
+def test_software_without_a_version_has_its_name() -> None:
+    assert parse("software=franz-go and not software='franz-go *'").matches({"software_name": "franz-go"})
 
 
 def test_text_that_is_not_utf8_is_compared_too() -> None:

@@ -59,6 +59,25 @@ def test_columns_stand_below_each_other() -> None:
     assert request == response
 
 
+def test_a_fetch_shows_its_lag_and_none_where_there_is_none() -> None:
+    topics_ = [TopicEntry("orders", None, [0], lag=120), TopicEntry("audit", None, [0], lag=3), TopicEntry("idle")]
+    fetch = ResponseLine(**COMMON, **ENDS, api="Fetch", api_version=12, size=9, offset=0, topics=topics_)
+    assert text(fetch).endswith("orders[0], audit[0], idle  lag 123\n")
+    fetch.topics = [TopicEntry("orders", None, [0], lag=0)]
+    assert text(fetch).endswith("orders[0]\n")
+
+
+def test_a_client_says_its_software_with_apiversions() -> None:
+    line = RequestLine(**COMMON, **ENDS, api="ApiVersions", api_version=3, size=9, offset=0, client_id="shop",
+                       software_name="librdkafka", software_version="2.16.0")  # fmt: skip
+    assert text(line).endswith("  shop  librdkafka 2.16.0\n")
+    line.software_name = "\x1b[2J"
+    assert text(line).endswith("  shop  \\x1b[2J 2.16.0\n")
+    line.client_id = line.software_version = None
+    line.software_name = "franz-go"
+    assert text(line).endswith("  franz-go\n")
+
+
 def test_quiet_shows_only_what_is_wrong() -> None:
     assert text(REQUEST, quiet=True) == ""
     assert "L001" in text(RESPONSE, quiet=True)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import msgspec
@@ -71,9 +72,16 @@ def test_a_column_added_later_does_not_keep_a_line_from_opening() -> None:
     assert parse_line(json.dumps(line)) == REQUEST
 
 
+def in_any_order(schema: Any) -> Any:
+    """A schema with its lists in one order: msgspec before 0.22 has other orders of what may be null."""
+    if isinstance(schema, dict):
+        return {name: in_any_order(value) for name, value in schema.items()}
+    return sorted(map(in_any_order, schema), key=repr) if isinstance(schema, list) else schema
+
+
 def test_the_published_schema_is_that_of_the_lines() -> None:
     published = json.loads((DOCS / "trace-1.schema.json").read_text())
-    assert published == json_schema()
+    assert in_any_order(published) == in_any_order(json_schema())
 
 
 @pytest.mark.parametrize(
