@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import shlex
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kproxy.outputs.stderr import say, warn
 from kproxy.proxy.address import TcpAddress
 from kproxy.proxy.events import Event, InspectorLost
 from kproxy.proxy.loop import run as run_loop
-from kproxy.proxy.loop import wait_for_stop
+from kproxy.proxy.loop import stop_on_signals
 from kproxy.proxy.relay import Listener, Relay, serve
 from kproxy.proxy.sockets import check_upstream
 from kproxy.proxy.tap import Tap
-from kproxy.watch import Watch, Watching, start_watching, warn
+from kproxy.stdin import follow_stdin
+from kproxy.watch import Watching, start_watching
+from kproxy.watcher import Watch
 
 if TYPE_CHECKING:
     from kproxy.broker import Broker, Options
@@ -31,7 +36,13 @@ class BrokerUnusable(Exception):
 
 
 def run(
-    listeners: Sequence[Listener], watch: Watch, *, strict: bool, check: bool, broker: Options | None = None
+    listeners: Sequence[Listener],
+    watch: Watch,
+    *,
+    strict: bool,
+    check: bool,
+    stop_with_stdin: bool = False,
+    broker: Options | None = None,
 ) -> bool:
     """Relay until SIGINT or SIGTERM, then let the inspector finish; whether that saw everything to the end.
 
@@ -40,6 +51,7 @@ def run(
         watch: What the inspector does.
         strict: The relay waits for the inspector, so that nothing is dropped.
         check: Do not start unless every upstream answers.
+        stop_with_stdin: The end of standard input ends the relay too.
         broker: The built-in broker that the listeners lead to, one for each, instead of their upstreams.
 
     Raises:
@@ -48,7 +60,11 @@ def run(
         BrokerUnusable: See there.
     """
     with start_watching(watch) as watching:
-        run_loop(_relay(listeners, watching, strict=strict, check=check, options=broker))
+        run_loop(
+            _relay(
+                listeners, watch, watching, strict=strict, check=check, stop_with_stdin=stop_with_stdin, options=broker
+            )
+        )
     if not watching.went_well():
         watching.tell_lost("it was killed")
         return False
@@ -56,7 +72,14 @@ def run(
 
 
 async def _relay(
-    listeners: Sequence[Listener], watching: Watching, *, strict: bool, check: bool, options: Options | None
+    listeners: Sequence[Listener],
+    watch: Watch,
+    watching: Watching,
+    *,
+    strict: bool,
+    check: bool,
+    stop_with_stdin: bool,
+    options: Options | None,
 ) -> None:
     def report(event: Event) -> None:
         if isinstance(event, InspectorLost):
@@ -69,14 +92,21 @@ async def _relay(
         if options is not None:
             listeners, broker = await _built_in(stack, listeners, options)
         relay = await stack.enter_async_context(serve(listeners, tap=tap, report=report))
-        if options is not None:
-            _invite(broker, listeners, relay)
-        else:
-            if check:
-                await _check(listeners)
-            for listened, upstream in relay.pairs:
-                _say(f"listening on {listened} -> {upstream}")
-        await wait_for_stop()
+        if check and options is None:
+            await _check(listeners)
+        with stop_on_signals() as stop:  # from here on: whoever is told that it runs may end it
+            if options is not None:
+                _invite(broker, listeners, relay, stop.set if stop_with_stdin else lambda: None)
+            else:
+                for listened, upstream in relay.pairs:
+                    say(f"listening on {listened} -> {upstream}")
+                if stop_with_stdin:
+                    loop = asyncio.get_running_loop()
+                    follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(stop.set))
+            if watch.control is not None and sys.stderr.isatty():
+                where = f" {shlex.quote(watch.args.control)}" if watch.args.control else ""
+                say(f"watch it with: kproxy tui{where}")
+            await stop.wait()
 
 
 async def _built_in(
@@ -94,7 +124,7 @@ async def _built_in(
     return [replace(listener, upstream=TcpAddress("127.0.0.1", port)) for listener, port in ports], broker
 
 
-def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay) -> None:
+def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay, at_end_of_stdin: Callable[[], None]) -> None:
     """Have clients told where the relay listens, tell the user, and take commands from standard input."""
     from kproxy.broker.console import HELP, listen_to_stdin
     from kproxy.broker.quirks.engine import Quirks
@@ -106,16 +136,12 @@ def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay) -> None
         told.append((socket.gethostname() if host in ("0.0.0.0", "::") else host, relay.port(listener)))  # noqa: S104
         node.host, node.port = told[-1]
     servers = ",".join(str(TcpAddress(host, port)) for host, port in told)
-    _say(f"built-in Kafka {broker.release}: point a client at it with bootstrap.servers={servers}")
+    say(f"built-in Kafka {broker.release}: point a client at it with bootstrap.servers={servers}")
     for each in broker.cluster.part(Quirks).says:
-        _say(f"quirk: {each}")
+        say(f"quirk: {each}")
     if len(told) > 1:
-        _say(f"commands: {HELP}")
-    listen_to_stdin(broker, _say)
-
-
-def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)  # noqa: T201
+        say(f"commands: {HELP}")
+    listen_to_stdin(broker, say, at_end_of_stdin)
 
 
 async def _check(listeners: Sequence[Listener]) -> None:

@@ -4,7 +4,10 @@
 """
 
 import os
+import sys
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 # No deadline: a layout is compiled at its first use, and machines differ.
@@ -12,3 +15,13 @@ settings.register_profile("ci", derandomize=True, max_examples=100, deadline=Non
 settings.register_profile("local", max_examples=50, deadline=None)
 settings.register_profile("night", max_examples=5_000, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where bytecode is not wanted beside the sources, it goes elsewhere: tests start Python some 300 times."""
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.dont_write_bytecode:
+            patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dissectors import schemas
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAX_FRAME_BYTES: Final = 100 * 1024 * 1024
 _MAX_LOGIN_BYTES: Final = 512 * 1024  # sasl.server.max.receive.size
 _READ_AHEAD: Final = 1 << 20  # bytes of frames that wait for the one before them; more are left in the socket
+_LINGER_S: Final = 1.0  # that an answer may take to come when the client has sent its last
 
 
 class Connection(asyncio.Protocol):
@@ -44,6 +45,7 @@ class Connection(asyncio.Protocol):
         self._room = asyncio.Event()
         self._room.set()
         self._ended = False
+        self._patience: asyncio.Timeout | None = None
         self.session = Session("")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -74,6 +76,8 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client has sent its last. As Kafka does, what it sent is done: acks=0 is often followed by the end."""
         self._ended = True
+        if self._patience is not None:
+            self._patience.reschedule(asyncio.get_running_loop().time() + _LINGER_S)
         alone = self.transport.get_extra_info("sslcontext") is None  # TLS cannot end in one direction
         return alone and self._task is not None
 
@@ -175,13 +179,26 @@ class Connection(asyncio.Protocol):
         request = Request(head.api_key, head.version, head.client_id, body, self.session, server.node, server.cluster)
         try:
             answer = handler(request)
-            return await answer if inspect.isawaitable(answer) else answer
+            return await self._awaited(answer) if inspect.isawaitable(answer) else answer
         except Exception as error:  # noqa: BLE001 - a bug of ours ends one connection, not the broker
             if isinstance(error, Refused) and error.error is Error.KAFKA_STORAGE_ERROR:
                 self.close(f"{_name(head)}: {error}")  # a full disk: what is not kept has no answer
             else:
                 self.close(f"{_name(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
             return None
+
+    async def _awaited(self, answer: Awaitable[Any]) -> Any:
+        """The answer; None if there is hardly anybody left to wait for it."""
+        self._patience = asyncio.timeout(_LINGER_S if self._ended else None)
+        try:
+            async with self._patience:
+                return await answer
+        except TimeoutError:
+            if not self._patience.expired():
+                raise
+            return None
+        finally:
+            self._patience = None
 
     def _handler(self, head: Head) -> Callable[[Request], Any] | None:
         """What answers the request; where nothing does, that is dealt with.

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
-import threading
-import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from kproxy.broker.broker import Broker
+from kproxy.stdin import follow_stdin
 
 HELP = "stop BROKER | start BROKER | lead TOPIC PARTITION BROKER | brokers | help"
 
@@ -48,10 +44,8 @@ async def obey(broker: Broker, line: str) -> str:
     raise WrongCommand(f"{line.strip()!r} is no command; there are: {HELP}")
 
 
-def listen_to_stdin(broker: Broker, say: Callable[[str], None]) -> None:
-    """Obey the lines of standard input from now on, in a thread that ends with the process."""
-    with suppress(ValueError, AttributeError):
-        signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # else typing elsewhere would stop a kproxy in the background
+def listen_to_stdin(broker: Broker, say: Callable[[str], None], ended: Callable[[], None]) -> None:
+    """Obey the lines of standard input from now on; `ended` is called when there will be no more."""
     loop = asyncio.get_running_loop()
 
     async def answer(line: str) -> None:
@@ -60,22 +54,9 @@ def listen_to_stdin(broker: Broker, say: Callable[[str], None]) -> None:
         except (WrongCommand, OSError) as error:
             say(str(error))
 
-    def read() -> None:
-        while True:
-            try:
-                line = sys.stdin.readline()
-            except OSError:  # in the background of a terminal
-                time.sleep(1)
-                continue
-            except ValueError:  # closed
-                return
-            if not line:
-                return
-            if line.strip():
-                with suppress(RuntimeError):  # the loop has ended
-                    asyncio.run_coroutine_threadsafe(answer(line), loop)
-
-    threading.Thread(target=read, daemon=True, name="commands").start()
+    follow_stdin(
+        lambda line: asyncio.run_coroutine_threadsafe(answer(line), loop), lambda: loop.call_soon_threadsafe(ended)
+    )
 
 
 def _node(broker: Broker, text: str) -> int:

@@ -20,3 +20,12 @@ def add_fail_on(parser: argparse._ActionsContainer) -> None:
         "--fail-on", choices=("info", "warning", "error", "never"), default="error",
         help="exit with 1 for a finding that is at least this bad (default: %(default)s)",
     )  # fmt: skip
+
+
+def add_capture(parser: argparse._ActionsContainer) -> None:
+    """How captures are read."""
+    parser.add_argument(
+        "--port", type=int, action="append", default=[], metavar="N",
+        help="Kafka's port, repeatable; without it Kafka is found by content",
+    )  # fmt: skip
+    parser.add_argument("--keylog", metavar="FILE", help="TLS key log (SSLKEYLOGFILE) to decrypt with")

@@ -11,6 +11,7 @@ from kproxy.cli import broker_options, options
 from kproxy.cli.errors import CLEAN, UNREACHABLE, UNWATCHED, USAGE, CommandError
 
 if TYPE_CHECKING:
+    from kproxy.control.listening import ControlSocket
     from kproxy.proxy.relay import Listener
 
 _EXAMPLES = """
@@ -32,6 +33,19 @@ exit status: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage or an address that cann
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    group = add_relay(parser)
+    group.add_argument("--json", action="store_true", help="show trace lines on standard output instead of text")
+    group.add_argument("-f", "--filter", metavar="FILTER", help="show only lines that match; the trace has all")
+    group.add_argument("-v", "--verbose", action="store_true", help="show the fields of each frame")
+    group.add_argument("-q", "--quiet", action="store_true", help="show only findings and gaps")
+    options.add_selection(group)
+    broker_options.configure(parser)
+    parser.set_defaults(fields=None, findings=False, html=False, format=None, fail_on="never")
+    parser.epilog = _EXAMPLES
+
+
+def add_relay(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Declare what is relayed, and what is kept of it; the group of these options."""
     group = parser.add_argument_group("relay")
     group.add_argument(
         "--listen", action="append", default=[], metavar="[HOST:]PORT",
@@ -52,14 +66,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="facts of each frame in the trace (default), its decoded body too, its bytes too",
     )  # fmt: skip
     group.add_argument("--strict-trace", action="store_true", help="the trace is complete: the relay waits for it")
-    group.add_argument("--json", action="store_true", help="show trace lines on standard output instead of text")
-    group.add_argument("-f", "--filter", metavar="FILTER", help="show only lines that match; the trace has all")
-    group.add_argument("-v", "--verbose", action="store_true", help="show the fields of each frame")
-    group.add_argument("-q", "--quiet", action="store_true", help="show only findings and gaps")
-    options.add_selection(group)
-    broker_options.configure(parser)
-    parser.set_defaults(fields=None, findings=False, format=None, fail_on="never")
-    parser.epilog = _EXAMPLES
+    control = group.add_mutually_exclusive_group()
+    control.add_argument(
+        "--control", metavar="PATH", help="the socket for kproxy tui (default: one that it finds by itself)"
+    )
+    control.add_argument("--no-control", action="store_true", help="open no such socket")
+    # For whoever starts a proxy of its own and must not leave it behind.
+    group.add_argument("--stop-with-stdin", action="store_true", help=argparse.SUPPRESS)
+    return group
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,14 +91,19 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.outputs.choice import output_for
     from kproxy.outputs.selection import Selection
     from kproxy.proxy.sockets import ListenError
-    from kproxy.watch import Watch
+    from kproxy.watcher import Watch
 
     output_for(args, sys.stdout, Selection.of_options(args))  # says what is wrong with them before anything starts
     listeners = _listeners(args) if broker is None else _own_listeners(args, broker.brokers)
     directory = None if args.no_trace else _trace_directory(Path(args.trace))
     try:
         watched = run_live(
-            listeners, Watch(args, directory), strict=args.strict_trace, check=not args.no_check, broker=broker
+            listeners,
+            Watch(args, directory, _control(args)),
+            strict=args.strict_trace,
+            check=not args.no_check,
+            stop_with_stdin=args.stop_with_stdin,
+            broker=broker,
         )
     except (ListenError, BrokerUnusable) as error:
         raise CommandError(str(error)) from None
@@ -125,6 +144,25 @@ def _own_listeners(args: argparse.Namespace, brokers: int) -> list[Listener]:
     more = range(1, brokers - len(given) + 1)
     given += [TcpAddress(first.host, first.port and first.port + each) for each in more]
     return [Listener(each, each) for each in given]
+
+
+def _control(args: argparse.Namespace) -> ControlSocket | None:
+    """The control socket; that there is none where nobody asked for it is only said."""
+    from kproxy.control.listening import open_socket
+    from kproxy.control.protocol import ControlError
+    from kproxy.outputs.stderr import warn
+
+    if args.no_control:
+        return None
+    try:
+        return open_socket(None if args.control is None else Path(args.control))
+    except ControlError as error:
+        if args.control is not None:
+            raise CommandError(f"--control: {error}") from None
+        warn(
+            f"there is no control socket: {error}; traffic is relayed all the same, --control PATH opens one elsewhere"
+        )
+        return None
 
 
 def _trace_directory(path: Path) -> Path:

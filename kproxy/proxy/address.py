@@ -35,13 +35,15 @@ class UnixAddress:
 Address: TypeAlias = TcpAddress | UnixAddress
 
 
-def parse_listen(text: str) -> Address:
+def parse_listen(text: str, option: str = "--listen") -> Address:
     """Read ``9092`` or ``:9092`` (loopback), ``HOST:9092``, ``[::1]:9092``, ``unix:/path``; port 0 takes a free one.
+
+    `option` is where the user gave it.
 
     Raises:
         ValueError: One sentence that says what to write instead.
     """
-    return _parse(text, "--listen", least_port=0)
+    return _parse(text, option, least_port=0)
 
 
 def parse_upstream(text: str) -> Address:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,15 +23,16 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(main)
 
 
-async def wait_for_stop() -> None:
-    """Wait for Ctrl-C or SIGTERM; a second Ctrl-C then cancels whatever is still being done."""
+@contextmanager
+def stop_on_signals() -> Iterator[asyncio.Event]:
+    """An event that Ctrl-C and SIGTERM set; after the block a Ctrl-C cancels whatever is still being done."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     signals = (signal.SIGINT, signal.SIGTERM)
     for number in signals:
         loop.add_signal_handler(number, stop.set)
     try:
-        await stop.wait()
+        yield stop
     finally:
         for number in signals:
             loop.remove_signal_handler(number)

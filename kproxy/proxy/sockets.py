@@ -22,8 +22,8 @@ class ListenError(Exception):
     """An address cannot be listened on; one sentence that says what to do."""
 
 
-def listen(address: Address) -> list[socket.socket]:
-    """Bind and listen; blocks (name lookup, files).
+def listen(address: Address, option: str = "--listen") -> list[socket.socket]:
+    """Bind and listen; blocks (name lookup, files). `option` is where the user gave the address.
 
     Returns:
         A non-blocking socket for each IP address behind the name, all on one port. Without a host 127.0.0.1 and,
@@ -34,14 +34,14 @@ def listen(address: Address) -> list[socket.socket]:
         ListenError: The address is in use, not allowed, or not of this machine.
     """
     if isinstance(address, UnixAddress):
-        return [_listen_unix(Path(address.path))]
+        return [_listen_unix(Path(address.path), option)]
     for _ in range(10):
         with contextlib.suppress(_PortTaken):
-            return _listen_tcp(address)
-    raise ListenError(f"no port is free on all addresses of {address.host or 'loopback'}: choose one with --listen")
+            return _listen_tcp(address, option)
+    raise ListenError(f"no port is free on all addresses of {address.host or 'loopback'}: choose one with {option}")
 
 
-def remove_stale(path: Path) -> None:
+def remove_stale(path: Path, option: str = "--listen") -> None:
     """Remove the file of a Unix socket that nobody listens on; blocks.
 
     Raises:
@@ -60,7 +60,7 @@ def remove_stale(path: Path) -> None:
             return
         except BlockingIOError:
             pass  # its backlog is full, so somebody listens
-    raise ListenError(_refusal(UnixAddress(str(path)), OSError(errno.EADDRINUSE, "")))
+    raise ListenError(_refusal(UnixAddress(str(path)), OSError(errno.EADDRINUSE, ""), option))
 
 
 async def connect(address: Address, within: float) -> socket.socket:
@@ -136,7 +136,7 @@ class _PortTaken(Exception):
     """The port that was free on one address is taken on another."""
 
 
-def _listen_tcp(address: TcpAddress) -> list[socket.socket]:
+def _listen_tcp(address: TcpAddress, option: str) -> list[socket.socket]:
     targets: list[tuple[int, tuple[Any, ...]]] = [(socket.AF_INET, ("127.0.0.1",)), (socket.AF_INET6, ("::1",))]
     if address.host is not None:
         try:
@@ -161,7 +161,7 @@ def _listen_tcp(address: TcpAddress) -> list[socket.socket]:
                     continue
                 if error.errno == errno.EADDRINUSE and address.port == 0 and sockets:
                     raise _PortTaken from None
-                raise ListenError(_refusal(TcpAddress(host, port), error)) from None
+                raise ListenError(_refusal(TcpAddress(host, port), error, option)) from None
             sock.setblocking(False)
             port = sock.getsockname()[1]
             sockets.append(sock)
@@ -169,31 +169,31 @@ def _listen_tcp(address: TcpAddress) -> list[socket.socket]:
         return sockets
 
 
-def _listen_unix(path: Path) -> socket.socket:
+def _listen_unix(path: Path, option: str) -> socket.socket:
     with contextlib.ExitStack() as stack:
         sock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         sock.setblocking(False)
         try:
-            remove_stale(path)
+            remove_stale(path, option)
             sock.bind(str(path))
             path.chmod(0o600)  # before listen(): until then nobody can connect
             sock.listen(_BACKLOG)
         except OSError as error:
-            raise ListenError(_refusal(UnixAddress(str(path)), error)) from None
+            raise ListenError(_refusal(UnixAddress(str(path)), error, option)) from None
         stack.pop_all()
         return sock
 
 
-def _refusal(address: Address, error: OSError) -> str:
+def _refusal(address: Address, error: OSError, option: str) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            return f"{address} is in use: stop what listens there, or choose another address with --listen"
+            return f"{address} is in use: stop what listens there, or choose another address with {option}"
         case errno.EADDRNOTAVAIL:
-            return f"{address} is no address of this machine: choose one that is with --listen"
+            return f"{address} is no address of this machine: choose one that is with {option}"
         case errno.EACCES | errno.EPERM:
-            return f"{address} may not be listened on by this user: choose another address with --listen"
+            return f"{address} may not be listened on by this user: choose another address with {option}"
         case _:
-            return f"cannot listen on {address}: {reason(error)}; choose another address with --listen"
+            return f"cannot listen on {address}: {reason(error)}; choose another address with {option}"
 
 
 async def _targets(address: Address) -> list[tuple[int, Any]]:

@@ -36,7 +36,7 @@ class Opened:
     """An input: the `lines` of a trace; or, where it is none, None, and `source` still at its first byte."""
 
     lines: Iterator[Line] | None
-    source: BinaryIO
+    source: io.BufferedReader[Any]
 
 
 def open_trace(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Opened:
@@ -68,7 +68,7 @@ def read_trace(source: io.BufferedReader[Any], name: str, warn: Callable[[str], 
         TraceError: The first line is none of a trace, or says a newer format.
     """
     bad = count = 0
-    for number, raw in enumerate(_lines(source, name, warn), 1):
+    for number, raw in enumerate(raw_lines(source, name, warn), 1):
         try:
             line = parse_line(raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -92,7 +92,8 @@ def _why(name: str, raw: bytes, error: Exception) -> str:
     return f"{name} is not a kproxy trace: {error}"
 
 
-def _lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
+def raw_lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
+    """The lines of one open trace file as text, whether they are any or not; of a torn end what is whole."""
     rest = b""
     for chunk in _plain(source, name, warn):
         lines = (rest + chunk).split(b"\n")
@@ -120,7 +121,7 @@ def _plain(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None
             while chunk := stream.read(_CHUNK):
                 yield chunk
         else:
-            while chunk := source.read(_CHUNK):
+            while chunk := source.read1(_CHUNK):
                 yield chunk
     except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
         warn(f"{name}: compressed data ends early ({error}); what stands before it was read")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import zstandard
 
+from kproxy.processes import is_alive
 from kproxy.trace.clock import timestamp
-from kproxy.trace.encoding import append_line
+from kproxy.trace.encoding import append_line, encode_line
 from kproxy.trace.lines import FORMAT, GapLine, Line
 
 HOUR = 3600 * 1_000_000_000
@@ -72,8 +73,12 @@ class TraceWriter:
 
     def add(self, line: Line, *, at: int) -> None:
         """Take a line that happened `at` (ns); it is written at the next `flush`."""
+        self.add_encoded(encode_line(line), at=at)
+
+    def add_encoded(self, line: bytes, *, at: int) -> None:
+        """The same, of a line as `encode_line` gives it."""
         self.tick(at=at)
-        append_line(line, self._pending)
+        self._pending += line
         self._pending_lines += 1
         if len(self._pending) >= ZSTD_CHUNK:
             self.flush(at=at)
@@ -178,16 +183,6 @@ def _adopt_orphans(directory: Path, node: str) -> None:
     """Give their names to files of this node whose writer is gone."""
     for part in directory.glob(f"date=*/hour=*/.kproxy-{node}-*.part"):
         pid = part.name.removeprefix(f".kproxy-{node}-").split("-")[0]
-        if pid.isdecimal() and not _is_alive(int(pid)) and not _whole_name(part).exists():
+        if pid.isdecimal() and not is_alive(int(pid)) and not _whole_name(part).exists():
             with contextlib.suppress(OSError):
                 part.rename(_whole_name(part))
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

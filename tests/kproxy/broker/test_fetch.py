@@ -117,15 +117,17 @@ async def test_wakes_when_the_partition_goes_elsewhere(happens: Any, error: Erro
     assert (answer["high_watermark"], answer["records"]) == (-1, b"")
 
 
-async def test_who_hangs_up_leaves_nobody_waiting() -> None:
+async def test_who_hangs_up_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.broker.connection._LINGER_S", 0.05)
     async with asked(topics={"t": 1}) as ask:
         await ask.send("Fetch", 12, fetched(ask, max_wait_ms=60_000))
         waiting = log_of(ask).changed._waiting
         while not waiting:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await ask.hang_up()
-        while waiting:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(20):
+            while waiting:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 2**62])

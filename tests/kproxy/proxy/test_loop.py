@@ -9,15 +9,16 @@ import signal
 
 import pytest
 
-from kproxy.proxy.loop import run, wait_for_stop
+from kproxy.proxy.loop import run, stop_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_runs_until_a_signal_asks_for_the_end(number: signal.Signals) -> None:
     async def main() -> str:
-        asyncio.get_running_loop().call_later(0.01, os.kill, os.getpid(), number)
-        async with asyncio.timeout(5):
-            await wait_for_stop()
+        with stop_on_signals() as stop:
+            os.kill(os.getpid(), number)
+            async with asyncio.timeout(5):
+                await stop.wait()
         return "stopped"
 
     before = signal.getsignal(signal.SIGTERM)

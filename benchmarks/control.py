@@ -1,0 +1,197 @@
+"""What it costs to be watched: a proxy without a control socket, with one, and with a viewer that takes every frame.
+
+    python benchmarks/control.py [--rounds 5] [--seconds 2] [--rate 5000]
+
+All three run at once and are loaded in turn, round after round, at a rate and as fast as it goes: Heartbeats over one
+connection, answered by a process that does nothing else. CPU is user and system, of the relay's process and of the
+inspector's, for a frame; medians, and the ratio to the proxy without a socket.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from relay import cpu_seconds, process
+
+from dissectors.encode import encode
+from dissectors.message import plan
+from kproxy.control.client import connect
+from kproxy.control.paths import find
+
+HEARTBEAT, VERSION = 12, 3
+IDS = 20_000
+WINDOW = 20
+FULL_LOAD_S = 0.3  # more, and the inspector has too much to catch up with
+
+
+def frames(answers: bool) -> bytes:
+    """`IDS` requests or their answers, all of one size."""
+    known = plan(HEARTBEAT, VERSION)
+    assert known is not None
+    made = bytearray()
+    for number in range(IDS):
+        head = {
+            "request_api_key": HEARTBEAT,
+            "request_api_version": VERSION,
+            "correlation_id": number,
+            "client_id": "c",
+        }
+        data = encode(known.response_header if answers else known.request_header, head)
+        data += encode(known.response if answers else known.request, {"group_id": "group", "member_id": "member-1"})
+        made += len(data).to_bytes(4, "big") + data
+    return bytes(made)
+
+
+REQUESTS, ANSWERS = frames(False), frames(True)
+REQUEST, ANSWER = len(REQUESTS) // IDS, len(ANSWERS) // IDS
+
+
+def upstream(ready: Connection) -> None:
+    """Answers as many requests as have come, one connection at a time."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        ready.send(listening.getsockname()[1])
+        while True:
+            sock, _ = listening.accept()
+            with sock:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                received = answered = 0
+                while data := sock.recv(1 << 16):
+                    received += len(data)
+                    until = received // REQUEST
+                    while answered < until:
+                        start = answered % IDS
+                        end = min(start + until - answered, IDS)
+                        sock.sendall(ANSWERS[start * ANSWER : end * ANSWER])
+                        answered += end - start
+
+
+@dataclass
+class Contender:
+    name: str
+    port: int
+    pids: dict[str, int]
+    rate: list[float] = field(default_factory=list)  # frames/s, as fast as it goes
+    cpu: dict[str, list[float]] = field(default_factory=dict)  # µs a frame
+
+
+@contextmanager
+def kproxy(name: str, port: int, directory: Path, *options: str) -> Iterator[Contender]:
+    command = [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{port}", "-q"]
+    child = subprocess.Popen(
+        [*command, "--trace", str(directory), *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stderr is not None
+    found = re.search(r"127\.0\.0\.1:(\d+) ->", child.stderr.readline())
+    assert found is not None
+    inspector = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()[0]
+    try:
+        yield Contender(name, int(found[1]), {"relay": child.pid, "inspector": int(inspector)})
+    finally:
+        child.terminate()
+        child.communicate()
+
+
+def view(ready: Connection, port: int, spool: Path) -> None:
+    """Writes every line with its frame into a file, as a viewer does."""
+
+    async def main() -> None:
+        found = await asyncio.to_thread(find, str(port))
+        async with connect(found.path) as client:
+            await client.ask("watch", frames=True, backlog=True)
+            ready.send(0)
+            with spool.open("wb") as file:
+                async for line in client:
+                    file.write(line)
+
+    asyncio.run(main())
+
+
+def load(contender: Contender, seconds: float, rate: float | None) -> float:
+    """Exchange frames for a while; how many a second there were. `rate` in frames a second, or as many as can be."""
+    with socket.create_connection(("127.0.0.1", contender.port)) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        count = WINDOW if rate is None else max(1, round(rate / 2 / 100))
+        done = position = 0
+        began = time.perf_counter()
+        while (now := time.perf_counter() - began) < seconds:
+            if rate is not None and done / rate > now:
+                time.sleep(done / rate - now)
+            if position + count > IDS:
+                position = 0
+            sock.sendall(REQUESTS[position * REQUEST : (position + count) * REQUEST])
+            sock.recv(count * ANSWER, socket.MSG_WAITALL)
+            position += count
+            done += 2 * count
+        return done / (time.perf_counter() - began)
+
+
+def settle(contender: Contender) -> None:
+    """Wait until the inspector has caught up."""
+    used = 1.0
+    while used > 0.02:
+        before = cpu_seconds(contender.pids["inspector"])
+        time.sleep(0.3)
+        used = cpu_seconds(contender.pids["inspector"]) - before
+
+
+def measure(contender: Contender, seconds: float, rate: float | None) -> None:
+    before = {name: cpu_seconds(pid) for name, pid in contender.pids.items()}
+    reached = load(contender, seconds, rate)
+    if rate is None:
+        contender.rate.append(reached)
+    settle(contender)
+    for name, pid in contender.pids.items():
+        label = f"{name}, {'full load' if rate is None else 'at the rate'}"
+        used = (cpu_seconds(pid) - before[name]) / (reached * seconds) * 1e6
+        contender.cpu.setdefault(label, []).append(used)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--rate", type=float, default=5000.0, help="frames a second, both ways together")
+    args = parser.parse_args()
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        port, _ = stack.enter_context(process(upstream))
+        found = [
+            stack.enter_context(kproxy(name, port, directory / str(number), *options))
+            for number, (name, *options) in enumerate(
+                (["no control socket", "--no-control"], ["control socket"], ["a viewer with frames"])
+            )
+        ]
+        stack.enter_context(process(view, found[-1].port, directory / "spool.jsonl"))
+        for _ in range(args.rounds):
+            for contender in found:
+                measure(contender, args.seconds, args.rate)
+                measure(contender, FULL_LOAD_S, None)
+        written = (directory / "spool.jsonl").stat().st_size
+    plain = found[0]
+    print(f"{'':24}{'frames/s':>18}" + "".join(f"{label:>26}" for label in plain.cpu))
+    for contender in found:
+        row = f"{contender.name:24}{ratio(contender.rate, plain.rate, '')}"
+        print(row + "".join(f"{ratio(contender.cpu[label], plain.cpu[label], ' µs'):>26}" for label in plain.cpu))
+    print(f"the viewer wrote {written / 1e6:.0f} MB")
+
+
+def ratio(values: list[float], base: list[float], unit: str) -> str:
+    value = statistics.median(values)
+    return f"{value:10.1f}{unit} {value / statistics.median(base):6.2f}"
+
+
+if __name__ == "__main__":
+    main()

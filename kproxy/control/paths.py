@@ -1,0 +1,154 @@
+"""Where control sockets are, which proxies run, and which of them listens where."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kproxy.control.protocol import ControlError, Greeting, parse_greeting
+from kproxy.processes import is_alive
+
+_GREETING_S: Final = 1.0
+_GREETING_BYTES: Final = 64 * 1024
+_ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A proxy that runs: its control socket, and what it says of itself."""
+
+    path: Path
+    greeting: Greeting
+
+
+def own_path(pid: int) -> Path:
+    """Where the proxy with this process id has its socket; the directory is made if need be.
+
+    Raises:
+        ControlError: The directory cannot be made, or others can get at it.
+    """
+    directory = _runtime_directory(os.environ.get("XDG_RUNTIME_DIR")) or _temporary_directory()
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ControlError(f"{directory} cannot be made: {os.strerror(error.errno or 0).lower()}") from None
+    if not _is_private(directory):
+        raise ControlError(f"{directory} is no directory that this user alone may enter (mode 0700)")
+    return directory / f"{pid}.sock"
+
+
+def running() -> list[Running]:
+    """The proxies of this user that answer; blocks, for a second at most for one that does not.
+
+    Sockets that dead processes have left are removed.
+    """
+    found = []
+    for directory in _directories():
+        for path in sorted(directory.glob("*.sock")):
+            try:
+                found.append(Running(path, _greeting(path)))
+            except ConnectionRefusedError:
+                if path.stem.isdecimal() and not is_alive(int(path.stem)):
+                    path.unlink(missing_ok=True)
+            except (OSError, ControlError):
+                continue
+    return found
+
+
+def find(address: str) -> Running:
+    """The proxy of this user that listens on ``HOST:PORT``, ``PORT`` or ``unix:PATH``; blocks.
+
+    Raises:
+        ControlError: None does, or several.
+    """
+    proxies = running()
+    found = [each for each in proxies if any(_is_at(address, to.listen) for to in each.greeting.listeners)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ControlError(f"several kproxys listen on {address}: {_listed(found)}; give HOST:PORT of one")
+    others = f"there is {_listed(proxies)}" if proxies else "none of this user runs here"
+    raise ControlError(f"no kproxy listens on {address}: {others}")
+
+
+def only() -> Running:
+    """The one proxy of this user that runs; blocks.
+
+    Raises:
+        ControlError: None does, or several.
+    """
+    match running():
+        case [one]:
+            return one
+        case []:
+            raise ControlError("no kproxy of this user runs here: kproxy --listen 9092 --upstream HOST:PORT is one")
+        case several:
+            raise ControlError(f"several kproxys run: {_listed(several)}; give HOST:PORT of one")
+
+
+def _listed(proxies: list[Running]) -> str:
+    return ", ".join(
+        f"{to.listen} -> {to.upstream} (pid {each.greeting.pid})" for each in proxies for to in each.greeting.listeners
+    )
+
+
+def _greeting(path: Path) -> Greeting:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(_GREETING_S)
+        sock.connect(str(path))
+        line = b""
+        while not line.endswith(b"\n") and len(line) < _GREETING_BYTES and (more := sock.recv(4096)):
+            line += more
+    return parse_greeting(line)
+
+
+def _is_at(address: str, listener: str) -> bool:
+    """Whether a listener as a greeting names it is the one at `address`."""
+    host, _, port = address.rpartition(":")
+    own_host, _, own_port = listener.rpartition(":")
+    if address == listener or port != own_port or "unix" in (host, own_host):
+        return address == listener
+    host, own_host = host.strip("[]"), own_host.strip("[]")
+    return not host or own_host in (host, *_ANY_ADDRESS) or own_host in _numbers(host)
+
+
+def _numbers(host: str) -> set[str]:
+    with suppress(OSError, UnicodeError):
+        return {str(target[0]) for *_, target in socket.getaddrinfo(host, None)}
+    return set()
+
+
+def _directories() -> Iterator[Path]:
+    """Those in which proxies of this user may be; one that was started by a service need not know `XDG_RUNTIME_DIR`."""
+    runtime = _runtime_directory(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}")
+    for directory in (runtime, _temporary_directory()):
+        if directory is not None and _is_private(directory):
+            yield directory
+
+
+def _runtime_directory(parent: str | None) -> Path | None:
+    if not parent or not Path(parent).is_absolute():
+        return None
+    with suppress(OSError):
+        found = Path(parent).stat()
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+            return Path(parent) / "kproxy"
+    return None
+
+
+def _temporary_directory() -> Path:
+    return Path(os.environ.get("TMPDIR") or "/tmp") / f"kproxy-{os.geteuid()}"  # noqa: S108  # what is in it is checked
+
+
+def _is_private(directory: Path) -> bool:
+    """Ours, and closed to everybody else; a link is not."""
+    with suppress(OSError):
+        found = directory.lstat()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    return False

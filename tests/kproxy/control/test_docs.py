@@ -1,0 +1,73 @@
+"""docs/control.md shows a session: a real proxy answers it alike."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+from kproxy.control.backlog import BACKLOG_BYTES, MOST_WAITING
+from kproxy.control.commands import COMMANDS, MOST_IN_FLIGHT
+from kproxy.control.paths import find
+from kproxy.control.protocol import MAX_REQUEST_BYTES, MAX_VIEWERS, PROTOCOL
+from kproxy.control.viewer import BEHIND, BUFFER_BYTES
+from tests.kproxy.cli.test_relay import running
+from tests.kproxy.control.raw import RawViewer
+from tests.kproxy.frames import request
+
+PAGE = (Path(__file__).parents[3] / "docs" / "control.md").read_text()
+JOIN = {"group_id": "g", "session_timeout_ms": 1000, "rebalance_timeout_ms": 1000, "protocol_type": "consumer"}
+
+
+def shape(value: Any) -> Any:
+    """The names in a value, and of which kinds theirs are."""
+    if isinstance(value, dict):
+        return {name: shape(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [shape(each) for each in value]
+    return "text or null" if value is None or isinstance(value, str) else type(value).__name__
+
+
+def test_the_session_is_one(tmp_path: Path) -> None:
+    [session] = re.findall(r"```transcript\n(.*?)```", PAGE, re.DOTALL)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        upstream = f"127.0.0.1:{mute.getsockname()[1]}"
+        with (
+            running(tmp_path, "--upstream", upstream, "-q") as proxy,
+            socket.create_connection(("127.0.0.1", proxy.port)) as client,
+            RawViewer(find(str(proxy.port)).path) as viewer,
+        ):
+            client.sendall(request("JoinGroup", 9, JOIN, correlation_id=5, client_id="shop"))
+            with RawViewer(find(str(proxy.port)).path) as first:
+                first.line()
+                while not (found := first.ask(id=1, do="connections")["connections"]) or not found[0]["in_flight"]:
+                    pass
+            for row in session.splitlines():
+                direction, _, text = row.partition(" ")
+                if direction == ">":
+                    viewer.socket.sendall(text.encode() + b"\n")
+                    continue
+                line = viewer.line()
+                if "..." in text:
+                    for name, value in re.findall(r'"(kind|frame)":"(\w+)', text):
+                        assert line[name].startswith(value[:3])
+                    continue
+                assert shape(line) == shape(json.loads(text)), text
+                if "error" in line:
+                    assert line == json.loads(text)
+            assert proxy.process.wait(10) == 0
+
+
+def test_its_numbers_and_names_are_those_of_the_code() -> None:
+    text = " ".join(PAGE.split())
+    assert f"## The protocol, version {PROTOCOL}" in text
+    assert f"There may be {MAX_VIEWERS} viewers" in text
+    assert f"{MAX_REQUEST_BYTES >> 10} KiB at most" in text
+    assert f"the {MOST_IN_FLIGHT} oldest" in text
+    assert f"the {MOST_WAITING:,} oldest" in text
+    assert f"the last {BACKLOG_BYTES >> 20} MiB of lines" in text
+    assert f"Up to {BUFFER_BYTES >> 20} MiB wait" in text
+    assert f'"{BEHIND}"' in text
+    assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == ["do", *COMMANDS]

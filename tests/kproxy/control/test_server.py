@@ -1,0 +1,158 @@
+"""The proxy's side in the test's own process: what hardly happens with a real one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import selectors
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kproxy.control import commands
+from kproxy.control import server as module
+from kproxy.control.listening import open_socket
+from kproxy.control.protocol import Greeting
+from kproxy.control.server import Server
+from kproxy.inspector import Inspector
+from tests.kproxy.control.raw import RawViewer
+from tests.kproxy.control.test_paths import GREETING
+
+
+class Loop:
+    """A server, and the loop that it is part of."""
+
+    def __init__(self, path: Path) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.inspector = Inspector("web-1-77")
+        self.control = open_socket(path)
+        greeting = msgspec.convert(GREETING, Greeting)
+        self.server = Server(self.control, self.selector, greeting, self.inspector)
+
+    def turn(self) -> None:
+        while found := self.selector.select(0):
+            for key, events in found:
+                key.data(events)
+
+    def viewer(self) -> RawViewer:
+        made = RawViewer(self.control.path)
+        self.turn()
+        return made
+
+    def ask(self, viewer: RawViewer, **request: Any) -> dict[str, Any]:
+        viewer.send(**request)
+        self.turn()
+        return viewer.line()
+
+
+@pytest.fixture
+def loop(sockets: Path) -> Iterator[Loop]:
+    made = Loop(sockets.parent / "server.sock")
+    yield made
+    made.server.close()
+    made.selector.close()
+
+
+def test_frames_are_made_while_somebody_wants_them(loop: Loop) -> None:
+    with loop.viewer() as first, loop.viewer() as second:
+        assert first.line()["pid"] == second.line()["pid"] == 4711
+        assert not loop.inspector.frames
+        loop.ask(first, do="watch", frames=True)
+        loop.ask(second, do="watch", frames=True)
+        loop.ask(first, do="watch")
+        assert loop.inspector.frames
+        loop.ask(second, do="unwatch")
+        assert not loop.inspector.frames
+        loop.ask(second, do="watch", frames=True)
+        assert loop.inspector.frames
+    loop.turn()
+    loop.server.tick()
+    assert not loop.inspector.frames
+
+
+def test_viewers_who_only_ask_are_sent_no_lines(loop: Loop) -> None:
+    with loop.viewer() as viewer:
+        viewer.line()
+        loop.server.tell(b'{"kind":"close","v":1}\n', None)
+        loop.server.flush()
+        assert loop.ask(viewer, id=1, do="connections") == {"id": 1, "connections": []}
+
+
+def test_a_bug_in_a_command_costs_the_viewer_and_nobody_else(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(msgspec.Struct):
+        def run(self, *_: object) -> None:
+            raise KeyError("nothing")
+
+    monkeypatch.setitem(commands.COMMANDS, "break", Broken)
+    with loop.viewer() as first, loop.viewer() as second:
+        first.line(), second.line()
+        assert loop.ask(first, do="break") == {"error": "KeyError: 'nothing'; this is a bug in kproxy"}
+        assert first.rest() == []
+        assert "connections" in loop.ask(second, do="connections")
+
+
+def test_who_comes_when_there_are_no_file_descriptors_waits_a_second(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Short:
+        def accept(self) -> None:
+            raise OSError(errno.EMFILE, "too many open files")
+
+        def fileno(self) -> int:
+            return real.fileno()
+
+        def close(self) -> None:
+            real.close()
+
+    real = loop.control.socket
+    monkeypatch.setattr(loop.control, "socket", Short())
+    with RawViewer(loop.control.path) as viewer:
+        loop.turn()  # and does not turn for ever
+        monkeypatch.setattr(loop.control, "socket", real)
+        loop.server.tick()
+        loop.turn()
+        assert viewer.line()["pid"] == 4711
+
+
+def test_a_relay_that_has_ended_cannot_be_stopped(loop: Loop) -> None:
+    with loop.viewer() as viewer:
+        viewer.line()
+        assert loop.ask(viewer, id=1, do="stop") == {"id": 1, "error": "the relay, process 4711, has ended already"}
+
+
+def test_a_viewer_that_reads_nothing_holds_up_the_end_for_a_moment_only(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_GRACE_S", 0.05)
+    with loop.viewer() as stuck, loop.viewer() as quick:
+        quick.line()
+        loop.ask(stuck, do="watch")
+        for _ in range(200):
+            loop.server.tell(b'{"kind":"close","fill":"%b"}\n' % (b"x" * 100_000), None)
+        loop.server.close()
+        assert quick.rest() == []
+        assert not loop.control.path.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to be root, to be somebody else")
+def test_other_users_are_turned_away_even_where_the_file_would_let_them(loop: Loop) -> None:
+    loop.control.path.chmod(0o666)
+    loop.control.path.parent.chmod(0o711)
+    os.seteuid(65534)
+    try:
+        viewer = RawViewer(loop.control.path)
+    finally:
+        os.seteuid(0)
+    with viewer:
+        loop.turn()
+        assert viewer.rest() == [{"error": "this proxy is another user's"}]
+
+
+def test_what_the_system_does_not_say_is_left_to_the_directory(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(socket, "SO_PEERCRED")
+    with loop.viewer() as viewer:
+        assert viewer.line()["protocol"] == 1
