@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from kproxy.cli.errors import CommandError
@@ -17,7 +17,12 @@ from kproxy.trace.lines import Detail, Line
 
 
 class Output(ABC):
-    """Takes lines; those that do not match the filter are passed over."""
+    """Takes lines; those that do not match the filter are passed over.
+
+    `warnings` are sentences about what was left out, known when it is closed.
+    """
+
+    warnings: Sequence[str] = ()
 
     def __init__(self, file: TextIO, chosen: Filter | None) -> None:
         self._file = file
@@ -41,9 +46,13 @@ class Output(ABC):
     @abstractmethod
     def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None: ...
 
+    def flush(self) -> None:
+        """Hand over what is ready: nothing more may come for a while."""
+        self._file.flush()
+
     def close(self) -> None:
         """Write what is left."""
-        self._file.flush()
+        self.flush()
 
 
 class _Text(Output):
@@ -69,12 +78,12 @@ class _Json(Output):
     def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
         append_line(line, self._pending)
         if len(self._pending) >= 1 << 16:
-            self.close()
+            self.flush()
 
-    def close(self) -> None:
+    def flush(self) -> None:
         self._file.buffer.write(self._pending)
         self._pending.clear()
-        super().close()
+        super().flush()
 
 
 class _Fields(Output):
@@ -121,12 +130,18 @@ def _cell(found: Any) -> str:
 
 
 def output_for(args: argparse.Namespace, file: TextIO, selection: Selection) -> Output:
-    """The output for ``--json``, ``--fields``, ``--findings``, ``-f``, ``-v`` and ``-q``.
+    """The output for ``--json``, ``--fields``, ``--findings``, ``--html``, ``-f``, ``-v`` and ``-q``.
 
     Raises:
         CommandError: A filter or field that is none, or options that do not go together.
     """
     chosen = filter_for(args.filter)
+    if args.html:
+        from kproxy.html.page import Page
+
+        if other := next((name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None):
+            raise CommandError(f"give --html or --{other}, not both")
+        return Page(file, chosen)
     if args.findings:
         from kproxy.outputs.reports import Report
 

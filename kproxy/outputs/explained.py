@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 from kproxy.explain import Explanation, Row
 from kproxy.outputs.findings import full_rows
-from kproxy.outputs.text import Piece, painter, safe
+from kproxy.outputs.text import Piece, painter, safe, value_text
 from kproxy.trace.lines import FindingEntry
 
 #: Bytes in a row of hex, and of a long value that are shown.
@@ -83,11 +83,4 @@ def _value(row: Row) -> str:
         return ""
     if row.counts:
         return f"({value})"
-    if isinstance(value, str):
-        text = safe(value[:_VALUE])
-        return f'"{text}"' if len(value) <= _VALUE else f'"{text[: _VALUE - 12]}"...'
-    if isinstance(value, bytes | memoryview):
-        text = bytes(value[:_VALUE]).decode("utf-8", "replace")
-        size = f"{len(value)} byte{'s' * (len(value) != 1)}"
-        return f'"{text}" ({size})' if value and text.isprintable() and len(value) <= _VALUE - 12 else size
-    return {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))
+    return value_text(value, _VALUE)

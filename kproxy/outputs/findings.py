@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,7 +11,8 @@ import msgspec
 from dissectors.findings import Severity
 from kproxy.eventlines import ROW_BYTES
 from kproxy.outputs.text import Piece, safe
-from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry
+from kproxy.trace.encoding import encode_json
+from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry, FindingLine
 
 #: How bad a severity is.
 RANK = {severity.value: rank for rank, severity in enumerate(Severity)}
@@ -18,11 +20,32 @@ RANK = {severity.value: rank for rank, severity in enumerate(Severity)}
 #: Rivals that are shown to people.
 _MOST_RIVALS = 3
 _BAR = " " * 12
+_INDEX = re.compile(r"\[\d+\]")
 
 
 def best_first(findings: Iterable[FindingEntry]) -> list[FindingEntry]:
     """By severity, then by confidence: what a diagnosis explains stands before what is only seen."""
     return sorted(findings, key=lambda each: (-RANK.get(each.severity, 0), -(each.confidence or 0.0)))
+
+
+def cause_of(finding: FindingEntry, api: str | None, api_version: int | None, direction: str | None) -> bytes:
+    """What findings have in common that are wrong in the same way: the same bytes for all of a cause.
+
+    That is code, severity, API, version, direction and field, or the edit. Sentences do not count: the numbers and
+    names in them differ where the bug is one.
+    """
+    path = _INDEX.sub("[]", finding.path) if finding.path else None
+    edit = finding.edit and (finding.edit.kind, finding.edit.field, finding.edit.detail, finding.edit.then)
+    place = edit or path  # the edit says where, and better
+    return encode_json((finding.code, finding.severity, api, api_version, direction, place))
+
+
+def as_entry(line: FindingLine) -> FindingEntry:
+    """A finding that is not tied to one frame, as one that is."""
+    return FindingEntry(
+        line.code, line.name, line.severity, line.message, blame=line.blame, hint=line.hint, expected=line.expected,
+        got=line.got,
+    )  # fmt: skip
 
 
 def as_json(finding: FindingEntry) -> dict[str, Any]:
@@ -72,7 +95,7 @@ def full_rows(finding: FindingEntry, where: Iterable[str] = ()) -> Iterator[list
         yield [("  --> " if number == 0 else "      ", "dim"), (safe(line), "")]
     if finding.excerpt is not None and finding.span is not None:
         yield from _excerpt_rows(finding.excerpt, finding.span, finding.severity)
-    for name, said in _notes(finding):
+    for name, said in notes(finding):
         yield [(f"{_BAR}= ", "dim"), (f"{name}: ", "name"), (safe(said), "")]
 
 
@@ -89,7 +112,8 @@ def _field(finding: FindingEntry) -> str:
     return ", ".join(parts)
 
 
-def _notes(finding: FindingEntry) -> Iterator[tuple[str, str]]:
+def notes(finding: FindingEntry) -> Iterator[tuple[str, str]]:
+    """What there is to say of a finding beside its message: names and sentences."""
     if finding.expected:
         yield "expected", finding.expected
     if finding.got:

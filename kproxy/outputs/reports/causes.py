@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from kproxy.outputs.findings import RANK
-from kproxy.trace.encoding import encode_json
+from kproxy.outputs.findings import RANK, as_entry, cause_of
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Further sentences of a cause that are kept: they may name another topic or group.
 MOST_SENTENCES = 3
-
-_INDEX = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,7 @@ class Causes:
             for repeat in line.repeated:
                 self._repeated[repeat.code, line.connection_id, self._file] += repeat.count
         elif isinstance(line, FindingLine):
-            self._found(_entry(line), self._place(line))
+            self._found(as_entry(line), self._place(line))
         elif isinstance(line, RequestLine | ResponseLine):
             for finding in line.findings:
                 self._found(finding, self._place(line))
@@ -98,11 +94,7 @@ class Causes:
         )  # fmt: skip
 
     def _found(self, finding: FindingEntry, place: Place) -> None:
-        path = _INDEX.sub("[]", finding.path) if finding.path else None
-        edit = finding.edit and (finding.edit.kind, finding.edit.field, finding.edit.detail, finding.edit.then)
-        key = encode_json(
-            (finding.code, finding.severity, place.api, place.api_version, place.direction, edit or path)
-        )  # the edit says where, and better
+        key = cause_of(finding, place.api, place.api_version, place.direction)
         cause = self._causes.get(key)
         if cause is None:
             cause = self._causes[key] = Cause(key, finding, place)
@@ -125,10 +117,3 @@ class Causes:
             self._causes.values(),
             key=lambda cause: (-RANK.get(cause.finding.severity, 0), -cause.count, cause.finding.code),
         )
-
-
-def _entry(line: FindingLine) -> FindingEntry:
-    return FindingEntry(
-        line.code, line.name, line.severity, line.message, blame=line.blame, hint=line.hint, expected=line.expected,
-        got=line.got,
-    )  # fmt: skip

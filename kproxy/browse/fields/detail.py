@@ -1,0 +1,170 @@
+"""What there is to see of one side of an exchange: its fields with their bytes, and what was found wrong with it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from dissectors import edits
+from dissectors.conversation import Conversation
+from dissectors.diagnosis import Diagnosis, examine
+from dissectors.diagnosis.diagnose import repaired, right_layout
+from dissectors.events import RequestReceived, ResponseReceived
+from dissectors.message import Message, plan, read_request, read_response
+from dissectors.sensitive import may_hold_secrets, withheld
+from kproxy.browse.fields.field import Field, ancestors, deepest
+from kproxy.browse.fields.told import body_fields, facts, fields_at
+from kproxy.browse.fields.wire import WireFields
+from kproxy.outputs.findings import best_first
+from kproxy.trace.lines import FindingEntry, RequestLine, ResponseLine
+
+FrameLine = RequestLine | ResponseLine
+
+_RECORD_IT = "record it with --detail raw"
+
+
+@dataclass(slots=True, eq=False)
+class Side:
+    """One side of an exchange.
+
+    Attributes:
+        line: Of the trace.
+        frame: The bytes, those of secrets zero; None if they are not there, and `missing` says why.
+        fields: ``size``, ``header``, ``body`` and perhaps ``(not decoded)``; of a body without its bytes ``body``
+            alone; of neither the facts of the line.
+        missing: A sentence, None if the bytes are there.
+        findings: Those of the line, the worst first.
+        error: Where reading stopped, and why.
+        departure: In words how the frame departs from its layout, if it is read as it is written.
+    """
+
+    line: FrameLine
+    frame: bytes | None = None
+    fields: list[Field] = field(default_factory=list)
+    missing: str | None = None
+    findings: list[FindingEntry] = field(default_factory=list)
+    error: str | None = None
+    departure: str | None = None
+
+    def at(self, offset: int) -> Field | None:
+        """The innermost field that has the byte at `offset` of the frame."""
+        return deepest(self.fields, offset)
+
+    def find(self, path: str) -> list[Field]:
+        """The fields on the way to the path of a finding, outermost first, as far as there are any."""
+        return ancestors(self.fields, path)
+
+
+def side(line: FrameLine, request: RequestLine | None = None) -> Side:
+    """What there is to see of a frame. Never raises; what is inside record data is read when it is asked for.
+
+    Args:
+        line: Of a trace of any detail; it is not changed.
+        request: Of a response, the line of its request, if there is one: it helps to tell how the response departs.
+    """
+    made = Side(line, findings=best_first(line.findings))
+    if line.not_decoded:
+        made.missing = f"not decoded: {line.not_decoded}"
+    elif line.frame is not None:
+        if (message := _message(line)) is not None:
+            layouts = message.header_layout, message.layout
+            _settle(message, line, request)
+            if message.diagnosis is not None and layouts != (message.header_layout, message.layout):
+                made.departure = str(message.diagnosis.edit)
+            _show(made, message)
+            return made
+        made.missing = "the trace has bytes here that are no frame"
+    elif line.body is not None:
+        made.missing = f"the trace was written without bytes: {_RECORD_IT}"
+    else:
+        made.missing = f"the trace was written without bodies and bytes: {_RECORD_IT}"
+    if line.body is not None:
+        layout, owner = _layout(line)
+        produce = partial(body_fields, line.body, layout, owner)
+        made.fields = [Field("body", "body", kind=owner, produce=produce)]
+    else:
+        made.fields = facts(line)
+    return made
+
+
+def _message(line: FrameLine) -> Message | None:
+    """The frame of a line, as read by the right layout; None if there is none."""
+    if line.frame is None:
+        return None
+    try:
+        frame = base64.b64decode(line.frame, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    if len(frame) < 4:
+        return None
+    if isinstance(line, RequestLine):
+        return read_request(frame)
+    if line.api_key is None or line.api_version is None:
+        return None
+    return read_response(frame, line.api_key, line.api_version)
+
+
+def _settle(message: Message, line: FrameLine, request: RequestLine | None) -> None:
+    """Read a frame that departs as it is written: as the findings say; if they say nothing, as a diagnosis does."""
+    if message.reads_well and not message.oddities:
+        return
+    for found in line.findings:
+        if (diagnosis := _diagnosed(message, found)) is not None:
+            repaired(message, diagnosis)
+            return
+    if isinstance(line, RequestLine):
+        examine(_received(message), Conversation())
+    else:
+        asked = _message(request) if request is not None else None
+        size = len(message.frame) - 4
+        answer = ResponseReceived(0, 0, size, message.correlation_id, message, _received(asked) if asked else None)
+        examine(answer, Conversation())
+
+
+def _received(message: Message) -> RequestReceived:
+    return RequestReceived(0, 0, len(message.frame) - 4, message)
+
+
+def _diagnosed(message: Message, found: FindingEntry) -> Diagnosis | None:
+    """The diagnosis that a finding tells of, if its edit can be applied."""
+    right = right_layout(message)
+    if found.edit is None or right is None:
+        return None
+    with suppress(edits.EditError):
+        edit = edits.parse(msgspec.to_builtins(found.edit))
+        layout = None if edit.kind in edits.LOOSE else edit.apply(right)
+        start, end = found.span or (0, 0)
+        return Diagnosis(edit, found.confidence or 0.0, found.path or "", start, end, found.message, found.hint or "",
+                         layout=layout)  # fmt: skip
+    return None
+
+
+def _show(made: Side, message: Message) -> None:
+    line = made.line
+    names = {entry.topic_id: entry.topic for entry in line.topics if entry.topic_id}
+    wire = WireFields(message, names.get, partial(fields_at, line.body))
+    made.fields, made.error = wire.fields, wire.error
+    hidden = wire.secrets
+    if line.body == {} and may_hold_secrets(message):
+        # It could not be read, so it was withheld; the zeros in its place may read well.
+        hidden = [(message.body_start, len(message.frame))]
+        made.fields = [each for each in made.fields if each.name in ("size", "header")]
+        made.fields.append(Field("body", "body", hidden[0], withheld(message.frame[message.body_start :])))
+    frame = bytearray(message.frame)
+    for start, end in hidden:
+        frame[start:end] = bytes(end - start)
+    made.frame = bytes(frame)
+
+
+def _layout(line: FrameLine) -> tuple[Any, str]:
+    """The layout that the body of a line should have, None if there is none, and its name."""
+    owner = f"{line.api}{'Request' if isinstance(line, RequestLine) else 'Response'}"
+    if line.api_key is None or line.api_version is None or (known := plan(line.api_key, line.api_version)) is None:
+        return None, owner
+    return (known.request if isinstance(line, RequestLine) else known.response), owner

@@ -1,0 +1,146 @@
+"""Field: one thing to see of a frame, with what is in it made when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import Any
+
+from dissectors.paths import parts
+from kproxy.outputs.text import value_text
+
+#: Children that a field has at most; those after them are children of its last one, whose kind is `MORE`.
+PAGE = 500
+MORE = "more"
+
+#: How often the search for a byte or a path goes on to what follows.
+MOST_PAGES = 40
+
+#: Makes the children of a field.
+Produce = Callable[[], Iterator["Field"]]
+
+
+class Field:
+    """A field of a message: a leaf with a value, or a struct, array, payload, batch or record with children.
+
+    Attributes:
+        name: As in the path; of an element of an array ``[2]``.
+        path: As findings have it, ``topics[2].name``; ``header.client_id`` in the header.
+        start: Where its bytes begin, counted from the length prefix of the frame; None if there are none to see.
+            What was read from compressed bytes has the span of these.
+        end: One past its last byte.
+        value: As decoded; a payload and record data keep their bytes. None of null, and of structs and arrays.
+        kind: How it stands on the wire: ``int32``, ``compact nullable string``, ``varint``; empty if not known.
+        meaning: What the value stands for, or why it could not be read.
+        count: Elements of an array as it says; None of anything else.
+    """
+
+    __slots__ = ("_children", "_produce", "count", "end", "kind", "meaning", "name", "path", "start", "value")
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        span: tuple[int, int] | None = None,
+        value: Any = None,
+        *,
+        kind: str = "",
+        meaning: str | None = None,
+        count: int | None = None,
+        produce: Produce | None = None,
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.start = span[0] if span else None
+        self.end = span[1] if span else None
+        self.value = value
+        self.kind = kind
+        self.meaning = meaning
+        self.count = count
+        self._produce = produce
+        self._children: list[Field] | None = None if produce else []
+
+    @property
+    def children(self) -> list[Field]:
+        """The fields inside, made at first use, `PAGE` at a time: the last may hold those that follow."""
+        if self._children is None:
+            assert self._produce is not None
+            rest = self._produce()
+            self._children = list(islice(rest, PAGE))
+            self._produce = None
+            if (following := next(rest, None)) is not None:
+                self._children.append(self._more(following, rest))
+        return self._children
+
+    def _more(self, following: Field, rest: Iterator[Field]) -> Field:
+        count = None if self.count is None else self.count - PAGE
+        span = None if following.start is None or self.end is None else (following.start, self.end)
+        return Field("…", self.path, span, kind=MORE, count=count, produce=lambda: chain([following], rest))
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether there is nothing inside; a field whose bytes turn out to hold nothing is none."""
+        return self._children == []
+
+    @property
+    def text(self) -> str:
+        """Value in one short line: ``42``, ``"orders"``, ``3 elements``, of an element its first value."""
+        if self.kind == MORE:
+            return "more" if self.count is None else f"{self.count:,} more"
+        if self.count is not None:
+            return {0: "empty", 1: "1 element"}.get(self.count, f"{self.count:,} elements")
+        if self.value is not None or self.is_leaf:
+            return value_text(self.value)
+        if self.name.startswith("[") and not self.meaning:
+            first = next((each for each in self.children if each.is_leaf), None)
+            return f"{first.name} {first.text}" if first is not None else ""
+        return ""
+
+    def __repr__(self) -> str:
+        return f"<Field {self.path} {self.kind} {self.start}..{self.end} {self.text}>"
+
+
+def deepest(fields: Iterable[Field], offset: int) -> Field | None:
+    """The innermost field that has the byte at `offset`; of compressed bytes the field that they are."""
+    found: Field | None = None
+    pages = 0
+    while True:
+        covering = [each for each in fields if each.start is not None and each.start <= offset < (each.end or 0)]
+        if not covering or (found is not None and len(covering) > 1):
+            return found
+        found = covering[0]
+        pages += found.kind == MORE
+        if pages > MOST_PAGES:
+            return found
+        fields = found.children
+
+
+def ancestors(fields: list[Field], path: str) -> list[Field]:
+    """The fields on the way to a path, outermost first, the field itself last; as far as there are any.
+
+    Fields that only hold what follows are among them.
+    """
+    names = parts(path)
+    body = next((each for each in fields if each.name == "body"), None)
+    way: list[Field] = []
+    if body is not None and names[:1] not in (["size"], ["header"], ["body"]):
+        way = [body]
+    for name in names:
+        step = _step(way[-1].children if way else fields, {name, f"[{name}]"})
+        if not step:
+            break
+        way += step
+    return way if way != [body] or names == ["body"] else []
+
+
+def _step(fields: list[Field], names: set[str]) -> list[Field]:
+    """The field of that name, and before it those that had to be opened to come to it; empty if there is none."""
+    opened: list[Field] = []
+    while True:
+        found = next((each for each in fields if each.name in names), None)
+        if found is not None:
+            return [*opened, found]
+        if not fields or fields[-1].kind != MORE or len(opened) > MOST_PAGES:
+            return []
+        opened.append(fields[-1])
+        fields = fields[-1].children

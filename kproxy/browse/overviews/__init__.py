@@ -1,0 +1,1 @@
+"""What a trace sums up to, a module for each view."""

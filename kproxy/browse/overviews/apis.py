@@ -1,0 +1,218 @@
+"""APIs and their versions: how often, how fast, how they fail, what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dissectors import schemas
+from kproxy.browse.counting.counts import ErrorCounts, Severities, SeverityCounts
+from kproxy.browse.counting.in_flight import InFlight
+from kproxy.browse.counting.percentiles import Histogram
+from kproxy.browse.counting.rates import Clock, Series
+from kproxy.trace.lines import CloseLine, Line, RequestLine, ResponseLine
+
+#: Pairs of API key and version that are listed although no Kafka has them.
+MOST_UNKNOWN = 1_000
+LONGEST_NAME = 256
+
+_Key = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """An API with its `versions`, or one of these. Latencies are us, sizes bytes of frames with their length prefix.
+
+    `api` and `api_key` are None of responses whose request is not known and of SASL tokens, `version` of a whole API.
+    `rate` is requests a second now, `minute` requests in each second of the last minute, `all_time` those in each of
+    the equal parts of the whole trace (`Apis.width`). `one_way` requests want no response (acks=0), `unanswered` ones
+    got none until their connection ended. `refusals` counts responses with an error, `errors` how many carry which.
+    `slowest_row` and `last_row` are rows of the index.
+    """
+
+    api: str | None
+    api_key: int | None
+    version: int | None
+    requests: int
+    responses: int
+    request_bytes: int
+    response_bytes: int
+    rate: float
+    minute: tuple[int, ...]
+    all_time: tuple[int, ...]
+    p50_us: int | None
+    p95_us: int | None
+    p99_us: int | None
+    max_us: int | None
+    slowest_row: int | None
+    one_way: int
+    in_flight: int
+    unanswered: int
+    refusals: int
+    errors: tuple[tuple[str, int], ...]
+    findings: Severities
+    last_row: int
+    versions: tuple[Api, ...] = ()
+
+
+@dataclass(slots=True)
+class _Version:
+    """What is known of an API in one version."""
+
+    api: str | None
+    series: Series
+    requests: int = 0
+    responses: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    latencies: Histogram = field(default_factory=Histogram)
+    slowest_row: int | None = None
+    one_way: int = 0
+    in_flight: int = 0
+    unanswered: int = 0
+    errors: ErrorCounts = field(default_factory=ErrorCounts)
+    findings: SeverityCounts = field(default_factory=SeverityCounts)
+    last_row: int = 0
+
+
+class Apis:
+    """Takes the lines of a trace; `rows` are the APIs.
+
+    Attributes:
+        now: The latest time that a line had, ns.
+        others: Frames of what is not listed: of versions that no Kafka has, only the first `MOST_UNKNOWN` are.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.others = 0
+        self._clock = Clock()
+        self._versions: dict[_Key, _Version] = {}
+        self._unknown = 0
+        self._in_flight: InFlight[_Version] = InFlight()
+
+    @property
+    def width(self) -> int:
+        """Of a part of `Api.all_time`, in ns."""
+        return self._clock.width
+
+    @property
+    def untracked(self) -> int:
+        """Requests that are not counted as in flight, since there were too many."""
+        return self._in_flight.untracked
+
+    def take(self, line: Line, row: int, at: int) -> None:
+        """Take the next line; its row in the index, and its time in ns."""
+        if at > self.now:
+            self.now = at
+        if isinstance(line, RequestLine):
+            self._clock.move(at)
+            version = self._versions.get((line.api_key, line.api_version)) or self._new(line)
+            if version is not None:
+                self._request(version, line, row)
+        elif isinstance(line, ResponseLine):
+            self._clock.move(at)
+            version = self._versions.get((line.api_key, line.api_version)) or self._new(line)
+            if version is not None:
+                self._response(version, line, row)
+        elif isinstance(line, CloseLine):
+            for version in self._in_flight.ended(line.connection_id):
+                version.in_flight -= 1
+                version.unanswered += 1
+
+    def _new(self, line: RequestLine | ResponseLine) -> _Version | None:
+        """A version that was not seen before, None if it is not to be listed."""
+        key = line.api_key, line.api_version
+        if not _is_known(key):
+            if self._unknown == MOST_UNKNOWN:
+                self.others += 1
+                return None
+            self._unknown += 1
+        made = self._versions[key] = _Version(line.api and line.api[:LONGEST_NAME], self._clock.series())
+        return made
+
+    def _request(self, version: _Version, line: RequestLine, row: int) -> None:
+        version.requests += 1
+        version.request_bytes += line.size
+        version.series.add()
+        version.last_row = row
+        if line.acks == 0:
+            version.one_way += 1
+        elif line.api_key is not None and self._in_flight.asked(line, version):
+            version.in_flight += 1
+        if line.findings:
+            version.findings.add(line.findings)
+
+    def _response(self, version: _Version, line: ResponseLine, row: int) -> None:
+        version.responses += 1
+        version.response_bytes += line.size
+        version.last_row = row
+        us = line.latency_us
+        if us is not None:
+            asked = self._in_flight.answered(line)
+            if asked is not None:
+                asked.in_flight -= 1
+            latencies = version.latencies
+            if us > latencies.max or version.slowest_row is None:
+                version.slowest_row = row
+            latencies.add(us)
+        if line.errors:
+            version.errors.add(line.errors)
+        if line.findings:
+            version.findings.add(line.findings)
+
+    def rows(self, now: int | None = None) -> list[Api]:
+        """The APIs with their versions, the most frequent first; rates up to `now` (ns), by default the latest time."""
+        found: dict[int | None, list[tuple[_Key, _Version]]] = {}
+        for key, version in self._versions.items():
+            found.setdefault(key[0], []).append((key, version))
+        now = self.now if now is None else now
+        made = [self._api(versions, now) for versions in found.values()]
+        return sorted(made, key=lambda row: (-row.requests, -row.responses, row.api or ""))
+
+    def _api(self, versions: list[tuple[_Key, _Version]], now: int) -> Api:
+        versions.sort(key=lambda item: -1 if item[0][1] is None else item[0][1])
+        rows = tuple(self._row(key, [version], now, ()) for key, version in versions)
+        return self._row((rows[0].api_key, None), [version for _, version in versions], now, rows)
+
+    def _row(self, key: _Key, of: Sequence[_Version], now: int, rows: tuple[Api, ...]) -> Api:
+        clock, series = self._clock, [version.series for version in of]
+        latencies = Histogram.merged(version.latencies for version in of) if len(of) > 1 else of[0].latencies
+        slowest = max(of, key=lambda version: (version.slowest_row is not None, version.latencies.max))
+        errors = ErrorCounts.merged(version.errors for version in of)
+        minute = clock.minute(*series, now=now)
+        p50, p95, p99 = latencies.percentiles(0.5, 0.95, 0.99)
+        return Api(
+            api=of[0].api,
+            api_key=key[0],
+            version=key[1],
+            requests=sum(version.requests for version in of),
+            responses=sum(version.responses for version in of),
+            request_bytes=sum(version.request_bytes for version in of),
+            response_bytes=sum(version.response_bytes for version in of),
+            rate=clock.rate(minute, now),
+            minute=minute,
+            all_time=clock.all_time(*series),
+            p50_us=p50,
+            p95_us=p95,
+            p99_us=p99,
+            max_us=latencies.max if latencies.count else None,
+            slowest_row=slowest.slowest_row,
+            one_way=sum(version.one_way for version in of),
+            in_flight=sum(version.in_flight for version in of),
+            unanswered=sum(version.unanswered for version in of),
+            refusals=errors.responses,
+            errors=errors.row(),
+            findings=Severities.sum(version.findings.row() for version in of),
+            last_row=max(version.last_row for version in of),
+            versions=rows,
+        )
+
+
+def _is_known(key: _Key) -> bool:
+    """Whether some Kafka release has that version, or it is of what has no API."""
+    api_key, version = key
+    if api_key is None or version is None:
+        return key == (None, None)
+    api = schemas.api(api_key)
+    return api is not None and api.min_version <= version <= api.max_version

@@ -1,0 +1,255 @@
+"""Connections: who they are, how they stand, what went over them and what waits on them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from itertools import chain
+
+from kproxy.browse.counting.counts import ErrorCounts, SeverityCounts
+from kproxy.browse.counting.in_flight import InFlight
+from kproxy.browse.counting.percentiles import Histogram
+from kproxy.browse.overviews.connection import Connection, Throttle, Waiting
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+
+#: Connections that are listed.
+MOST = 10_000
+#: Client ids of a connection that are kept, and their characters.
+MOST_CLIENT_IDS = 8
+LONGEST_NAME = 256
+#: Pairs of API and version of a connection that are kept.
+MOST_VERSIONS = 200
+
+_SASL = frozenset({"SaslHandshake", "SaslAuthenticate"})
+
+#: A `Waiting` while it is kept: making a named tuple takes four times as long.
+_Waiting = tuple[str | None, int | None, int | None, int, int]
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known of a connection; `shown` is its row, as long as that is right."""
+
+    first_row: int
+    first_at: int
+    last_row: int
+    last_at: int
+    client: str = ""
+    server: str = ""
+    opened: OpenLine | None = None
+    closed: CloseLine | None = None
+    closed_at: int | None = None
+    client_ids: dict[str, None] = field(default_factory=dict)
+    last_client_id: str | None = None
+    more_client_ids: bool = False
+    software: tuple[str | None, str | None] = None, None
+    sasl: str | None = None
+    sasl_error: str | None = None
+    versions: set[tuple[str, int]] = field(default_factory=set)
+    requests: int = 0
+    responses: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    latencies: Histogram = field(default_factory=Histogram)
+    errors: ErrorCounts = field(default_factory=ErrorCounts)
+    throttled: int = 0
+    throttled_ms: int = 0
+    last_throttle: Throttle | None = None
+    findings: SeverityCounts = field(default_factory=SeverityCounts)
+    repeated: int = 0
+    gaps: int = 0
+    gap_bytes: int = 0
+    shown: Connection | None = None
+
+
+class Connections:
+    """Takes the lines of a trace; `rows` are the connections.
+
+    Of more than `MOST` those stay that are open, and of the rest those that ended last; `others` counts those let go.
+    """
+
+    def __init__(self) -> None:
+        self.others = 0
+        self._open: OrderedDict[str, _State] = OrderedDict()  # what spoke last is the last
+        self._closed: OrderedDict[str, _State] = OrderedDict()
+        self._in_flight: InFlight[_Waiting] = InFlight()
+
+    @property
+    def untracked(self) -> int:
+        """Requests that are not counted as in flight, since there were too many."""
+        return self._in_flight.untracked
+
+    def take(self, line: Line, row: int, at: int) -> None:
+        """Take the next line; its row in the index, and its time in ns."""
+        connection_id = line.connection_id
+        state = self._open.get(connection_id)
+        if state is None:
+            state = self._other(line, row, at)
+            if state is None:
+                return
+        else:
+            self._open.move_to_end(connection_id)
+        state.shown = None
+        state.last_row = row
+        state.last_at = at
+        if isinstance(line, RequestLine):
+            self._request(state, line, row, at)
+        elif isinstance(line, ResponseLine):
+            self._response(state, line, row, at)
+        elif isinstance(line, OpenLine):
+            if state.opened is not line:
+                self._new(line, row, at)
+        elif isinstance(line, CloseLine):
+            self._close(state, line, at)
+        elif isinstance(line, FindingLine):
+            state.findings.add((line,))
+        else:
+            state.gaps += 1
+            state.gap_bytes += line.bytes
+
+    def _other(self, line: Line, row: int, at: int) -> _State | None:
+        """The connection of a line that is on none that is open; None if it is of no connection."""
+        if isinstance(line, GapLine) and not line.connection_id:
+            return None  # lines that the trace lacks
+        ended = None if isinstance(line, OpenLine) else self._closed.get(line.connection_id)
+        return ended or self._new(line, row, at)
+
+    def _new(self, line: Line, row: int, at: int) -> _State:
+        """A connection that begins, or that is seen from the middle; a trace may use an id again."""
+        connection_id = line.connection_id
+        self._let_go(self._open, connection_id)
+        self._let_go(self._closed, connection_id)
+        if len(self._open) >= MOST:
+            self._let_go(self._open, next(iter(self._open)))
+        elif len(self._open) + len(self._closed) >= MOST:
+            self._let_go(self._closed, next(iter(self._closed)))
+        state = self._open[connection_id] = _State(row, at, row, at)
+        if isinstance(line, OpenLine):
+            state.opened = line
+        if not isinstance(line, FindingLine | GapLine):
+            state.client, state.server = line.client, line.server
+        return state
+
+    def _let_go(self, connections: OrderedDict[str, _State], connection_id: str) -> None:
+        """List a connection no longer, if it was."""
+        if connections.pop(connection_id, None) is not None:
+            self.others += 1
+            self._in_flight.ended(connection_id)
+
+    def _request(self, state: _State, line: RequestLine, row: int, at: int) -> None:
+        state.requests += 1
+        state.request_bytes += line.size
+        api, version = line.api, line.api_version
+        if line.client_id != state.last_client_id or line.software_name is not None or not state.server:
+            _introduce(state, line)
+        if api is not None and version is not None:
+            if (api, version) not in state.versions and len(state.versions) < MOST_VERSIONS:
+                state.versions.add((api, version))
+            self._in_flight.asked(line, (api, version, line.correlation_id, at, row))
+        if line.findings:
+            state.findings.add(line.findings)
+
+    def _response(self, state: _State, line: ResponseLine, row: int, at: int) -> None:
+        state.responses += 1
+        state.response_bytes += line.size
+        if line.latency_us is not None:
+            self._in_flight.answered(line)
+            state.latencies.add(line.latency_us)
+        if line.errors:
+            state.errors.add(line.errors)
+        if line.throttle_time_ms is not None and line.throttle_time_ms > 0:
+            state.throttled += 1
+            state.throttled_ms += line.throttle_time_ms
+            state.last_throttle = Throttle(line.throttle_time_ms, at, row)
+        if line.findings:
+            state.findings.add(line.findings)
+        if line.api in _SASL or state.sasl == "asked":
+            _login(state, line)
+
+    def _close(self, state: _State, line: CloseLine, at: int) -> None:
+        state.closed, state.closed_at = line, at
+        state.client, state.server = line.client, line.server
+        state.repeated += sum(repeat.count for repeat in line.repeated)
+        self._in_flight.ended(line.connection_id)
+        if self._open.pop(line.connection_id, None) is not None:
+            self._closed[line.connection_id] = state
+
+    def rows(self) -> list[Connection]:
+        """The connections, in the order in which they were first seen."""
+        states = sorted(chain(self._closed.items(), self._open.items()), key=lambda item: item[1].first_row)
+        return [state.shown or self._row(connection_id, state) for connection_id, state in states]
+
+    def _row(self, connection_id: str, state: _State) -> Connection:
+        opened, closed = state.opened, state.closed
+        waiting = self._in_flight.of(connection_id)
+        oldest = next(iter(waiting), None)
+        p50, p99 = state.latencies.percentiles(0.5, 0.99)
+        versions: dict[str, tuple[int, ...]] = {}
+        for api, version in sorted(state.versions):
+            versions[api] = (*versions.get(api, ()), version)
+        state.shown = Connection(
+            connection_id=connection_id,
+            client=state.client,
+            server=state.server,
+            listener=opened.listener if opened else None,
+            tls=opened.tls if opened else False,
+            midstream=opened.midstream if opened else True,
+            client_ids=tuple(state.client_ids),
+            more_client_ids=state.more_client_ids,
+            software_name=state.software[0],
+            software_version=state.software[1],
+            sasl=state.sasl,
+            sasl_error=state.sasl_error,
+            opened_at=state.first_at if opened else None,
+            first_at=state.first_at,
+            last_at=state.last_at,
+            closed_at=state.closed_at,
+            closed_by=closed.by if closed else None,
+            closed_how=closed.how if closed else None,
+            versions=versions,
+            requests=state.requests,
+            responses=state.responses,
+            request_bytes=state.request_bytes,
+            response_bytes=state.response_bytes,
+            in_flight=len(waiting),
+            oldest=Waiting(*oldest) if oldest else None,
+            unanswered=closed.unanswered if closed else 0,
+            p50_us=p50,
+            p99_us=p99,
+            max_us=state.latencies.max if state.latencies.count else None,
+            refusals=state.errors.responses,
+            errors=state.errors.row(),
+            throttled=state.throttled,
+            throttled_ms=state.throttled_ms,
+            last_throttle=state.last_throttle,
+            findings=state.findings.row(),
+            repeated=state.repeated,
+            gaps=state.gaps,
+            gap_bytes=state.gap_bytes,
+            first_row=state.first_row,
+            last_row=state.last_row,
+        )
+        return state.shown
+
+
+def _introduce(state: _State, line: RequestLine) -> None:
+    """A client says who it is."""
+    state.client, state.server = line.client, line.server
+    client_id = line.client_id and line.client_id[:LONGEST_NAME]
+    state.last_client_id = client_id
+    if line.software_name is not None:
+        state.software = line.software_name[:LONGEST_NAME], (line.software_version or "")[:LONGEST_NAME]
+    if client_id is not None and client_id not in state.client_ids:
+        state.more_client_ids = len(state.client_ids) == MOST_CLIENT_IDS
+        if not state.more_client_ids:
+            state.client_ids[client_id] = None
+
+
+def _login(state: _State, line: ResponseLine) -> None:
+    """An answer to a step of a login, or to what comes behind one."""
+    if line.api in _SASL and line.errors:
+        state.sasl, state.sasl_error = "failed", line.errors[0].name[:LONGEST_NAME]
+    elif line.api == "SaslHandshake":
+        state.sasl, state.sasl_error = "asked", None
+    elif line.api is not None and line.api != "ApiVersions":  # behind the handshake of v0 come tokens without an API
+        state.sasl, state.sasl_error = "done", None

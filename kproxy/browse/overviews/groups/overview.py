@@ -1,0 +1,205 @@
+"""Groups: every line is taken once; rows say how each group stands, a view shows what led there."""
+
+from __future__ import annotations
+
+from kproxy.browse.counting.in_flight import InFlight
+from kproxy.browse.counting.recent import Recent
+from kproxy.browse.overviews.groups import lifecycle, meanings
+from kproxy.browse.overviews.groups.endings import over
+from kproxy.browse.overviews.groups.lanes import Lanes
+from kproxy.browse.overviews.groups.model import LONGEST, Event, Group, Kind, Lane, Protocol, Stall, StallKind
+from kproxy.browse.overviews.groups.rows import GroupRow, GroupView, group_row, group_view
+from kproxy.outputs.findings import RANK
+from kproxy.outputs.text import safe
+from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, GapLine, Line, RequestLine, ResponseLine
+
+#: Groups that are kept: those that something happened in last.
+MOST_GROUPS = 500
+
+#: Events of all lanes. A lane keeps its share of them, but so many at least and at most.
+MOST_EVENTS = 40_000
+FEWEST = 16
+MOST_STEPS = 1_000
+MOST_BEATS = 4_000
+
+#: Requests in flight, of all members and of one; clients that are never answered cannot fill memory.
+MOST_IN_FLIGHT = 20_000
+MOST_WAITING = 50
+
+_KINDS = {
+    "JoinGroup": Kind.JOIN,
+    "SyncGroup": Kind.SYNC,
+    "Heartbeat": Kind.HEARTBEAT,
+    "LeaveGroup": Kind.LEAVE,
+    "OffsetCommit": Kind.COMMIT,
+    "TxnOffsetCommit": Kind.COMMIT,
+    "ShareAcknowledge": Kind.COMMIT,
+    "OffsetFetch": Kind.OFFSETS,
+    "FindCoordinator": Kind.COORDINATOR,
+    "ConsumerGroupHeartbeat": Kind.HEARTBEAT,
+    "ShareGroupHeartbeat": Kind.HEARTBEAT,
+    "StreamsGroupHeartbeat": Kind.HEARTBEAT,
+}
+
+_PROTOCOLS = {
+    "JoinGroup": Protocol.CLASSIC,
+    "SyncGroup": Protocol.CLASSIC,
+    "Heartbeat": Protocol.CLASSIC,
+    "ConsumerGroupHeartbeat": Protocol.CONSUMER,
+    "ShareGroupHeartbeat": Protocol.SHARE,
+    "StreamsGroupHeartbeat": Protocol.STREAMS,
+}
+
+_BEATS = frozenset({Kind.HEARTBEAT, Kind.COMMIT, Kind.OFFSETS})
+
+#: Errors that are no more than how groups work, or that clients overcome by themselves.
+_MILD = {meanings.REJOIN: "info", **dict.fromkeys(meanings.DENIED, "warning")}
+
+
+class Groups:
+    """Takes the lines of a trace, without bodies and frames; `rows` are the groups that were seen in it.
+
+    Of more than `MOST_GROUPS` those stay that something happened in last: `let_go` counts the others.
+    """
+
+    def __init__(self) -> None:
+        self._groups: Recent[str, Group] = Recent(MOST_GROUPS)
+        self._lanes = Lanes(self._groups)
+        self._in_flight: InFlight[tuple[Lane, Event]] = InFlight(MOST_IN_FLIGHT)
+
+    @property
+    def let_go(self) -> int:
+        """Groups that are no longer kept."""
+        return self._groups.let_go
+
+    def take(self, line: Line, row: int, at: int) -> None:
+        """Take the next line, its row in the index and its time in ns."""
+        if isinstance(line, RequestLine | ResponseLine):
+            if line.group_id is not None and (kind := _KINDS.get(line.api or "")) is not None:
+                self._frame(line, kind, row, at)
+        elif isinstance(line, CloseLine):
+            self._close(line, row, at)
+        elif isinstance(line, FindingLine):
+            self._finding(line, row, at)
+        elif isinstance(line, GapLine):
+            self._gap(line, at)
+
+    def rows(self, now: int) -> list[GroupRow]:
+        """The groups as they are at `now` (ns), in the order in which they were first seen."""
+        return [group_row(group, now) for group in sorted(self._groups.values(), key=lambda group: group.first)]
+
+    def view(self, group_id: str, now: int) -> GroupView | None:
+        """Everything about one group as it is at `now` (ns); None if it is not kept."""
+        group = self._groups.get(group_id)
+        return None if group is None else group_view(group, now)
+
+    def _frame(self, line: RequestLine | ResponseLine, kind: Kind, row: int, at: int) -> None:
+        group_id = (line.group_id or "")[:LONGEST]
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = Group(group_id, at, row)
+        else:
+            self._groups.move_to_end(group_id)
+        protocol = _PROTOCOLS.get(line.api or "")
+        if protocol is not None:
+            group.protocol = protocol
+        group.last, group.row = at, row
+        if isinstance(line, RequestLine):
+            if protocol not in (None, Protocol.CLASSIC):
+                kind = _by_epoch(line.generation_id)
+            lane = self._lanes.of(group, line, kind, row, at)
+            event = Event(kind, at, row, generation=line.generation_id)
+            self._keep(group, lane, event)
+            lifecycle.asked(group, lane, event, line)
+            if self._in_flight.asked(line, (lane, event)) and len(lane.waiting) < MOST_WAITING:
+                lane.waiting[row] = event
+        else:
+            known = self._in_flight.answered(line)
+            if known is not None and (not line.member_id or line.member_id == known[0].member_id):
+                lane, event = known
+            else:
+                lane = self._lanes.of(group, line, kind if known is None else known[1].kind, row, at)
+                event = known[1] if known is not None else Event(kind, at - max(line.latency_us or 0, 0) * 1000, row)
+            if known is None:
+                self._keep(group, lane, event)
+            self._answer(group, lane, event, line, at)
+        if line.findings:
+            _judge(group, lane, event, line.findings, row, at)
+
+    def _answer(self, group: Group, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
+        event.until = at
+        if line.generation_id is not None and not line.errors:
+            event.generation = line.generation_id
+        if line.errors:
+            error = line.errors[0].name[:LONGEST]
+            if error not in meanings.ORDINARY:
+                group.errors.add(line.errors)
+                lane.errors.add(line.errors)
+                event.severity = "warning" if event.kind is Kind.COMMIT else _MILD.get(error, "error")
+            event.error = error
+        lifecycle.answered(group, lane, event, line, at)
+
+    def _keep(self, group: Group, lane: Lane, event: Event) -> None:
+        """Show an event in its lane, and let older ones go for it."""
+        kept, most = (lane.beats, MOST_BEATS) if event.kind in _BEATS else (lane.steps, MOST_STEPS)
+        most = max(FEWEST, min(most, MOST_EVENTS // max(1, len(self._lanes))))
+        kept.append(event)
+        if len(kept) > most:
+            group.events_let_go += len(kept) - most
+            del kept[:-most]
+
+    def _close(self, line: CloseLine, row: int, at: int) -> None:
+        for _, event in self._in_flight.ended(line.connection_id):
+            event.until, event.error, event.severity = at, "connection ended", "warning"
+        for group, lane in self._lanes.spoken_for(line.connection_id):
+            if lane.connection_id == line.connection_id:
+                self._keep(group, lane, Event(Kind.CLOSED, at, row, until=at))
+                lifecycle.closed(group, lane, line, at)
+
+    def _gap(self, line: GapLine, at: int) -> None:
+        """What was not seen may have held any answer, or any heartbeat."""
+        if not line.connection_id:
+            return
+        for _, event in self._in_flight.ended(line.connection_id):
+            event.until = at
+        for _, lane in self._lanes.spoken_for(line.connection_id):
+            lane.waiting.clear()
+            lane.gaps.clear()
+            lane.beat_at = at
+
+    def _finding(self, line: FindingLine, row: int, at: int) -> None:
+        """A finding beside the frames: of the group that its connection speaks for, or that it names."""
+        spoken = self._lanes.spoken_for(line.connection_id)
+        named = [(group, lane) for group, lane in spoken if repr(group.id) in line.message]
+        for group, lane in named or (spoken if len(spoken) == 1 and line.code[:1] == "S" else []):
+            over(group, [_stall(line, lane, row, at)], at)
+
+
+def _by_epoch(epoch: int | None) -> Kind:
+    """What a heartbeat says with its epoch (KIP-848): 0 joins, -1 leaves, -2 leaves for a while."""
+    if epoch == 0:
+        return Kind.JOIN
+    return Kind.HEARTBEAT if epoch is None or epoch > 0 else Kind.LEAVE
+
+
+def _judge(group: Group, lane: Lane, event: Event, findings: list[FindingEntry], row: int, at: int) -> None:
+    for finding in findings:
+        if RANK.get(finding.severity, 0) > RANK.get(event.severity, -1):
+            event.severity = finding.severity
+        if RANK.get(finding.severity, 0):
+            over(group, [_stall(finding, lane, row, at)], at)
+
+
+def _stall(finding: FindingEntry | FindingLine, lane: Lane, row: int, at: int) -> Stall:
+    return Stall(
+        StallKind.FINDING,
+        finding.severity,
+        at,
+        at,
+        (lane.key,),
+        (),
+        safe(finding.message),
+        safe(finding.hint or ""),
+        row,
+        (finding.code,),
+    )

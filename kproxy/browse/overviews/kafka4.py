@@ -1,0 +1,154 @@
+"""Whether a client will work with the newest Kafka, which no longer serves old versions (KIP-896).
+
+Source: https://cwiki.apache.org/confluence/display/KAFKA/KIP-896%3A+Remove+old+client+protocol+API+versions+in+Kafka+4.0
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dissectors import removed
+
+#: Servers at which a client used an old version, that are kept of each API.
+MOST_SERVERS = 8
+
+#: The releases of clients that KIP-896 was made sure to leave working, by the name that they send (KIP-511). KafkaJS
+#: 1.15.0 is among them, which sends none.
+LEAST_RELEASES = {
+    "apache-kafka-java": "2.1.0",
+    "librdkafka": "1.8.2",
+    "sarama": "1.30.1",
+    "kafka-python": "2.0.2",
+}
+
+
+class Verdict(StrEnum):
+    """What will come of a client at the newest Kafka."""
+
+    WORKS = "works"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True)
+class Server:
+    """The highest version that a server was seen to answer, by API key."""
+
+    address: str
+    highest: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Use:
+    """How a client uses versions of an API that are removed.
+
+    Attributes:
+        version: The lowest of them; `row` is the last request with one.
+        unasked: It did on a connection all of which was seen, without asking ApiVersions first.
+        keeps_up: It uses versions that are not removed as well.
+        refused_by: A server that does not serve it even now.
+    """
+
+    api: str
+    api_key: int
+    version: int
+    row: int
+    unasked: bool = False
+    keeps_up: bool = False
+    refused_by: str | None = None
+    servers: dict[str, Server] = field(default_factory=dict)
+
+    @property
+    def least(self) -> int | None:
+        """The lowest version that is still served, None if none is."""
+        return removed.lowest_served().get(self.api_key)
+
+    def sentence(self) -> str:
+        """``uses Fetch v2, and Kafka 4.4.0 serves Fetch from v4 on``."""
+        now = f"has no {self.api}" if self.least is None else f"serves {self.api} from v{self.least} on"
+        return f"uses {self.api} v{self.version}, and Kafka {removed.newest_release()} {now}"
+
+    def judged(self, asks: bool) -> tuple[Verdict, str]:
+        """What will come of it, and why; `asks`: the client asks ApiVersions on some connection.
+
+        A client that asks may use old versions for no other reason than that its broker is old. It is known to have no
+        newer one if it uses none although the same server answers others that do.
+        """
+        if self.refused_by is not None:
+            return Verdict.REFUSED, f"{self.refused_by} refuses it already"
+        least = self.least
+        for server in self.servers.values():
+            highest = server.highest.get(self.api_key, -1)
+            if least is not None and highest >= least and not self.keeps_up:
+                return Verdict.REFUSED, f"{server.address} serves v{highest} too, and it does not use that"
+        if asks:
+            return Verdict.UNKNOWN, "it negotiates, so a newer broker will tell"
+        if self.unasked:
+            return Verdict.REFUSED, "it does not ask brokers which versions they serve"
+        return Verdict.UNKNOWN, "whether it negotiates was not seen"
+
+
+@dataclass(frozen=True, slots=True)
+class OldUse:
+    """A removed version that a client uses; `least` is the lowest that is served, None if none is; `row` to find it."""
+
+    api: str
+    version: int
+    least: int | None
+    verdict: Verdict
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict with its reason in a sentence, and what it is about, what will be refused first."""
+
+    verdict: Verdict
+    reason: str
+    old: tuple[OldUse, ...] = ()
+
+
+def judge(uses: list[Use], asks: bool, software: tuple[str | None, str | None]) -> Judgement:
+    """What will come of a client that uses these removed versions.
+
+    Args:
+        uses: By API; none if it uses no removed version.
+        asks: It asks ApiVersions on some connection.
+        software: Its name and version, as it says them (KIP-511).
+    """
+    named = _named_in_kip(*software)
+    if not uses:
+        reason = f"Kafka {removed.newest_release()} serves all that it uses"
+        if named is not None and not named[2]:
+            reason += f"; KIP-896 counts on {named[0]} {named[1]} or later"
+        return Judgement(Verdict.WORKS, reason)
+    judged = sorted(
+        ((use, *use.judged(asks)) for use in uses), key=lambda each: (each[1] is not Verdict.REFUSED, each[0].api)
+    )
+    use, verdict, why = judged[0]
+    others = len(uses) - 1
+    more = f" (and {others} more API{'s' * (others != 1)})" if others else ""
+    reason = f"{use.sentence()}{more}; {why}"
+    if verdict is Verdict.UNKNOWN and named is not None:
+        reason += f" (KIP-896 counts on {named[0]} {named[1]} or later{', which it is' if named[2] else ''})"
+    old = tuple(OldUse(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in judged)
+    return Judgement(verdict, reason, old)
+
+
+def _named_in_kip(name: str | None, version: str | None) -> tuple[str, str, bool] | None:
+    """The library, its least release, and whether this is one at least; None if KIP-896 does not speak of it."""
+    if name is None or version is None:
+        return None
+    if (wrapped := re.search(r"rdkafka-([\d.]+)", version)) is not None:  # 2.16.1-rdkafka-2.16.0
+        name, version = "librdkafka", wrapped[1]
+    least = LEAST_RELEASES.get(name)
+    numbers = re.match(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})", version)
+    if least is None or numbers is None:
+        return None
+    return name, least, _numbers(numbers[1]) >= _numbers(least)
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(number) for number in release.split(".")]

@@ -1,0 +1,278 @@
+"""Topics: what is written and read, by whom, how far readers are behind, as far as the wire tells."""
+
+from __future__ import annotations
+
+import re
+
+from dissectors.addresses import host_of
+from kproxy.browse.counting.rates import Clock
+from kproxy.browse.counting.recent import Recent
+from kproxy.browse.overviews.topic import Client, Partition, Reader, Topic
+from kproxy.browse.overviews.topic_counts import ClientState, PartitionState, ReaderState, Side, TopicState, count
+from kproxy.trace.lines import ErrorEntry, Line, RequestLine, ResponseLine, TopicEntry
+
+#: Topics, ids whose names are known, connections whose fetch sessions are followed, clients whose groups are known.
+MOST_TOPICS = 1_000
+MOST_IDS = 20_000
+MOST_CONNECTIONS = 10_000
+MOST_CLIENTS = 10_000
+
+#: Partitions, clients and readers of all topics, each: every topic has its share of them, but so many at least.
+MOST_PARTS = 20_000
+FEWEST = 8
+MOST_PARTITIONS = 2_000  # of one
+#: Topics of a fetch session that are followed.
+MOST_FETCHED = 32
+
+#: Characters of a name that count; Kafka allows 249.
+LONGEST = 250
+
+#: The id that stands for none.
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+
+_FETCHES = frozenset({"Fetch", "ShareFetch"})
+_MEMBERSHIP = frozenset({"JoinGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"})
+_PLACE = re.compile(r"(?:topics|responses|topic_responses)\[(\d{1,9})\]")
+
+Frame = RequestLine | ResponseLine
+
+
+class Topics:
+    """Takes the lines of a trace; `rows` are the topics that something was written to or read from, or refused.
+
+    Of more than `MOST_TOPICS` those stay that something happened to last: `let_go` counts the others. A Fetch that
+    names no topic goes on with those that its connection has named before (KIP-227).
+
+    Attributes:
+        now: The latest time that a line had, ns.
+        unplaced: Errors in answers to a Produce for several topics of which it cannot be said which one they mean: such
+            an answer need not have the order of its request.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.unplaced = 0
+        self._clock = Clock()
+        self._topics: Recent[str, TopicState] = Recent(MOST_TOPICS)
+        self._names: Recent[str, str] = Recent(MOST_IDS)
+        self._sessions: Recent[str, dict[str, None]] = Recent(MOST_CONNECTIONS)
+        self._groups: Recent[tuple[str, str], str] = Recent(MOST_CLIENTS)
+
+    @property
+    def let_go(self) -> int:
+        """Topics that are no longer listed."""
+        return self._topics.let_go
+
+    @property
+    def width(self) -> int:
+        """Of a part of `Traffic.all_time`, in ns."""
+        return self._clock.width
+
+    def take(self, line: Line, row: int, at: int) -> None:
+        """Take the next line; its row in the index, and its time in ns."""
+        if at > self.now:
+            self.now = at
+        if isinstance(line, ResponseLine):
+            if line.api in _FETCHES:
+                self._fetched(line, row, at)
+            elif line.topics and line.topics[0].topic_id is not None:
+                self._learn(line.topics)
+            if line.errors and line.topics:
+                self._refused(line, line.errors, row, at)
+        elif isinstance(line, RequestLine):
+            if line.api == "Produce":
+                self._produced(line, row, at)
+            elif line.api == "Fetch":
+                self._asked(line)
+            elif line.group_id and line.api in _MEMBERSHIP:
+                self._joined(line)
+
+    def _produced(self, line: RequestLine, row: int, at: int) -> None:
+        self._clock.move(at)
+        who = host_of(line.client), (line.client_id or "")[:LONGEST]
+        for entry in line.topics:
+            self._count(self._topic(entry, row, at), 0, entry, who, row, at)
+
+    def _fetched(self, line: ResponseLine, row: int, at: int) -> None:
+        self._clock.move(at)
+        who = host_of(line.client), (line.client_id or "")[:LONGEST]
+        for entry in line.topics:
+            topic = self._topic(entry, row, at)
+            self._count(topic, 1, entry, who, row, at)
+            if entry.lag is not None:
+                self._lags(topic, entry, entry.lag, line.group_id or self._groups.get(who), who, row, at)
+        if not line.topics and not line.errors:
+            for key in self._sessions.get(line.connection_id, ()):
+                if (topic_of_session := self._topics.get(key)) is not None:
+                    topic_of_session.sides[1].requests += 1
+                    topic_of_session.sides[1].empty += 1
+
+    def _asked(self, line: RequestLine) -> None:
+        """A Fetch begins a session, or goes on with one, and names what is new in it."""
+        if not line.topics:
+            return
+        session = self._sessions.get(line.connection_id)
+        if session is None:
+            session = self._sessions[line.connection_id] = {}
+        for entry in line.topics[:MOST_FETCHED]:
+            if len(session) < MOST_FETCHED:
+                session[self._key(entry)] = None
+
+    def _joined(self, line: RequestLine) -> None:
+        """A member of a group: what its client reads it reads for the group, unless it is in several."""
+        who = host_of(line.client), (line.client_id or "")[:LONGEST]
+        group = (line.group_id or "")[:LONGEST]
+        known = self._groups.get(who)
+        if known is None:
+            self._groups[who] = group
+        elif known != group:
+            self._groups[who] = ""
+
+    def _key(self, entry: TopicEntry) -> str:
+        """What a topic is kept under: its name, or while that is not known its id."""
+        if entry.topic is not None:
+            return entry.topic[:LONGEST]
+        topic_id = (entry.topic_id or "")[:LONGEST]
+        return self._names.get(topic_id) or "\0" + topic_id
+
+    def _topic(self, entry: TopicEntry, row: int, at: int) -> TopicState:
+        key = self._key(entry)
+        if entry.topic_id is not None and entry.topic is not None and self._names.get(entry.topic_id) != key:
+            self._learn((entry,))
+        topic = self._topics.get(key)
+        if topic is None:
+            if len(self._topics) >= MOST_TOPICS:
+                self._forget(self._topics.popitem(last=False)[1])
+            topic = self._topics[key] = self._new(key, row)
+        else:
+            self._topics.move_to_end(key)
+        if entry.topic_id is not None:
+            topic.topic_id = entry.topic_id[:LONGEST]
+        topic.last_at, topic.last_row = at, row
+        return topic
+
+    def _new(self, key: str, row: int) -> TopicState:
+        clock = self._clock
+        most = max(FEWEST, min(MOST_PARTITIONS, MOST_PARTS // (len(self._topics) + 1)))
+        sides = (Side(clock.series(), clock.series()), Side(clock.series(), clock.series()))
+        name = None if key[:1] == "\0" else key
+        return TopicState(key, sides, Recent(most), Recent(most), Recent(FEWEST), row, name)
+
+    def _forget(self, topic: TopicState) -> None:
+        for series in topic.series():
+            self._clock.forget(series)
+
+    def _learn(self, entries: list[TopicEntry] | tuple[TopicEntry, ...]) -> None:
+        """Names of topic ids; what was counted under an id goes to the name."""
+        for entry in entries:
+            if entry.topic is None or entry.topic_id is None:
+                continue
+            topic_id, name = entry.topic_id[:LONGEST], entry.topic[:LONGEST]
+            if topic_id != _NO_ID and self._names.get(topic_id) != name:
+                self._names[topic_id] = name
+                nameless = self._topics.pop("\0" + topic_id, None)
+                if nameless is not None:
+                    self._named(nameless, name)
+
+    def _named(self, nameless: TopicState, name: str) -> None:
+        known = self._topics.get(name)
+        if known is not None:
+            known.merge(nameless)
+            self._forget(nameless)
+        else:
+            nameless.key = nameless.topic = name
+            self._topics[name] = nameless
+
+    def _count(self, topic: TopicState, side: int, entry: TopicEntry, who: tuple[str, str], row: int, at: int) -> None:
+        size, records = count(entry.bytes), count(entry.records)
+        topic.sides[side].add(entry, size, records)
+        client = topic.clients.get(who)
+        if client is None:
+            client = topic.clients[who] = ClientState()
+        client.requests[side] += 1
+        client.bytes[side] += size
+        client.records[side] += records
+        client.last_at, client.last_row = at, row
+        numbers = entry.partitions
+        if len(numbers) == 1:
+            partition = self._partition(topic, numbers[0], row, at)
+            partition.bytes[side] += size
+            partition.records[side] = max(partition.records[side], 0) + records
+            if entry.lag is not None:
+                partition.lag = entry.lag
+        elif size:
+            for number, part in zip(numbers[: topic.partitions.most], entry.partition_bytes, strict=False):
+                if part > 0:
+                    self._partition(topic, number, row, at).bytes[side] += part
+
+    def _partition(self, topic: TopicState, number: int, row: int, at: int) -> PartitionState:
+        partition = topic.partitions.get(number)
+        if partition is None:
+            partition = topic.partitions[number] = PartitionState()
+        partition.last_at, partition.last_row = at, row
+        return partition
+
+    def _lags(
+        self, topic: TopicState, entry: TopicEntry, lag: int, group: str | None, who: tuple[str, str], row: int, at: int
+    ) -> None:
+        """What a Fetch tells of how far its reader is behind, over the partitions that it brings."""
+        key = (group[:LONGEST], True) if group else (f"{who[1]} at {who[0]}", False)
+        reader = topic.readers.get(key)
+        if reader is None:
+            reader = topic.readers[key] = ReaderState()
+        lags = reader.lags
+        for number in (entry.partitions or (-1,)) if lag or reader.lag else ():
+            if number in lags or len(lags) < topic.partitions.most:
+                reader.lag += lag - lags.get(number, 0)
+                lags[number] = lag
+            lag = 0
+        if reader.lag >= reader.lag_max:
+            reader.lag_max, reader.lag_row = reader.lag, row
+        reader.last_at, reader.last_row = at, row
+
+    def _refused(self, line: ResponseLine, errors: list[ErrorEntry], row: int, at: int) -> None:
+        """Errors of topics, by where they stand in the response."""
+        found: dict[int, list[ErrorEntry]] = {}
+        for error in errors:
+            if error.path.startswith("groups[") and not error.path.startswith("groups[0]"):
+                continue  # the topics of several groups stand in one list
+            place = _PLACE.search(error.path)
+            if place is not None and (index := int(place[1])) < len(line.topics):
+                found.setdefault(index, []).append(error)
+        if line.api == "Produce" and len(found) not in (0, len(line.topics)):
+            self.unplaced += len(errors)
+            return
+        for index, of in found.items():
+            topic = self._topic(line.topics[index], row, at)
+            topic.errors.add(of)
+            topic.error_row = row
+
+    def rows(self, now: int | None = None) -> list[Topic]:
+        """The topics by name; rates up to `now` (ns), by default the latest time."""
+        now = self.now if now is None else now
+        topics = sorted(self._topics.values(), key=lambda topic: (topic.topic is None, topic.key))
+        return [topic.row(self._clock, now, self._current(topic)) for topic in topics]
+
+    def partitions(self, topic: str) -> list[Partition]:
+        """The partitions of a topic, by its name or else its id; none if it is not kept."""
+        state = self._find(topic)
+        return [] if state is None else state.partition_rows()
+
+    def clients(self, topic: str) -> list[Client]:
+        """Who writes to a topic and who reads it, who came last first."""
+        state = self._find(topic)
+        return [] if state is None else state.client_rows(self._groups)
+
+    def readers(self, topic: str) -> list[Reader]:
+        """How far groups, and clients without one, are behind in a topic; who is furthest behind comes first."""
+        state = self._find(topic)
+        return [] if state is None else [each.row(*key) for key, each in self._current(state)]
+
+    def _find(self, topic: str) -> TopicState | None:
+        return self._topics.get(topic) or self._topics.get("\0" + topic)
+
+    def _current(self, topic: TopicState) -> list[tuple[tuple[str, bool], ReaderState]]:
+        """The readers but for clients whose group has become known since; who is furthest behind comes first."""
+        grouped = {f"{client_id} at {host}" for host, client_id in topic.clients if self._groups.get((host, client_id))}
+        kept = [item for item in topic.readers.items() if item[0][1] or item[0][0] not in grouped]
+        return sorted(kept, key=lambda item: -item[1].lag)

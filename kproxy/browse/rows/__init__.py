@@ -1,0 +1,1 @@
+"""Rows: exchanges indexed, filtered, sorted; their lines stay where they lie."""

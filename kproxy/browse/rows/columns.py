@@ -1,0 +1,71 @@
+"""What stands in the columns of a list of exchanges, as pieces of text with their styles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kproxy.browse.rows.exchange import Exchange
+from kproxy.outputs.text import Piece, safe, topics
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine
+
+Cell = Sequence[Piece]
+
+
+def api(exchange: Exchange) -> Cell:
+    """API and version, of an event its kind."""
+    frame = exchange.frame
+    if frame is None:
+        return [(exchange.line.__struct_config__.tag or "", "dim")]  # type: ignore[list-item]
+    if frame.api is None:
+        return [("?", "name")]
+    return [(safe(frame.api), "name"), (f" v{frame.api_version}", "dim")]
+
+
+def what(exchange: Exchange) -> Cell:
+    """What it is about: group, topics, or what the event says."""
+    frame = exchange.frame
+    if frame is None:
+        return [(_event(exchange), "")]
+    pieces: list[Piece] = []
+    if frame.group_id is not None:
+        pieces.append((f"group {safe(frame.group_id) or '(empty)'}  ", ""))
+    if frame.transactional_id:
+        pieces.append((f"transaction {safe(frame.transactional_id)}  ", ""))
+    if frame.topics:
+        pieces.append((topics(frame.topics), "topic"))
+    if frame.software_name:
+        pieces.append((safe(f"{frame.software_name} {frame.software_version or ''}"), "dim"))
+    if not pieces and frame.not_decoded:
+        pieces.append((f"({safe(frame.not_decoded)})", "dim"))
+    return pieces
+
+
+def _event(exchange: Exchange) -> str:
+    event = exchange.event
+    if isinstance(event, OpenLine):
+        return f"{event.client} -> {event.server}" + ("  TLS" if event.tls else "")
+    if isinstance(event, CloseLine):
+        how = " ".join(part for part in (event.how, f"by {event.by}" if event.by else None) if part)
+        return f"{how}  {event.requests} requests, {event.responses} responses".strip()
+    if isinstance(event, GapLine):
+        return f"{event.direction}: {event.bytes} bytes not inspected: {safe(event.reason)}"
+    return safe(event.message) if isinstance(event, FindingLine) else ""
+
+
+def wrong(exchange: Exchange, level: str) -> Cell:
+    """The errors of the response, then the worst finding."""
+    pieces: list[Piece] = []
+    for side in (exchange.response, exchange.request):
+        if isinstance(side, ResponseLine) and side.errors:
+            names = dict.fromkeys(safe(error.name) for error in side.errors)
+            pieces.append((", ".join(names) + "  ", "error"))
+    worst = next((finding for finding in exchange.findings if finding.severity == level), None)
+    if worst is not None:
+        pieces.append((safe(f"{worst.code} {worst.name}"), worst.severity))
+    if isinstance(exchange.event, CloseLine) and exchange.event.unanswered:
+        pieces.append((f"{exchange.event.unanswered} unanswered", "warning"))
+    if isinstance(exchange.request, RequestLine) and isinstance(exchange.response, ResponseLine):
+        throttled = exchange.response.throttle_time_ms
+        if throttled:
+            pieces.append((f"  throttled {throttled} ms", "warning"))
+    return pieces

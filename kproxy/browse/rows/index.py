@@ -1,0 +1,242 @@
+"""The index: what is known of each row without reading its lines again, 60 bytes a row, and where they lie."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import deque
+from enum import IntEnum
+from functools import lru_cache
+
+from kproxy.outputs.findings import RANK
+from kproxy.trace.clock import nanoseconds
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+
+
+class State(IntEnum):
+    """How a row stands."""
+
+    WAITING = 0
+    ANSWERED = 1
+    ONE_WAY = 2  # a Produce with acks=0, which gets no response
+    UNANSWERED = 3  # its connection has ended
+    ORPHAN = 4  # a response to a request that was not seen
+    EVENT = 5  # no frame at all
+
+
+#: Severity of a row, as a number: the worst of its findings.
+SEVERITIES = ("", *sorted(RANK, key=RANK.__getitem__))
+_LEVEL = {name: level for level, name in enumerate(SEVERITIES)}
+
+_NAME_CHARACTERS = 200
+
+#: Correlation ids of a connection that are waited for, at most; a client that is never answered cannot fill memory.
+MOST_WAITING = 10_000
+
+
+@lru_cache(maxsize=256)
+def _second(text: str) -> int:
+    return nanoseconds(text + ".000000Z")
+
+
+def time_of(ts: str) -> int:
+    """The `ts` of a line in ns since the epoch; 0 of one that is no time."""
+    try:
+        return _second(ts[:19]) + int(ts[20:26]) * 1000
+    except (ValueError, OverflowError):
+        return 0
+
+
+class Index:
+    """Rows in the order of their first line. Their numbers stay: those below `first` are no longer kept.
+
+    The arrays are public for those who sort and filter; entry ``row - first`` of each belongs to a row.
+    """
+
+    def __init__(self) -> None:
+        self.first = 0
+        self.at = array("q")  # ns since the epoch, of the first line
+        self.latency = array("q")  # us, -1 while there is none
+        self.size = array("I")  # bytes of both frames
+        self.api = array("h")  # API key, -1 if unknown
+        self.connection = array("I")
+        self.client = array("I")
+        self.state = array("b")
+        self.severity = array("b")  # index into `SEVERITIES`
+        self.errors = array("b")  # whether the response refuses something
+        self.ends = array("b")  # whether a connection begins or ends here
+        self.places = (array("q"), array("q"))  # of the request's (or the event's) line, of the response's; -1
+        self.sizes = (array("I"), array("I"))  # bytes of these lines
+        self.connections = Names()
+        self.clients = Names()
+        self.now = 0  # the latest time that a line had, ns
+        self.changed: set[int] = set()  # rows that are new or not what they were; whoever reads them clears it
+        self._waiting: dict[int, dict[int, deque[int]]] = {}
+
+    @property
+    def end(self) -> int:
+        """One past the last row."""
+        return self.first + len(self.at)
+
+    def take(self, line: Line, place: int, size: int, at: int) -> int:
+        """Take the next line, `size` bytes at `place`, of time `at`; the number of its row."""
+        if at > self.now:
+            self.now = at
+        connection = self.connections.number(line.connection_id)
+        if isinstance(line, ResponseLine):
+            return self._response(line, connection, place, size, at)
+        level, state, api, length, client = 0, State.EVENT, -1, 0, 0
+        if isinstance(line, RequestLine):
+            state = State.ONE_WAY if line.acks == 0 else State.WAITING
+            api = -1 if line.api_key is None else line.api_key
+            length = line.size
+            client = self.clients.number(line.client_id or "")
+            level = _worst(line)
+        elif isinstance(line, FindingLine):
+            level = _LEVEL.get(line.severity, 0)
+        elif isinstance(line, GapLine):
+            length = line.bytes
+        elif isinstance(line, CloseLine):
+            self._close(connection)
+        row = self._add(at, api, length, connection, client, state, level, 0)
+        self.places[0].append(place)
+        self.sizes[0].append(size)
+        self.ends[-1] = isinstance(line, OpenLine | CloseLine)
+        self.places[1].append(-1)
+        self.sizes[1].append(0)
+        if state is State.WAITING and isinstance(line, RequestLine) and line.correlation_id is not None:
+            waiting = self._waiting.setdefault(connection, {})
+            if len(waiting) < MOST_WAITING:
+                waiting.setdefault(line.correlation_id, deque(maxlen=64)).append(row)
+        return row
+
+    def _response(self, line: ResponseLine, connection: int, place: int, size: int, at: int) -> int:
+        row = self._asked(connection, line.correlation_id) if line.request_ts is not None else None
+        level = _worst(line)
+        if row is None:
+            api = -1 if line.api_key is None else line.api_key
+            client = self.clients.number(line.client_id or "")
+            row = self._add(at, api, line.size, connection, client, State.ORPHAN, level, bool(line.errors))
+            self.places[0].append(-1)
+            self.sizes[0].append(0)
+            self.places[1].append(place)
+            self.sizes[1].append(size)
+            self.latency[-1] = _latency(line)
+        else:
+            entry = row - self.first
+            self.state[entry] = State.ANSWERED
+            self.latency[entry] = _latency(line)
+            self.size[entry] = _size(self.size[entry] + line.size)
+            self.severity[entry] = max(self.severity[entry], level)
+            self.errors[entry] = bool(line.errors)
+            self.places[1][entry] = place
+            self.sizes[1][entry] = size
+            self.changed.add(row)
+        return row
+
+    def _asked(self, connection: int, correlation_id: int | None) -> int | None:
+        """The row of the request that is answered, which waits no longer."""
+        waiting = self._waiting.get(connection)
+        if not waiting or correlation_id is None or not (rows := waiting.get(correlation_id)):
+            return None
+        row = rows.popleft()
+        if not rows:
+            del waiting[correlation_id]
+        return row if row >= self.first else None
+
+    def _add(
+        self, at: int, api: int, size: int, connection: int, client: int, state: State, level: int, errors: int
+    ) -> int:
+        row = self.end
+        self.at.append(at)
+        self.latency.append(-1)
+        self.size.append(_size(size))
+        self.api.append(max(-1, min(api, 0x7FFF)))
+        self.connection.append(connection)
+        self.client.append(client)
+        self.state.append(state)
+        self.severity.append(level)
+        self.errors.append(errors)
+        self.ends.append(0)
+        self.changed.add(row)
+        return row
+
+    def _close(self, connection: int) -> None:
+        for rows in self._waiting.pop(connection, {}).values():
+            for row in rows:
+                if row >= self.first:
+                    self.state[row - self.first] = State.UNANSWERED
+                    self.changed.add(row)
+
+    def waiting(self) -> int:
+        """How many requests are in flight."""
+        return sum(len(rows) for waiting in self._waiting.values() for rows in waiting.values())
+
+    def waited(self, row: int, now: int) -> int | None:
+        """Microseconds that a row has taken, or takes already at `now` (ns); None if that is not known."""
+        entry = row - self.first
+        latency = self.latency[entry]
+        if latency >= 0:
+            return latency
+        return max(0, now - self.at[entry]) // 1000 if self.state[entry] == State.WAITING else None
+
+    def at_time(self, at: int) -> int:
+        """The first row that is not before `at`, if rows are in order of time."""
+        return self.first + bisect_left(self.at, at)
+
+    def forget(self, place: int) -> None:
+        """Let rows go whose lines lie before `place`, from the oldest on."""
+        first, second = self.places
+        count = 0
+        while count < len(first) and max(first[count], second[count]) < place:
+            count += 1
+        if not count:
+            return
+        for column in (self.at, self.latency, self.size, self.api, self.connection, self.client, self.state,
+                       self.severity, self.errors, self.ends, *self.places, *self.sizes):  # fmt: skip
+            del column[:count]
+        self.first += count
+        self.changed = {row for row in self.changed if row >= self.first}
+
+
+class Names:
+    """Texts as numbers, from 0 on, and back; of a long one its beginning counts."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._texts: list[str] = []
+
+    def number(self, text: str) -> int:
+        """The number of a text."""
+        text = text[:_NAME_CHARACTERS]
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = len(self._texts)
+            self._texts.append(text)
+        return number
+
+    def ranks(self) -> list[int]:
+        """For each number the place of its text in the alphabet."""
+        ranks = [0] * len(self._texts)
+        for rank, number in enumerate(sorted(range(len(self._texts)), key=self._texts.__getitem__)):
+            ranks[number] = rank
+        return ranks
+
+    def __getitem__(self, number: int) -> str:
+        return self._texts[number]
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+def _worst(line: RequestLine | ResponseLine) -> int:
+    return max(_LEVEL.get(finding.severity, 0) for finding in line.findings) if line.findings else 0
+
+
+def _size(size: int) -> int:
+    """A number of bytes as the array can hold it, whatever a line says."""
+    return max(0, min(size, 0xFFFFFFFF))
+
+
+def _latency(line: ResponseLine) -> int:
+    return -1 if line.latency_us is None else max(-1, min(line.latency_us, 1 << 62))

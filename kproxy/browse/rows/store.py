@@ -1,0 +1,219 @@
+"""Where the lines of a trace lie: files that may still grow, read at any place."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+#: Bytes that are read ahead at once.
+_CHUNK: Final = 1 << 16
+
+
+class Store(Protocol):
+    """Lines in the order in which they are to be looked at, each at a place that stays the same."""
+
+    def take(self) -> Iterator[tuple[int, bytes]]:
+        """The whole lines that were not taken yet, without their newline, each with its place."""
+
+    def read(self, place: int, size: int) -> bytes:
+        """Bytes at a place; fewer, if they are no longer kept."""
+
+    @property
+    def first(self) -> int:
+        """The lowest place that is still kept."""
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Bytes taken, and bytes there are."""
+
+    def close(self) -> None:
+        """Let the files go."""
+
+
+class LineReader:
+    """Cuts a growing file into lines. A torn last line waits until it is whole; one without end is let go.
+
+    Args:
+        file: Its descriptor; what lies there is never changed, only added to.
+    """
+
+    LONGEST = 64 << 20  # bytes of a line: a frame of 8 MiB in base64, with its body
+
+    def __init__(self, file: int) -> None:
+        self.whole = False  # nothing more will be written: what stands after the last newline is a line too
+        self._file = file
+        self._at = 0
+        self._rest = bytearray()
+
+    @property
+    def taken(self) -> int:
+        """Bytes that were taken."""
+        return self._at
+
+    def take(self) -> Iterator[tuple[int, bytes]]:
+        """The next whole lines with their offsets, as far as there are any."""
+        while data := os.pread(self._file, _CHUNK, self._at):
+            begins = self._at - len(self._rest)
+            self._at += len(data)
+            whole = data.rfind(b"\n") + 1
+            lines = (bytes(self._rest) + data[:whole]).split(b"\n")[:-1] if whole else []
+            if whole:
+                self._rest.clear()
+            self._rest += data[whole:]
+            if len(self._rest) > self.LONGEST:
+                self._rest.clear()
+            for line in lines:
+                if line:
+                    yield begins, line
+                begins += len(line) + 1
+        if self.whole and self._rest:
+            last = bytes(self._rest)
+            self._rest.clear()
+            yield self._at - len(last), last
+
+
+class FileStore:
+    """A trace as it lies there, plain, perhaps still written to.
+
+    Args:
+        file: Its descriptor, closed with the store.
+    """
+
+    first = 0
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._lines = LineReader(file)
+
+    def take(self) -> Iterator[tuple[int, bytes]]:
+        """See `Store`."""
+        return self._lines.take()
+
+    def read(self, place: int, size: int) -> bytes:
+        """See `Store`."""
+        return os.pread(self._file, size, place)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """See `Store`."""
+        return self._lines.taken, os.fstat(self._file).st_size
+
+    def end(self) -> None:
+        """Nobody writes to it any more."""
+        self._lines.whole = True
+
+    def close(self) -> None:
+        """See `Store`."""
+        os.close(self._file)
+
+
+class Spool:
+    """Lines that come from elsewhere, kept in files without a name; the oldest go when there are too many.
+
+    Args:
+        keep: Bytes to keep, None for all.
+        segment: Bytes of one file, more or less.
+    """
+
+    def __init__(self, *, keep: int | None = None, segment: int = 64 << 20) -> None:
+        self._keep = keep
+        self._segment = segment
+        self._begins: deque[int] = deque()
+        self._files: deque[int] = deque()
+        self._end = 0
+        self._taken = 0
+        self._rest = bytearray()
+
+    @property
+    def first(self) -> int:
+        """See `Store`."""
+        return self._begins[0] if self._begins else 0
+
+    def append(self, data: bytes) -> None:
+        """Add bytes, cut anywhere.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        whole = data.rfind(b"\n") + 1
+        if not whole:
+            self._rest += data
+            if len(self._rest) > LineReader.LONGEST:
+                self._rest.clear()
+            return
+        lines = bytes(self._rest) + data[:whole]
+        if not self._files or self._end - self._begins[-1] >= self._segment:
+            self._begin()
+        view = memoryview(lines)
+        at = self._end - self._begins[-1]
+        while view:
+            written = os.pwrite(self._files[-1], view, at)
+            view, at = view[written:], at + written
+        self._rest = bytearray(data[whole:])
+        self._end += len(lines)
+
+    def end(self) -> None:
+        """Nothing more will come: what stands after the last newline is a line too.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        if self._rest:
+            self.append(b"\n")
+
+    def _begin(self) -> None:
+        with tempfile.TemporaryFile(prefix="kproxy-", dir=_directory()) as file:
+            self._files.append(os.dup(file.fileno()))
+        self._begins.append(self._end)
+        while self._keep is not None and self._end - self._begins[0] > self._keep:
+            os.close(self._files.popleft())
+            self._begins.popleft()
+
+    def take(self) -> Iterator[tuple[int, bytes]]:
+        """See `Store`."""
+        while self._taken < self._end:
+            self._taken = max(self._taken, self.first)
+            size = _CHUNK
+            while not (whole := (data := self.read(self._taken, size)).rfind(b"\n") + 1):
+                if len(data) < size:
+                    return  # somebody else has cut the file
+                size *= 8  # a long line
+            for line in data[:whole].split(b"\n")[:-1]:
+                place = self._taken
+                self._taken += len(line) + 1
+                if line:
+                    yield place, line
+
+    def read(self, place: int, size: int) -> bytes:
+        """See `Store`; what is asked for does not cross the end of a segment."""
+        if place < self.first or not self._files:
+            return b""
+        number = bisect_right(self._begins, place) - 1
+        ends = self._begins[number + 1] if number + 1 < len(self._begins) else self._end
+        return os.pread(self._files[number], min(size, ends - place), place - self._begins[number])
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """See `Store`."""
+        return self._taken, self._end
+
+    def close(self) -> None:
+        """See `Store`."""
+        while self._files:
+            os.close(self._files.pop())
+        self._begins.clear()
+
+
+def _directory() -> str | None:
+    """Where temporary files do not take memory: beside the user's caches, if that can be had."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kproxy"
+    try:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return str(cache) if os.access(cache, os.W_OK | os.X_OK) else None

@@ -1,0 +1,120 @@
+"""A session: one source, the index and the overviews made of it, and what the user has marked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from kproxy.browse.overviews.every import Overviews
+from kproxy.browse.rows.exchange import Exchange
+from kproxy.browse.rows.index import Index, State, time_of
+from kproxy.browse.rows.light import parse_light
+from kproxy.browse.rows.shown import Shown
+from kproxy.browse.sources.source import Source
+from kproxy.trace.encoding import parse_line
+from kproxy.trace.lines import Line, RequestLine, ResponseLine
+
+
+@dataclass(slots=True)
+class Note:
+    """What the user keeps of a row."""
+
+    marked: bool = False
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Session:
+    """Reads a source as far as it goes, a slice at a time, so that whoever shows it stays awake."""
+
+    source: Source
+    overviews: Overviews = field(default_factory=Overviews)
+    index: Index = field(init=False)
+    shown: Shown = field(init=False)
+    notes: dict[int, Note] = field(init=False, default_factory=dict)
+    bad: int = field(init=False, default=0)  # lines that are none of a trace
+    version: int = field(init=False, default=0)  # changes when anything was read
+    _lines: Iterator[tuple[int, bytes]] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.index = Index()
+        self.shown = Shown(self.index, self.exchange)
+
+    @property
+    def now(self) -> int:
+        """The time up to which waiting requests have waited, ns: the clock's, or of a finished trace its last."""
+        return max(self.index.now, time.time_ns()) if self.source.live else self.index.now
+
+    def work(self, seconds: float) -> bool:
+        """Read and filter for so long; whether there is more to do."""
+        ends = time.perf_counter() + seconds
+        more = self._read(ends)
+        index = self.index
+        if index.changed:
+            self.version += 1
+            self.shown.update(index.changed)
+            index.changed.clear()
+        return self.shown.work(max(0.001, ends - time.perf_counter())) or more
+
+    def _read(self, ends: float) -> bool:
+        if self._lines is None:
+            self._lines = self.source.store.take()
+        index, takers = self.index, self.overviews.takers()
+        for count, (place, raw) in enumerate(self._lines):
+            line = parse_light(raw)
+            if line is None:
+                self.bad += 1
+            else:
+                at = time_of(line.ts)
+                row = index.take(line, place, len(raw), at)
+                if line.note or line.marked:
+                    self.notes[row] = Note(line.marked, line.note or "")
+                for take in takers:
+                    take(line, row, at)
+            if count & 31 == 31 and time.perf_counter() > ends:
+                return True
+        self._lines = None
+        index.forget(self.source.store.first)
+        return False
+
+    def exchange(self, row: int) -> Exchange | None:
+        """A row with its lines; None if they are no longer kept."""
+        index = self.index
+        entry = row - index.first
+        if not 0 <= entry < len(index.at):
+            return None
+        lines = [self._line(index.places[side][entry], index.sizes[side][entry]) for side in (0, 1)]
+        state = State(index.state[entry])
+        request, response, event = None, None, None
+        for line in lines:
+            if isinstance(line, RequestLine):
+                request = line
+            elif isinstance(line, ResponseLine):
+                response = line
+            elif line is not None:
+                event = line
+        if request is None and response is None and event is None:
+            return None
+        return Exchange(row, state, request, response, event)
+
+    def _line(self, place: int, size: int) -> Line | None:
+        if place < 0:
+            return None
+        try:
+            return parse_line(self.source.store.read(place, size))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None  # no longer kept, or the file was changed under us
+
+    def raw(self, row: int) -> list[bytes]:
+        """The lines of a row as they are in the trace."""
+        index = self.index
+        entry = row - index.first
+        places = ((index.places[side][entry], index.sizes[side][entry]) for side in (0, 1))
+        return [self.source.store.read(place, size) for place, size in places if place >= 0]
+
+    def note(self, row: int) -> Note:
+        """What is kept of a row, to be changed."""
+        return self.notes.setdefault(row, Note())

@@ -1,0 +1,140 @@
+"""Traces that lie in files: plain ones are read in place, compressed ones through a spool, and both may still grow."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kproxy.browse.rows.merged import MergedStore, Part
+from kproxy.browse.rows.store import FileStore
+from kproxy.browse.sources.packed import Packed, is_packed
+from kproxy.browse.sources.source import Phase, Source
+from kproxy.trace.reader import trace_files
+
+#: A file that was written to this long ago, in seconds, may still be.
+FRESH = 10.0
+_LOOK_EVERY = 0.5
+#: Looking for files takes one part in so many of the time, where there are very many.
+_SHARE = 20
+
+
+@dataclass(slots=True)
+class _File:
+    path: Path
+    file: int
+    content: FileStore | Packed
+    part: Part
+    ended: bool = False
+
+    def is_growing(self) -> bool:
+        """Whether it is written to, or was a moment ago; the `.part` of its name goes when it is whole."""
+        if time.time() - os.fstat(self.file).st_mtime < FRESH:
+            return True
+        return self.path.name.endswith(".part") and self.path.exists()
+
+
+class TraceSource(Source):
+    """Trace files, and those below directories: by hour, and within an hour by time.
+
+    Files that come later are found, those that grow are followed. A file keeps its inode when it is renamed, so it is
+    not read twice.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._merged = MergedStore()
+        super().__init__(files_name(paths), self._merged)
+        self._paths = paths
+        self._known: set[tuple[int, int]] = set()
+        self._awake: list[_File] = []
+        self._packed: list[Packed] = []
+
+    async def run(self) -> None:
+        """See `Source`."""
+        while True:
+            began = time.monotonic()
+            for path, file in await asyncio.to_thread(self._look):
+                self._take_in(path, file)
+            took = time.monotonic() - began
+            await self._unpack()
+            self._see()
+            await asyncio.sleep(max(_LOOK_EVERY, took * _SHARE))
+
+    def _look(self) -> list[tuple[Path, int]]:
+        """Open what was not seen yet. An empty file does not say what it is, so its time comes later."""
+        found = []
+        for path in self._candidates():
+            try:
+                there = path.stat()
+                if not there.st_size or (there.st_dev, there.st_ino) in self._known:
+                    continue
+                found.append((path, os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
+            except FileNotFoundError:
+                continue  # it was renamed just now
+            except OSError as error:
+                self._tell(f"{path}: {error.strerror}")
+                continue
+            self._known.add((there.st_dev, there.st_ino))
+        return found
+
+    def _candidates(self) -> Iterator[Path]:
+        for path in self._paths:
+            with suppress(OSError):  # a directory that goes while it is read
+                yield from trace_files(path) if path.is_dir() else [path]
+
+    def _take_in(self, path: Path, file: int) -> None:
+        group = "/".join(each for each in path.parts if each.startswith(("date=", "hour=")))
+        if is_packed(file):
+            packed = Packed(file)
+            self._awake.append(_File(path, file, packed, self._merged.add(packed.spool, group, filling=True)))
+            self._packed.append(packed)
+        else:
+            plain = FileStore(file)
+            self._awake.append(_File(path, file, plain, self._merged.add(plain, group)))
+
+    async def _unpack(self) -> None:
+        """Unpack what there is, in the order in which it is read."""
+        for each in sorted(self._awake, key=lambda each: each.part.group):
+            if isinstance(packed := each.content, Packed):
+                while await asyncio.to_thread(packed.step):
+                    pass
+                each.part.filling = False
+                if packed.damage:
+                    self._tell(f"{each.path}: {packed.damage}")
+
+    def _see(self) -> None:
+        """Let go of what is whole, and say how it stands."""
+        growing = False
+        for each in tuple(self._awake):
+            if each.is_growing():
+                growing = True
+            elif not each.ended:
+                each.ended = True
+                each.content.end()
+            elif each.path not in self._paths and each.part.is_taken:
+                self._merged.sleep(each.part)
+                self._awake.remove(each)
+        taken, there = self.store.progress
+        if growing and self.phase is Phase.LIVE:
+            return  # something new lies there now and then
+        self.phase = Phase.READING if taken < there else Phase.LIVE if growing else Phase.ENDED
+        self.sentence = "following" if self.phase is Phase.LIVE else ""
+
+    def _tell(self, sentence: str) -> None:
+        if sentence not in self.messages:
+            self.messages.append(sentence)
+
+    def close(self) -> None:
+        """See `Source`."""
+        super().close()
+        for packed in self._packed:
+            packed.close()
+
+
+def files_name(paths: Sequence[Path | str]) -> str:
+    """What files are called together."""
+    return Path(paths[0]).resolve().name if len(paths) == 1 else f"{len(paths)} files"

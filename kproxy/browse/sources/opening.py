@@ -1,0 +1,129 @@
+"""From what the user gives to the source that is meant: files, directories, standard input, an address."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from kproxy.browse.sources.dissected import DissectedSource
+from kproxy.browse.sources.files import TraceSource, files_name
+from kproxy.browse.sources.proxy import ProxySource
+from kproxy.browse.sources.source import Source, SourceError
+from kproxy.control.client import connect
+from kproxy.control.paths import find, only
+from kproxy.control.protocol import ControlError
+from kproxy.trace.reader import SUFFIXES, TraceError, open_trace, trace_files
+
+_ADDRESS: Final = re.compile(r"(.*:)?\d{1,5}|unix:.+", re.DOTALL)
+
+
+def open_source(names: Sequence[str], options: Sequence[str], *, keep: int) -> Source:
+    """Open what is to be looked at; blocks.
+
+    Args:
+        names: Files and directories, or ``-``, or one address of a running proxy, or its control socket; none: the
+            proxy that runs.
+        options: Those of ``kproxy dissect`` that say how captures are read.
+        keep: Bytes of the lines of a running proxy that are kept.
+
+    Raises:
+        SourceError: It cannot be opened.
+    """
+    if not names:
+        return _running_proxy(keep)
+    if len(names) == 1:
+        [name] = names
+        path = Path(name.removeprefix("unix:"))
+        if name == "-":
+            return DissectedSource("standard input", ["-", *options], stdin=_take_stdin())
+        if path.is_fifo():  # kproxy tui <(...)
+            return DissectedSource(name, ["-", *options], stdin=os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        if path.is_socket():
+            return _proxy_with(path, keep)
+        if _ADDRESS.fullmatch(name) and not path.exists():
+            return _proxy_at(name, keep)
+    if "-" in names:
+        raise SourceError("'-' is standard input and stands alone")
+    are_traces = [_is_trace(name) for name in names]
+    if all(are_traces):
+        return TraceSource([Path(name) for name in names])
+    return DissectedSource(files_name(names), [*options, "--", *names])
+
+
+def _running_proxy(keep: int) -> Source:
+    try:
+        listeners = only().greeting.listeners
+    except ControlError as error:
+        raise SourceError(str(error)) from None
+    return _proxy_at(listeners[0].listen, keep)
+
+
+def _proxy_at(address: str, keep: int) -> Source:
+    try:
+        find(address)
+    except ControlError as error:
+        raise SourceError(str(error)) from None
+    return ProxySource(address, lambda: find(address).path, keep=keep)
+
+
+def _proxy_with(path: Path, keep: int) -> Source:
+    """The proxy that listens on a Unix socket, or whose control socket that is."""
+    try:
+        return _proxy_at(f"unix:{path}", keep)
+    except SourceError:
+        pass
+
+    async def reach() -> None:
+        async with connect(path):
+            pass
+
+    try:
+        asyncio.run(reach())
+    except ControlError as error:
+        raise SourceError(str(error)) from None
+    return ProxySource(str(path), lambda: path, keep=keep)
+
+
+def _take_stdin() -> int:
+    """What is piped in; standard input is the terminal from now on, for the keys."""
+    if sys.stdin.isatty():
+        raise SourceError("nothing is piped in: tcpdump -i lo -w - port 9092 | kproxy tui -")
+    piped = os.dup(0)
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        os.close(piped)
+        raise SourceError("there is no terminal to take keys from; kproxy dissect - needs none") from None
+    os.dup2(terminal, 0)
+    os.close(terminal)
+    return piped
+
+
+def _is_trace(name: str) -> bool:
+    """Whether it is a trace, or a directory of such, and no capture."""
+    from kproxy.capture import CaptureError, open_capture  # imports scapy
+
+    path = Path(name)
+    if path.is_dir():
+        if not trace_files(path):
+            raise SourceError(f"{name}: no trace file (*.jsonl) in this directory")
+        return True
+    try:
+        with path.open("rb") as file:
+            opened = open_trace(file, name, lambda _: None)
+            if opened.lines is not None:
+                next(opened.lines, None)
+                return True
+        if path.name.endswith(SUFFIXES) and not path.stat().st_size:
+            return True  # as one is when it begins
+        open_capture(path).close()
+    except OSError as error:
+        raise SourceError(f"{name}: {error.strerror}") from None
+    except (CaptureError, TraceError) as error:
+        raise SourceError(str(error)) from None
+    return False

@@ -1,0 +1,126 @@
+"""A proxy of our own: a child process that ends when we do, watched like any other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from kproxy.browse.sources.proxy import ProxySource
+from kproxy.control.paths import own_path
+from kproxy.control.protocol import ControlError
+
+#: What a proxy says when it has begun.
+_BEGUN: Final = ("listening on ", "built-in Kafka ")
+#: What a sentence of a kproxy about something wrong begins with.
+_SENTENCE: Final = "kproxy: "
+_PATIENCE_S: Final = 10.0
+
+
+class NotStarted(Exception):
+    """The proxy could not start: its own sentence, and its exit `status`."""
+
+    def __init__(self, sentence: str, status: int) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class OwnProxy:
+    """A running ``kproxy`` with a control socket.
+
+    `control` is where that is, `messages` what it says. It ends when its standard input does, so not even a killed
+    viewer leaves it behind.
+
+    Args:
+        arguments: Options of the root command.
+        control: The socket, if one of them is ``--control``.
+        tell: Called with each sentence from a thread, beside `messages`.
+
+    Raises:
+        NotStarted: It ended before it listened.
+        ControlError: It has no control socket.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], control: Path | None = None, tell: Callable[[str], object] = lambda _: None
+    ) -> None:
+        self.messages: deque[str] = deque(maxlen=200)
+        self._tell = tell
+        self._begun = threading.Event()
+        self._process = subprocess.Popen(  # noqa: S603  # our own options
+            [sys.executable, "-m", "kproxy", "-q", "--stop-with-stdin", *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+            process_group=0,  # Ctrl-C is for the viewer
+        )  # fmt: skip
+        self._last_word = ""
+        self._listener = threading.Thread(target=self._listen, daemon=True, name="messages of the proxy")
+        self._listener.start()
+        self._begun.wait()
+        if (status := self._process.poll()) is not None:
+            self.stop()
+            raise NotStarted(self._last_word or f"the proxy ended with status {status}", status)
+        try:
+            self.control = control or own_path(self._process.pid)
+        except ControlError:
+            self.stop()
+            raise
+
+    def _listen(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if sentence := line.strip():
+                self.messages.append(sentence)
+                self._tell(sentence)
+            if line.startswith(_SENTENCE):
+                self._last_word = sentence.removeprefix(_SENTENCE)
+            if line.startswith(_BEGUN):
+                self._begun.set()
+        self._process.wait()
+        self._begun.set()
+
+    @property
+    def epitaph(self) -> str | None:
+        """How it ended; None while it runs."""
+        if (status := self._process.poll()) is None:
+            return None
+        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        return f"the proxy {how}" + (f": {self._last_word}" if self._last_word else "")
+
+    def stop(self) -> None:
+        """End it, and wait for that."""
+        self._process.terminate()
+        try:
+            self._process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._listener.join(_PATIENCE_S)  # what the inspector says at the end
+        for pipe in (self._process.stdin, self._process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+
+class OwnSource(ProxySource):
+    """What a proxy of our own tells."""
+
+    def __init__(self, proxy: OwnProxy, *, keep: int) -> None:
+        super().__init__("kproxy", self._where, keep=keep)
+        self._proxy = proxy
+        self.messages = proxy.messages
+
+    def _where(self) -> Path:
+        if self._proxy.epitaph is not None:
+            raise ControlError("it has ended")
+        return self._proxy.control
+
+    def _over(self) -> str | None:
+        return self._proxy.epitaph
+
+    def close(self) -> None:
+        """See `Source`."""
+        super().close()
+        self._proxy.stop()

@@ -1,0 +1,119 @@
+"""Overviews that have been given lines, and lines that nobody would send."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from hypothesis import strategies as st
+
+from kproxy.browse.rows.index import Index, time_of
+from kproxy.trace.clock import timestamp
+from kproxy.trace.lines import (
+    CloseLine,
+    ErrorEntry,
+    FindingEntry,
+    FindingLine,
+    GapLine,
+    Line,
+    OpenLine,
+    RepeatEntry,
+    RequestLine,
+    ResponseLine,
+)
+from tests.kproxy.browse.sessions import BEGAN
+from tests.kproxy.captured import DATA, lines_of
+
+
+class Overview(Protocol):
+    """What sums up lines."""
+
+    def take(self, line: Line, row: int, at: int) -> None: ...
+
+
+OverviewT = TypeVar("OverviewT", bound=Overview)
+
+#: Captures of real clients that differ: groups, transactions, SASL, errors, departures, connections without an end.
+CAPTURES = (
+    *(DATA / "bugs" / f"{name}.pcap.gz" for name in (
+        "advertised-mismatch--librdkafka", "batch-int32-length--java", "corrid-wrong--librdkafka",
+        "joingroup-v2-throttle-end--kafka-go", "metadata-v0-v1fields--librdkafka", "none--java", "none--kafkajs",
+    )),
+    *(DATA / "pcap" / f"{name}.pcap.gz" for name in (
+        "confluent-3.9.1", "java-3.9.1", "kcat-fallback-0.8-0.10-3.9.1", "sarama_v0.11.0.0-3.9.1",
+        "sasl-plain-kafka-python-4.3.1", "sasl-scram512-wrongpass-kafka-python-4.3.1",
+    )),
+)  # fmt: skip
+
+
+@functools.cache
+def captured() -> tuple[Line, ...]:
+    """The lines of all of them, a capture after the other."""
+    return tuple(line for path in CAPTURES for line in lines_of(path))
+
+
+def feed(overview: OverviewT, lines: Iterable[Line]) -> OverviewT:
+    """Give it lines with the rows and times that a session gives; lines may be given later."""
+    index = Index()
+    for place, line in enumerate(lines):
+        at = time_of(line.ts)
+        overview.take(line, index.take(line, place, 1, at), at)
+    return overview
+
+
+def opened(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> OpenLine:
+    return OpenLine(v=1, ts=timestamp(at), connection_id=connection_id, client="10.0.0.1:4000", server="10.0.0.2:9092",
+                    **more)  # type: ignore[arg-type]  # fmt: skip
+
+
+def closed(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> CloseLine:
+    return CloseLine(v=1, ts=timestamp(at), connection_id=connection_id, client="10.0.0.1:4000", server="10.0.0.2:9092",
+                     **more)  # type: ignore[arg-type]  # fmt: skip
+
+
+_texts = st.one_of(st.sampled_from(["", "a", "b", "SaslHandshake", "SaslAuthenticate", "\x1b[2J"]), st.text(max_size=3))
+_numbers = st.one_of(st.integers(-2, 3), st.sampled_from([-(2**31), 2**31 - 1, 2**63, 18, 35]))
+_base = {
+    "v": st.just(1),
+    "ts": st.one_of(st.integers(0, 5 * 10**9).map(lambda ns: timestamp(BEGAN + ns)), st.just("no time at all")),
+    "connection_id": st.sampled_from(["", "n-1", "n-2", "n-3"]),
+}
+_ends = {"client": st.sampled_from(["10.0.0.1:1", "[::1]:2", "unix:", ""]), "server": st.sampled_from(["s:1", "s:2"])}
+_finding = st.builds(
+    FindingEntry, st.sampled_from(["L001", "V002"]), _texts, st.sampled_from(["error", "warning", "info", "x"]), _texts,
+    path=st.none() | _texts,
+)  # fmt: skip
+_frame = _base | _ends | {
+    "api": st.none() | _texts,
+    "api_key": st.none() | _numbers,
+    "api_version": st.none() | _numbers,
+    "correlation_id": st.none() | st.integers(0, 2),
+    "client_id": st.none() | _texts,
+    "size": _numbers,
+    "offset": _numbers,
+    "findings": st.lists(_finding, max_size=2),
+}  # fmt: skip
+
+_lines = st.one_of(
+        st.builds(OpenLine, **_base, **_ends, midstream=st.booleans()),
+        st.builds(RequestLine, **_frame, acks=st.none() | st.integers(-1, 1),
+                  software_name=st.none() | _texts, software_version=st.none() | _texts),
+        st.builds(ResponseLine, **_frame, request_ts=st.none() | _base["ts"], latency_us=st.none() | _numbers,
+                  errors=st.lists(st.builds(ErrorEntry, _texts, _numbers, _texts), max_size=2),
+                  throttle_time_ms=st.none() | _numbers),
+        st.builds(FindingLine, **_base, code=st.just("C001"), name=_texts, severity=_texts, message=_texts),
+        st.builds(GapLine, **_base, direction=_texts, bytes=_numbers, reason=_texts),
+        st.builds(CloseLine, **_base, **_ends,
+                  repeated=st.lists(st.builds(RepeatEntry, st.sampled_from(["L001", "Z9"]), _texts, _numbers))),
+)  # fmt: skip
+
+#: Lines as a torn or forged trace may have them, in any order, on any rows.
+torn = st.lists(st.tuples(_lines, st.integers(0, 5)), max_size=30)
+
+
+def feed_torn(overview: OverviewT, lines: Iterable[tuple[Line, int]]) -> OverviewT:
+    """Give it lines of which nothing fits together."""
+    for line, row in lines:
+        overview.take(line, row, time_of(line.ts))
+    return overview

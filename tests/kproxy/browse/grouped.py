@@ -1,0 +1,251 @@
+"""What members of a group say, and the broker answers, as trace lines; and such lines as nobody would send."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from kproxy.browse.overviews.groups import Groups, GroupView, Stall
+from kproxy.browse.rows.light import parse_light
+from kproxy.trace.clock import timestamp
+from kproxy.trace.lines import (
+    CloseLine,
+    ErrorEntry,
+    FindingEntry,
+    FindingLine,
+    GapLine,
+    Line,
+    RequestLine,
+    ResponseLine,
+)
+from tests.kproxy.browse.fed import feed
+from tests.kproxy.browse.sessions import BEGAN, SECOND
+
+#: Traces of librdkafka 2.16.0 behind kproxy, only what is about the group, at kproxy's own broker or at Kafka 4.3.1:
+#: killed-member (Kafka; three members, one gets SIGKILL, another joins while its session lasts),
+#: partitions-not-given-up (Kafka; KIP-848, one does not poll for 25 s when another joins),
+#: application-does-not-poll (one of two does not poll for 18 s when a third joins),
+#: frozen-process (one of two gets SIGSTOP for 15 s, its session is of 10 s).
+DATA = Path(__file__).parents[2] / "data" / "groups"
+
+#: A member id as librdkafka has it.
+TAIL = "-5dc89100-0000-4000-8000-000000000000"
+
+#: Sizes of SyncGroup and of the answer to JoinGroup: those of a leader hold what is told of all members.
+LEADER, MEMBER = 600, 90
+
+
+class Story:
+    """Collects lines; times are seconds since the story began."""
+
+    def __init__(self, group: str = "billing") -> None:
+        self.lines: list[Line] = []
+        self.group = group
+        self._ids = count(1)
+
+    def ask(self, at: float, who: str, api: str, *, member: str | None = "", **more: Any) -> RequestLine:
+        """Member `who` sends a request; `member` is its member id, by default the one made of its name."""
+        line = RequestLine(
+            ts=timestamp(BEGAN + int(at * SECOND)),
+            correlation_id=next(self._ids),
+            offset=0,
+            **{"size": MEMBER, **self._what(who, api, member), **more},
+        )
+        self.lines.append(line)
+        return line
+
+    def answer(self, asked: RequestLine, at: float, *, error: str = "", **more: Any) -> None:
+        """A request is answered."""
+        ns = BEGAN + int(at * SECOND)
+        repeated = {
+            name: getattr(asked, name)
+            for name in (
+                "v",
+                "connection_id",
+                "client",
+                "server",
+                "api",
+                "client_id",
+                "group_id",
+                "member_id",
+                "generation_id",
+            )
+        }
+        self.lines.append(
+            ResponseLine(
+                ts=timestamp(ns),
+                request_ts=asked.ts,
+                latency_us=1,
+                correlation_id=asked.correlation_id,
+                offset=0,
+                errors=[ErrorEntry("error_code", 1, error)] if error else [],
+                **{**repeated, "size": MEMBER, **more},
+            )
+        )
+
+    def say(self, at: float, who: str, api: str, *, error: str = "", **more: Any) -> None:
+        """A request and its answer a millisecond later."""
+        answer = {name: more.pop(name) for name in ("answer_size", "to") if name in more}
+        asked = self.ask(at, who, api, **more)
+        told = {"size": answer["answer_size"]} if "answer_size" in answer else {}
+        if "to" in answer:
+            told["generation_id"] = answer["to"]
+        self.answer(asked, at + 0.001, error=error, **told)
+
+    def joined(self, at: float, *who: str, generation: int = 1) -> None:
+        """All of them join, the first as the leader, and get their assignment."""
+        joins = [self.ask(at, each, "JoinGroup") for each in who]
+        for place, asked in enumerate(joins):
+            self.answer(asked, at + 0.001, generation_id=generation, size=MEMBER if place else LEADER)
+        self.synced(at + 0.002, *who, generation=generation)
+
+    def synced(self, at: float, *who: str, generation: int = 1) -> None:
+        """All of them ask for their assignment, the first as the leader, and get it."""
+        syncs = [
+            self.ask(at, each, "SyncGroup", generation_id=generation, size=MEMBER if place else LEADER)
+            for place, each in enumerate(who)
+        ]
+        for asked in syncs:
+            self.answer(asked, at + 0.001)
+
+    def beats(self, start: float, end: float, *who: str, error: str = "", generation: int = 1) -> None:
+        """A heartbeat of each of them every second, from `start` up to `end`."""
+        at = start
+        while at < end:
+            for each in who:
+                self.say(at, each, "Heartbeat", generation_id=generation, error=error)
+            at += 1
+
+    def epochs(self, start: float, end: float, who: str, epoch: int) -> None:
+        """Heartbeats of KIP-848 every five seconds, all well."""
+        at = start
+        while at < end:
+            self.say(at, who, "ConsumerGroupHeartbeat", generation_id=epoch)
+            at += 5
+
+    def closes(self, at: float, who: str, *, by: str | None = "client") -> None:
+        """The connection of `who` ends."""
+        what = self._what(who, "", None)
+        self.lines.append(
+            CloseLine(
+                ts=timestamp(BEGAN + int(at * SECOND)),
+                by=by,
+                how="fin",
+                **{name: what[name] for name in ("v", "connection_id", "client", "server")},
+            )
+        )
+
+    def finds(self, at: float, who: str, code: str, message: str) -> None:
+        """A rule finds something beside the frames."""
+        self.lines.append(
+            FindingLine(
+                v=1,
+                ts=timestamp(BEGAN + int(at * SECOND)),
+                connection_id=f"n-{who}",
+                code=code,
+                name="x",
+                severity="error",
+                message=message,
+                hint="look",
+            )
+        )
+
+    def misses(self, at: float, who: str) -> None:
+        """Bytes of the connection of `who` are not seen."""
+        self.lines.append(
+            GapLine(
+                v=1,
+                ts=timestamp(BEGAN + int(at * SECOND)),
+                connection_id=f"n-{who}",
+                direction="response",
+                bytes=9,
+                reason="lost",
+            )
+        )
+
+    def view(self, now: float) -> GroupView:
+        """The group as it is at `now`."""
+        lines = sorted(self.lines, key=lambda line: line.ts)
+        view = feed(Groups(), lines).view(self.group, BEGAN + int(now * SECOND))
+        assert view is not None
+        return view
+
+    def stalls(self, now: float) -> list[Stall]:
+        """What stands still at `now`, or did before."""
+        return list(self.view(now).stalls)
+
+    def _what(self, who: str, api: str, member: str | None) -> dict[str, Any]:
+        return {
+            "v": 1,
+            "connection_id": f"n-{who}",
+            "client": f"10.0.0.1:{4000 + sum(map(ord, who))}",
+            "server": "b1:9092",
+            "api": api,
+            "client_id": who,
+            "group_id": self.group,
+            "member_id": who + TAIL if member == "" else member,
+        }
+
+
+def lines_of(name: str) -> list[Line]:
+    """The lines of a trace of real clients and brokers, below tests/data/groups."""
+    with gzip.open(DATA / f"{name}.jsonl.gz") as file:
+        return [line for raw in file if (line := parse_light(raw)) is not None]
+
+
+_texts = st.sampled_from(["", "m-1", "m-2", "\0n-1", "\x1b[2J", "\ud800", "x" * 300])
+_errors = st.sampled_from([
+    "MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID",
+    "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "\x1b",
+])  # fmt: skip
+_base = {
+    "v": st.just(1),
+    "ts": st.integers(-1, 120).map(lambda second: timestamp(BEGAN + second * SECOND)) | st.just("no time at all"),
+    "connection_id": st.sampled_from(["", "n-1", "n-2", "n-3"]),
+}
+_ends = {"client": st.sampled_from(["10.0.0.1:1", "unix:", ""]), "server": st.sampled_from(["s:1", "s:2"])}
+_frame = _base | _ends | {
+    "api": st.sampled_from([
+        "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", "FindCoordinator",
+        "ConsumerGroupHeartbeat", "ShareGroupHeartbeat",
+    ]),
+    "correlation_id": st.none() | st.integers(0, 2),
+    "client_id": st.none() | _texts,
+    "size": st.integers(-1, 1000),
+    "offset": st.just(0),
+    "group_id": st.none() | st.sampled_from(["", "g"]),
+    "member_id": st.none() | _texts,
+    "generation_id": st.none() | st.integers(-2, 4) | st.just(2**63),
+    "findings": st.just([]) | st.builds(
+        FindingEntry, st.sampled_from(["S013", "L003"]), _texts, st.sampled_from(["error", "info", "?"]), _texts
+    ).map(lambda finding: [finding]),
+}  # fmt: skip
+
+#: Lines about groups that nobody would send, in any order, on any rows.
+torn = st.lists(
+    st.tuples(
+        st.one_of(
+            st.builds(RequestLine, **_frame),
+            st.builds(
+                ResponseLine, **_frame, request_ts=st.none() | _base["ts"], latency_us=st.none() | st.integers(-1, 9),
+                errors=st.just([]) | st.builds(ErrorEntry, _texts, st.just(1), _errors).map(lambda error: [error]),
+            ),
+            st.builds(FindingLine, **_base, code=st.sampled_from(["S013", "S019"]), name=_texts,
+                      severity=st.sampled_from(["error", "?"]), message=_texts),
+            st.builds(GapLine, **_base, direction=_texts, bytes=st.integers(), reason=_texts),
+            st.builds(CloseLine, **_base, **_ends, by=st.none() | st.sampled_from(["client", "server", "proxy"])),
+        ),
+        st.integers(0, 9),
+    ),
+    max_size=40,
+)  # fmt: skip
+
+
+def kinds(stalls: Iterable[Stall]) -> list[str]:
+    """What stands still, in a word each."""
+    return [str(stall.kind) for stall in stalls]

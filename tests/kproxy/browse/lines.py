@@ -1,0 +1,23 @@
+"""Lines of a trace, as short as can be."""
+
+from kproxy.trace.encoding import encode_line
+from kproxy.trace.lines import FORMAT, CloseLine, OpenLine
+
+CLIENT, SERVER = "10.0.0.1:5000", "10.0.0.2:9092"
+
+
+def line(second: float, connection: str = "web-1-1") -> bytes:
+    """Something that happened so many seconds after midnight."""
+    return encode_line(
+        OpenLine(v=FORMAT, ts=_ts(second), connection_id=connection, client=CLIENT, server=SERVER),
+    )
+
+
+def close(second: float, connection: str = "web-1-1") -> bytes:
+    """The end of a connection."""
+    return encode_line(CloseLine(v=FORMAT, ts=_ts(second), connection_id=connection, client=CLIENT, server=SERVER))
+
+
+def _ts(second: float) -> str:
+    whole, micros = divmod(round(second * 1e6), 1_000_000)
+    return f"2026-11-21T{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{micros:06d}Z"

@@ -1,0 +1,78 @@
+"""Sessions over lines that a test has made, or that a capture holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from kproxy.browse.rows.store import Spool
+from kproxy.browse.session import Session
+from kproxy.browse.sources.source import Phase, Source
+from kproxy.trace.clock import nanoseconds, timestamp
+from kproxy.trace.encoding import append_line
+from kproxy.trace.lines import Detail, FindingEntry, Line, RequestLine, ResponseLine
+from tests.kproxy.captured import lines_of
+
+SECOND = 1_000_000_000
+BEGAN = 1_763_690_000 * SECOND
+
+
+class Given(Source):
+    """Lines that are there from the beginning; a test may add more."""
+
+    def __init__(self, lines: Iterable[Line] = (), *, phase: Phase = Phase.ENDED, keep: int | None = None) -> None:
+        self.spool = Spool(keep=keep, segment=4096)
+        super().__init__("given", self.spool)
+        self.phase = phase
+        self.add(*lines)
+
+    def add(self, *lines: Line) -> None:
+        data = bytearray()
+        for line in lines:
+            append_line(line, data)
+        self.spool.append(bytes(data))
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
+def session_of(lines: Iterable[Line], **more: Any) -> Session:
+    """A session that has read these lines."""
+    session = Session(Given(lines, **more))
+    read(session)
+    return session
+
+
+def session_of_capture(path: Path) -> Session:
+    return session_of(lines_of(path, detail=Detail.RAW))
+
+
+def read(session: Session) -> None:
+    while session.work(1):
+        pass
+
+
+def request(number: int, *, at: float = 0, api: str = "Fetch", api_key: int = 1, **more: Any) -> RequestLine:
+    """A request of connection n-1, `at` seconds after the beginning."""
+    facts: dict[str, Any] = {
+        "connection_id": "n-1", "client": "10.0.0.1:4000", "server": "10.0.0.2:9092", "api_version": 12,
+        "client_id": "shop", "size": 100, "offset": number * 100,
+    }  # fmt: skip
+    return RequestLine(v=1, ts=timestamp(BEGAN + int(at * SECOND)), api=api, api_key=api_key, correlation_id=number,
+                       **facts | more)  # fmt: skip
+
+
+def response(asked: RequestLine, *, after_us: int = 1000, **more: Any) -> ResponseLine:
+    """The answer to a request."""
+    facts: dict[str, Any] = {
+        name: getattr(asked, name)
+        for name in ("connection_id", "client", "server", "api", "api_key", "api_version", "client_id")
+    } | {"size": 50, "offset": asked.offset, "latency_us": after_us}
+    return ResponseLine(v=1, ts=timestamp(nanoseconds(asked.ts) + after_us * 1000), correlation_id=asked.correlation_id,
+                        request_ts=asked.ts, **facts | more)  # fmt: skip
+
+
+def finding(severity: str = "warning", code: str = "S001") -> FindingEntry:
+    return FindingEntry(code, "something-wrong", severity, "it is wrong")

@@ -1,0 +1,19 @@
+"""Nothing of the user's is seen or left behind: caches, control sockets."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the proxies of a test have their sockets: a short path, since that of a Unix socket may not be long."""
+    with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
+        monkeypatch.setenv("TMPDIR", directory)
+        monkeypatch.setenv("XDG_CACHE_HOME", directory)
+        yield Path(directory) / "kproxy"

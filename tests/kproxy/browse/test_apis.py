@@ -1,0 +1,178 @@
+"""APIs, held to counting over real captures; torn, hostile and many lines."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter, defaultdict
+from itertools import chain
+
+import pytest
+from hypothesis import given
+
+from kproxy.browse.counting.counts import MOST_TEXTS, OTHERS, Severities
+from kproxy.browse.counting.rates import MINUTE
+from kproxy.browse.overviews.apis import MOST_UNKNOWN, Api, Apis
+from kproxy.browse.rows.index import time_of
+from kproxy.trace.clock import timestamp
+from kproxy.trace.lines import CloseLine, ErrorEntry, Line, RequestLine, ResponseLine
+from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, opened, torn
+from tests.kproxy.browse.sessions import BEGAN, SECOND, finding, request, response
+
+Frame = RequestLine | ResponseLine
+
+
+def by_version() -> dict[tuple[str | None, int | None], list[Frame]]:
+    found: dict[tuple[str | None, int | None], list[Frame]] = defaultdict(list)
+    for line in captured():
+        if isinstance(line, RequestLine | ResponseLine):
+            found[line.api, line.api_version].append(line)
+    return found
+
+
+def left_open() -> Counter[tuple[str | None, int | None]]:
+    """Requests without a response, by API and version: those left over when pairs are crossed out."""
+    left = Counter(
+        (line.connection_id, line.correlation_id, line.api, line.api_version)
+        for line in captured()
+        if isinstance(line, RequestLine) and line.acks != 0 and line.api
+    )
+    left.subtract(
+        (line.connection_id, line.correlation_id, line.api, line.api_version)
+        for line in captured()
+        if isinstance(line, ResponseLine) and line.api
+    )
+    open_: Counter[tuple[str | None, int | None]] = Counter()
+    for (_, _, api, version), count in left.items():
+        open_[api, version] += count
+    return +open_
+
+
+@functools.cache
+def latest() -> int:
+    return time_of(max(line.ts for line in captured()))
+
+
+def check(row: Api, frames: list[Frame], unanswered: int) -> None:
+    requests = [line for line in frames if isinstance(line, RequestLine)]
+    responses = [line for line in frames if isinstance(line, ResponseLine)]
+    assert (row.requests, row.responses) == (len(requests), len(responses))
+    assert row.request_bytes == sum(line.size for line in requests)
+    assert row.response_bytes == sum(line.size for line in responses)
+    latencies = sorted(line.latency_us for line in responses if line.latency_us is not None)
+    for found, share in ((row.p50_us, 0.5), (row.p95_us, 0.95), (row.p99_us, 0.99)):
+        if latencies:
+            assert found == pytest.approx(latencies[math.ceil(share * len(latencies)) - 1], rel=1 / 64)
+        else:
+            assert found is None
+    assert row.max_us == (latencies[-1] if latencies else None)
+    names = Counter(chain.from_iterable({error.name for error in line.errors} for line in responses))
+    assert dict(row.errors) == names
+    assert row.refusals == sum(bool(line.errors) for line in responses)
+    told = Counter(each.severity for line in frames for each in line.findings)
+    assert row.findings == Severities(told["info"], told["warning"], told["error"])
+    assert row.one_way == sum(line.acks == 0 for line in requests)
+    assert (row.in_flight, row.unanswered) == (0, unanswered)
+    assert sum(row.all_time) == len(requests)
+    last = latest() // SECOND
+    assert sum(row.minute) == sum(last - MINUTE < time_of(line.ts) // SECOND <= last for line in requests)
+
+
+def test_real_captures_are_counted_as_by_hand() -> None:
+    rows = feed(Apis(), captured()).rows()
+    frames, unanswered = by_version(), left_open()
+    assert {(row.api, version.version) for row in rows for version in row.versions} == frames.keys()
+    assert unanswered.total() > 0
+    for row in rows:
+        of_api = [line for (api, _), lines in frames.items() if api == row.api for line in lines]
+        check(row, of_api, sum(count for (api, _), count in unanswered.items() if api == row.api))
+        assert [version.version for version in row.versions] == sorted(
+            (version.version for version in row.versions), key=lambda version: -1 if version is None else version
+        )
+        for version in row.versions:
+            check(version, frames[row.api, version.version], unanswered[row.api, version.version])
+    assert [row.requests for row in rows] == sorted((row.requests for row in rows), reverse=True)
+
+
+def only(*lines: Line) -> Api:
+    [row] = feed(Apis(), lines).rows()
+    return row
+
+
+def test_what_waits_and_what_waited_in_vain() -> None:
+    asked = [request(1), request(2, at=1), request(3, at=2, acks=0)]
+    row = only(opened(), *asked, response(asked[0]))
+    assert (row.in_flight, row.unanswered, row.one_way) == (1, 0, 1)
+    row = only(opened(), *asked, response(asked[0]), closed())
+    assert (row.in_flight, row.unanswered) == (0, 1)
+
+
+def test_the_slowest_is_found() -> None:
+    asked = [request(number, api_version=4 + number % 2) for number in range(10)]
+    row = only(*asked, *(response(line, after_us=(number * 7) % 10) for number, line in enumerate(asked)))
+    assert (row.max_us, row.slowest_row) == (9, 7)
+    assert [(version.version, version.max_us, version.slowest_row) for version in row.versions] == [
+        (4, 8, 4),
+        (5, 9, 7),
+    ]
+
+
+def test_what_happens_now() -> None:
+    apis = feed(Apis(), [request(number, at=number / 10) for number in range(600)])
+    [row] = apis.rows()
+    assert row.rate == pytest.approx(10, rel=0.02)
+    assert row.minute == (10,) * MINUTE
+    [row] = apis.rows(now=BEGAN + 65 * SECOND)
+    assert row.rate == pytest.approx(10 * 4 / 9, rel=0.02)  # four of these ten seconds, the last of which just began
+    assert apis.rows(now=BEGAN + 600 * SECOND)[0].rate == 0
+
+
+def test_the_whole_time_has_one_axis_for_all() -> None:
+    lines = [request(1), request(2, at=100, api="Metadata", api_key=3), request(3, at=200)]
+    apis = feed(Apis(), lines)
+    fetch, metadata = apis.rows()
+    assert len(fetch.all_time) == len(metadata.all_time)
+    assert [bucket for bucket, count in enumerate(fetch.all_time) if count] == [0, len(fetch.all_time) - 1]
+    assert apis.width * len(fetch.all_time) >= 200 * SECOND
+
+
+def test_error_names_are_bounded() -> None:
+    asked = request(1)
+    errors = [ErrorEntry("error_code", code, f"UNKNOWN_ERROR_{code}") for code in range(2000)]
+    row = only(asked, response(asked, errors=errors[:1]), response(asked, errors=errors))
+    assert row.refusals == 2
+    assert dict(row.errors)["UNKNOWN_ERROR_0"] == 2
+    assert dict(row.errors)[OTHERS] == 2000 - MOST_TEXTS
+    assert len(row.errors) == MOST_TEXTS + 1
+
+
+def test_findings_are_counted_by_severity() -> None:
+    row = only(request(1, findings=[finding("error"), finding("error"), finding("warning")]))
+    assert row.findings == Severities(warning=1, error=2)
+
+
+def test_versions_that_no_kafka_has_do_not_hide_those_that_one_has() -> None:
+    apis = Apis()
+    for number in range(3 * MOST_UNKNOWN):
+        line = request(number, at=0, api=f"API {1000 + number}", api_key=1000 + number)
+        apis.take(line, number, BEGAN)
+    apis.take(request(1), 0, BEGAN)
+    rows = apis.rows()
+    assert len(rows) == MOST_UNKNOWN + 1
+    assert apis.others == 2 * MOST_UNKNOWN
+    assert any(row.api == "Fetch" for row in rows)
+
+
+@given(torn)
+def test_no_lines_in_any_order_are_too_much(lines: list[tuple[Line, int]]) -> None:
+    apis = feed_torn(Apis(), lines)
+    rows = apis.rows()
+    frames = sum(isinstance(line, RequestLine | ResponseLine) for line, _ in lines)
+    assert sum(row.requests + row.responses for row in rows) + apis.others == frames
+    assert all(row.in_flight >= 0 for row in rows)
+
+
+def test_a_trace_without_times() -> None:
+    line = request(1)
+    line.ts = timestamp(0)
+    assert only(line, CloseLine(v=1, ts="", connection_id="n-1", client="", server="")).requests == 1

@@ -1,0 +1,226 @@
+"""Connections, held to counting over real captures; torn, hostile and many lines."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from itertools import chain
+
+import pytest
+from hypothesis import given
+
+from kproxy.browse.counting import in_flight
+from kproxy.browse.counting.counts import Severities
+from kproxy.browse.counting.in_flight import InFlight
+from kproxy.browse.overviews import connections
+from kproxy.browse.overviews.connection import Connection, Throttle, Waiting
+from kproxy.browse.overviews.connections import MOST_CLIENT_IDS, Connections
+from kproxy.browse.rows.index import time_of
+from kproxy.trace.lines import CloseLine, ErrorEntry, GapLine, Line, RepeatEntry, RequestLine, ResponseLine
+from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, opened, torn
+from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
+
+
+def only(*lines: Line) -> Connection:
+    [connection] = feed(Connections(), lines).rows()
+    return connection
+
+
+def by_connection() -> dict[str, list[Line]]:
+    found: dict[str, list[Line]] = defaultdict(list)
+    for line in captured():
+        found[line.connection_id].append(line)
+    return found
+
+
+def percentile(latencies: list[int], share: float) -> int:
+    return sorted(latencies)[max(1, math.ceil(share * len(latencies))) - 1]
+
+
+def test_real_captures_are_counted_as_by_hand() -> None:
+    rows = {row.connection_id: row for row in feed(Connections(), captured()).rows()}
+    expected = by_connection()
+    assert rows.keys() == expected.keys()
+    for name, lines in expected.items():
+        row = rows[name]
+        requests = [line for line in lines if isinstance(line, RequestLine)]
+        responses = [line for line in lines if isinstance(line, ResponseLine)]
+        [end] = [line for line in lines if isinstance(line, CloseLine)]
+        assert (row.requests, row.responses) == (len(requests), len(responses)) == (end.requests, end.responses)
+        assert row.request_bytes == sum(line.size for line in requests)
+        assert row.response_bytes == sum(line.size for line in responses)
+        assert (row.client, row.server) == (end.client, end.server)
+        assert (row.first_at, row.last_at) == (time_of(lines[0].ts), time_of(lines[-1].ts))
+        assert (row.closed_by, row.closed_how, row.unanswered) == (end.by, end.how, end.unanswered)
+        pairs = {(line.api, line.api_version) for line in requests if line.api}
+        assert {(api, version) for api, versions in row.versions.items() for version in versions} == pairs
+        assert set(row.client_ids) == {line.client_id for line in requests if line.client_id is not None}
+        latencies = [line.latency_us for line in responses if line.latency_us is not None]
+        for found, share in ((row.p50_us, 0.5), (row.p99_us, 0.99)):
+            assert found == pytest.approx(percentile(latencies, share), rel=1 / 64) if latencies else found is None
+        assert row.max_us == max(latencies, default=None)
+        assert row.refusals == sum(bool(line.errors) for line in responses)
+        names = Counter(chain.from_iterable({error.name for error in line.errors} for line in responses))
+        assert dict(row.errors) == names
+        told = Counter(each.severity for line in requests + responses for each in line.findings)
+        told += Counter(line.severity for line in lines if line.__class__.__name__ == "FindingLine")
+        assert row.findings == Severities(told["info"], told["warning"], told["error"])
+        throttled = [line.throttle_time_ms for line in responses if line.throttle_time_ms]
+        assert (row.throttled, row.throttled_ms) == (len(throttled), sum(throttled))
+
+
+def test_what_is_in_flight_is_what_lists_say() -> None:
+    waiting: dict[str, list[RequestLine]] = defaultdict(list)
+    overview, seen = Connections(), 0
+    for number, line in enumerate(captured()):
+        overview.take(line, number, time_of(line.ts))
+        asked = waiting[line.connection_id]
+        if isinstance(line, RequestLine) and line.acks != 0 and line.api:
+            asked.append(line)
+        elif isinstance(line, ResponseLine) and line.api:
+            asked.remove(next(one for one in asked if one.correlation_id == line.correlation_id))
+        elif isinstance(line, CloseLine):
+            asked.clear()
+        if number % 97 == 0:
+            seen += check_waiting(overview, waiting)
+    assert seen > 10
+
+
+def check_waiting(overview: Connections, waiting: dict[str, list[RequestLine]]) -> int:
+    for row in overview.rows():
+        asked = waiting[row.connection_id]
+        assert row.in_flight == len(asked)
+        assert (row.oldest is None) == (not asked)
+        if row.oldest is not None:
+            assert row.oldest[:4] == (asked[0].api, asked[0].api_version, asked[0].correlation_id, time_of(asked[0].ts))
+    return sum(map(len, waiting.values()))
+
+
+def test_what_waits_is_found_at_its_row() -> None:
+    asked = [request(1), request(2, at=1), request(3, at=2, acks=0), request(4, at=3)]
+    row = only(opened(), *asked, response(asked[0]))
+    assert (row.in_flight, row.oldest) == (2, Waiting("Fetch", 12, 2, BEGAN + SECOND, 2))
+    assert row.is_open
+    assert (row.first_row, row.last_row) == (0, 1)
+
+
+def test_one_correlation_id_twice_is_told_apart_by_time() -> None:
+    first, second = request(7), request(7, at=1)
+    assert only(first, second).in_flight == 2
+    assert only(first, second, response(second)).oldest == Waiting("Fetch", 12, 7, BEGAN, 0)
+    assert only(first, second, response(first), response(second)).in_flight == 0
+
+
+def test_an_end_and_what_was_left() -> None:
+    row = only(opened(tls=True), request(1), closed(by="server", how="reset", unanswered=1, at=BEGAN + SECOND))
+    assert (row.is_open, row.closed_by, row.closed_how, row.unanswered) == (False, "server", "reset", 1)
+    assert (row.opened_at, row.closed_at, row.in_flight, row.tls) == (BEGAN, BEGAN + SECOND, 0, True)
+
+
+def test_a_connection_of_which_the_beginning_is_missing() -> None:
+    asked = request(1)
+    row = only(response(asked), closed())
+    assert (row.opened_at, row.midstream, row.responses) == (None, True, 1)
+
+
+def test_throttling_and_gaps_and_repeats() -> None:
+    gap = GapLine(v=1, ts=opened().ts, connection_id="n-1", direction="request", bytes=70, reason="lost")
+    asked = request(1)
+    row = only(
+        opened(), asked, response(asked, throttle_time_ms=250), request(2), response(request(2), throttle_time_ms=50),
+        gap, closed(repeated=[RepeatEntry("L001", "x", 4), RepeatEntry("L002", "y", 3)]),
+    )  # fmt: skip
+    assert (row.throttled, row.throttled_ms) == (2, 300)
+    assert row.last_throttle == Throttle(50, BEGAN + 1_000_000, 2)
+    assert (row.gaps, row.gap_bytes, row.repeated) == (1, 70, 7)
+
+
+def test_who_is_on_a_connection() -> None:
+    hello = request(1, api="ApiVersions", api_key=18, software_name="librdkafka", software_version="2.1.0")
+    row = only(opened(), hello, *(request(number, client_id=f"c{number}") for number in range(2, 20)))
+    assert (row.software_name, row.software_version) == ("librdkafka", "2.1.0")
+    assert row.client_ids == ("shop", *(f"c{number}" for number in range(2, MOST_CLIENT_IDS + 1)))
+    assert row.more_client_ids
+
+
+def _login(number: int, api: str, **more: object) -> list[Line]:
+    asked = request(number, api=api, api_key=17)
+    return [asked, response(asked, **more)]
+
+
+def test_how_far_a_login_got() -> None:
+    refused = ErrorEntry("error_code", 58, "SASL_AUTHENTICATION_FAILED")
+    handshake = _login(1, "SaslHandshake")
+    assert only(*_login(1, "ApiVersions")).sasl is None
+    assert only(*handshake).sasl == "asked"
+    assert only(*handshake, *_login(2, "SaslAuthenticate")).sasl == "done"
+    failed = only(*handshake, *_login(2, "SaslAuthenticate", errors=[refused]))
+    assert (failed.sasl, failed.sasl_error) == ("failed", "SASL_AUTHENTICATION_FAILED")
+    assert only(*handshake, *_login(3, "Metadata")).sasl == "done"  # tokens without an API were between
+
+
+def test_a_row_that_did_not_change_is_not_made_again() -> None:
+    overview = feed(Connections(), [opened("n-1"), opened("n-2")])
+    first = overview.rows()
+    overview.take(request(1), 2, BEGAN)
+    second = overview.rows()
+    assert second[1] is first[1]
+    assert (first[0].requests, second[0].requests) == (0, 1)
+
+
+def test_of_many_connections_those_stay_that_are_open() -> None:
+    overview = Connections()
+    feed(overview, [opened("waits"), request(1, connection_id="waits")])
+    for number in range(connections.MOST + 2000):
+        overview.take(opened(f"n-{number}"), number, BEGAN)
+        overview.take(closed(f"n-{number}"), number, BEGAN)
+    rows = overview.rows()
+    assert len(rows) == connections.MOST
+    assert overview.others == 2001
+    assert rows[0].connection_id == "waits"
+    assert rows[0].in_flight == 1
+    assert rows[-1].connection_id == f"n-{number}"
+
+
+def test_of_many_open_connections_those_stay_that_spoke_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST", 10)
+    overview = Connections()
+    for number in range(30):
+        feed(overview, [request(number, connection_id=f"n-{number}"), request(0, connection_id="talks", at=number)])
+    rows = overview.rows()
+    assert {row.connection_id for row in rows} == {"talks", *(f"n-{number}" for number in range(21, 30))}
+    assert overview.others == 21
+    assert sum(row.in_flight for row in rows) == 30 + 9
+
+
+def test_requests_that_are_never_answered_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_flight, "MOST", 15)
+    overview = feed(Connections(), [request(number) for number in range(20)])
+    assert (overview.rows()[0].in_flight, overview.untracked) == (15, 5)
+    feed(overview, [closed(), request(1, connection_id="n-2")])
+    assert (overview.rows()[-1].in_flight, overview.untracked) == (1, 5)
+
+
+def test_a_trace_that_does_not_say_when_connections_end_leaves_nothing_behind() -> None:
+    waiting: InFlight[int] = InFlight()
+    for number in range(100):
+        asked = request(1, connection_id=f"n-{number}")
+        assert waiting.asked(asked, number)
+        assert waiting.answered(response(asked)) == number
+    assert waiting.answered(response(asked)) is None
+    assert not waiting._waiting
+
+
+def test_an_id_that_is_used_again_is_another_connection() -> None:
+    overview = feed(Connections(), [opened(), request(1), closed(), opened(), request(2), request(3)])
+    [row] = overview.rows()
+    assert (row.requests, row.is_open, overview.others) == (2, True, 1)
+
+
+@given(torn)
+def test_no_lines_in_any_order_are_too_much(lines: list[tuple[Line, int]]) -> None:
+    overview = feed_torn(Connections(), lines)
+    rows = overview.rows()
+    assert len({row.connection_id for row in rows}) == len(rows)
+    assert all(row.in_flight >= 0 for row in rows)
+    assert sum(row.requests for row in rows) <= sum(isinstance(line, RequestLine) for line, _ in lines)

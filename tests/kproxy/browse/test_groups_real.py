@@ -1,0 +1,118 @@
+"""Groups as real clients made them: traces of consumers that hang, and what is said of why."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproxy.browse.overviews.groups import Groups, GroupView, Protocol, Stall, StallKind, Standing, State
+from kproxy.browse.rows.index import time_of
+from kproxy.trace.lines import Line, RequestLine, ResponseLine
+from tests.kproxy.browse.fed import captured, feed
+from tests.kproxy.browse.grouped import lines_of
+from tests.kproxy.browse.sessions import SECOND
+
+
+def seen(lines: list[Line], *, seconds: float | None = None) -> GroupView:
+    """The group after all lines, or as it was after so many seconds of the trace."""
+    end = time_of(lines[-1].ts) if seconds is None else time_of(lines[0].ts) + int(seconds * SECOND)
+    view = feed(Groups(), [line for line in lines if time_of(line.ts) <= end]).view("billing", end)
+    assert view is not None
+    return view
+
+
+def labels(view: GroupView, keys: tuple[str, ...]) -> set[str]:
+    """Client ids of lanes."""
+    return {lane.member.client_id for lane in view.lanes if lane.member.key in keys}
+
+
+def only(view: GroupView) -> Stall:
+    [stall] = view.stalls
+    return stall
+
+
+def test_an_application_that_does_not_poll_is_named_while_the_others_wait_for_it() -> None:
+    lines = lines_of("application-does-not-poll")
+    now, afterwards = seen(lines, seconds=20), seen(lines)
+    stall = only(now)
+    assert (now.row.state, now.row.generation, now.row.members) == (State.PREPARING, 2, 3)
+    assert (stall.kind, stall.until, stall.severity) == (StallKind.JOIN_WAITS, None, "warning")
+    assert (labels(now, stall.who), labels(now, stall.blamed)) == ({"shop-b", "shop-c"}, {"shop-a"})
+    assert "waits for shop-a 73467b (it sends heartbeats, was told 9 times to join again and does not)" in stall.text
+    assert "poll loop" in stall.look
+    over = only(afterwards)
+    assert (over.kind, over.since, over.row) == (stall.kind, stall.since, stall.row)
+    assert over.until is not None
+    assert (over.until - over.since) / SECOND == pytest.approx(15.8, abs=0.1)
+    assert "was told 16 times" in over.text
+
+
+def test_a_rebalance_that_waits_for_a_killed_member_at_real_kafka() -> None:
+    view = seen(lines_of("killed-member"), seconds=17)
+    stall = only(view)
+    assert (stall.kind, labels(view, stall.blamed)) == (StallKind.JOIN_WAITS, {"shop-b"})
+    assert "its connection was closed by the client" in stall.text
+    assert "session.timeout.ms" in stall.look
+    afterwards = seen(lines_of("killed-member"))
+    assert [each.kind for each in afterwards.stalls] == [StallKind.JOIN_WAITS]
+    assert [boundary.generation for boundary in afterwards.boundaries] == [1, 2]
+    assert {lane.member.client_id: lane.member.standing for lane in afterwards.lanes} == {
+        "shop-a": Standing.LEFT, "shop-b": Standing.OUT, "shop-c": Standing.LEFT, "shop-d": Standing.LEFT,
+    }  # fmt: skip
+    assert afterwards.row.rebalances == 2
+    assert afterwards.row.longest_rebalance_ns == pytest.approx(7.76 * SECOND, rel=0.01)
+
+
+def test_partitions_that_are_not_given_up_at_real_kafka() -> None:
+    now, afterwards = (seen(lines_of("partitions-not-given-up"), seconds=seconds) for seconds in (25, None))
+    assert (now.row.protocol, now.row.state) == (Protocol.CONSUMER, State.RECONCILING)
+    stall = only(now)
+    assert (stall.kind, labels(now, stall.blamed)) == (StallKind.LAGGING, {"shop-a"})
+    assert (labels(now, stall.who), stall.until) == ({"shop-b"}, None)
+    assert "at epoch 2, and the group at 3" in stall.text
+    over = only(afterwards)
+    assert over.until is not None
+    assert (over.until - over.since) / SECOND == pytest.approx(23.7, abs=0.1)
+    assert afterwards.row.longest_rebalance_ns == over.until - over.since
+
+
+def test_a_process_that_is_frozen_and_comes_back_to_find_itself_thrown_out() -> None:
+    now, afterwards = (seen(lines_of("frozen-process"), seconds=seconds) for seconds in (15, None))
+    stall = only(now)
+    assert (stall.kind, labels(now, stall.blamed)) == (StallKind.SILENT, {"shop-a"})
+    refused, silent = afterwards.stalls
+    assert (silent.kind, silent.codes, silent.since) == (StallKind.SILENT, ("S019",), stall.since)
+    assert silent.until is not None
+    assert (silent.until - silent.since) / SECOND == pytest.approx(10.1, abs=0.1)
+    assert refused.kind is StallKind.REFUSED
+    assert "UNKNOWN_MEMBER_ID" in refused.text
+    first, again = (lane.member for lane in afterwards.lanes if lane.member.client_id == "shop-a")
+    assert (first.standing, again.standing) == (Standing.OUT, Standing.LEFT)
+
+
+def test_the_leader_of_real_captures_is_told_from_sizes() -> None:
+    view = seen(lines_of("killed-member"), seconds=5)
+    [leader] = [lane.member for lane in view.lanes if lane.member.leader]
+    assert view.row.leader == leader.label == "shop-b 514073"
+
+
+def test_real_captures_are_counted_as_by_hand() -> None:
+    groups, end = feed(Groups(), captured()), time_of(captured()[-1].ts)
+    frames = [line for line in captured() if isinstance(line, RequestLine | ResponseLine) and line.group_id is not None]
+    names = {line.group_id for line in frames if line.api in ("JoinGroup", "ConsumerGroupHeartbeat")}
+    rows = {row.group: row for row in groups.rows(end)}
+    assert len(names) > 3
+    assert names <= rows.keys()
+    for name, row in rows.items():
+        answers = [line for line in frames if line.group_id == name and isinstance(line, ResponseLine)]
+        commits = [line for line in answers if line.api in ("OffsetCommit", "TxnOffsetCommit") and not line.errors]
+        assert row.commits == len(commits)
+        view = groups.view(name, end)
+        assert view is not None
+        joins = [line for line in answers if line.api in ("JoinGroup", "ConsumerGroupHeartbeat") and not line.errors]
+        generations = {
+            line.generation_id for line in joins if line.generation_id is not None and line.generation_id > 0
+        }
+        assert generations <= {boundary.generation for boundary in view.boundaries}
+        refused = [line for line in answers if line.api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit")]
+        errors = {error.name for line in refused for error in line.errors} - {"MEMBER_ID_REQUIRED"}
+        assert errors <= {name for name, _ in row.errors}

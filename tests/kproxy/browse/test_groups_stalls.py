@@ -1,0 +1,352 @@
+"""Each way in which a group stands still, made with a few lines, and what must not be taken for one."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproxy.browse.overviews.groups import StallKind, Standing, State
+from kproxy.trace.lines import FindingEntry
+from tests.kproxy.browse.grouped import LEADER, TAIL, Story, kinds
+from tests.kproxy.browse.sessions import BEGAN, SECOND
+
+
+def two_members(*, until: float = 10) -> Story:
+    """Members a and b in generation 1, with heartbeats from second 1 up to `until`."""
+    story = Story()
+    story.joined(0, "a", "b")
+    story.beats(1, until, "a", "b")
+    return story
+
+
+def test_members_that_do_what_they_should_stand_nowhere_still() -> None:
+    story = two_members(until=30)
+    story.say(15, "a", "OffsetCommit", generation_id=1)
+    view = story.view(30)
+    assert view.stalls == ()
+    assert (view.row.state, view.row.members, view.row.leader) == (State.STABLE, 2, "a 5dc891")
+    assert (view.row.commits, view.row.commit_at) == (1, BEGAN + 15_001_000_000)
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("told", "b 5dc891 (it sends heartbeats, was told 5 times to join again and does not)"),
+        ("silent", "b 5dc891 (silent for 8.0 s)"),
+        ("killed", "b 5dc891 (its connection was closed by the client 6.8 s earlier, without LeaveGroup)"),
+        ("quiet", "b 5dc891 (has not joined again yet)"),
+    ],
+)
+def test_join_waits_for_a_member_and_says_why_that_does_not_come(reason: str, said: str) -> None:
+    story = two_members(until=10 if reason != "quiet" else 2)
+    if reason == "killed":
+        story.closes(10.2, "b")
+    story.ask(11, "a", "JoinGroup")
+    if reason == "told":
+        story.beats(11.5, 16, "b", error="REBALANCE_IN_PROGRESS")
+    now, blamed, waits = 17, ("b" + TAIL,), ("a" + TAIL,)
+    [stall] = story.stalls(now)
+    assert (stall.kind, stall.who, stall.blamed, stall.until) == (StallKind.JOIN_WAITS, waits, blamed, None)
+    assert stall.since == BEGAN + 11 * SECOND
+    assert stall.text.endswith("and waits for " + said)
+    assert story.view(now).row.state is State.PREPARING
+
+
+def test_join_waits_for_a_member_id_that_was_given_out_and_not_used() -> None:
+    story = Story()
+    story.joined(0, "a")
+    story.say(1, "z", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED")
+    story.ask(2, "a", "JoinGroup")
+    [stall] = story.stalls(10)
+    assert (stall.kind, stall.blamed) == (StallKind.JOIN_WAITS, ())
+    assert "the member id that z was given 9.0 s earlier" in stall.text
+    assert "does not join with it" in stall.look
+
+
+def test_join_waits_for_nobody_that_is_seen() -> None:
+    story = Story()
+    story.ask(0, "a", "JoinGroup")
+    [stall] = story.stalls(10)
+    assert "of the members seen here none is missing" in stall.text
+    assert "group.initial.rebalance.delay.ms" in stall.look
+
+
+def test_a_join_that_is_answered_soon_is_no_stall() -> None:
+    story = two_members(until=16)
+    asked = story.ask(10, "c", "JoinGroup")
+    assert kinds(story.stalls(14)) == []
+    story.answer(asked, 14, generation_id=2)
+    assert kinds(story.stalls(15)) == []
+
+
+def test_a_join_that_is_left_out_when_all_others_are_answered() -> None:
+    story = two_members()
+    story.ask(10, "c", "JoinGroup")
+    story.joined(12, "a", "b", generation=2)
+    story.beats(13, 20, "a", "b", generation=2)
+    [stall] = story.stalls(20)
+    assert (stall.kind, stall.who) == (StallKind.JOIN_UNANSWERED, ("c" + TAIL,))
+    assert "got generation 2" in stall.text
+
+
+def test_a_leader_that_sends_no_assignment_is_blamed_for_those_that_wait_for_it() -> None:
+    story = Story()
+    a, b = (story.ask(0, who, "JoinGroup") for who in "ab")
+    story.answer(a, 0.1, generation_id=1, size=LEADER)
+    story.answer(b, 0.1, generation_id=1)
+    asked = story.ask(0.2, "b", "SyncGroup", generation_id=1)
+    [stall] = story.stalls(8)
+    assert (stall.kind, stall.who, stall.blamed) == (StallKind.SYNC_MISSING, ("b" + TAIL,), ("a" + TAIL,))
+    assert "it is the leader" in stall.text
+    view = story.view(8)
+    assert (view.row.state, view.row.generation, view.row.leader) == (State.COMPLETING, 1, "a 5dc891")
+    story.synced(12, "a")
+    forgotten, over = story.stalls(15)
+    assert (forgotten.kind, forgotten.who) == (StallKind.SYNC_WAITS, ("b" + TAIL,))
+    assert "a 5dc891 has been answered 3.0 s earlier" in forgotten.text
+    assert (over.kind, over.since, over.until) == (stall.kind, stall.since, BEGAN + 12 * SECOND)
+    story.answer(asked, 12.002)
+    assert kinds(story.stalls(15)) == ["sync-missing"]
+
+
+def test_a_member_that_does_not_sync_is_found_as_by_the_rule_which_is_named() -> None:
+    story = Story()
+    story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1)
+    story.finds(60, "a", "S013", "member 'a' joined group 'billing' and sent no SyncGroup within 60 s")
+    [stall] = story.stalls(61)
+    assert (stall.kind, stall.codes, stall.severity) == (StallKind.SYNC_MISSING, ("S013",), "error")
+    assert "a 5dc891 has sent no SyncGroup for 60.9 s after the answer to JoinGroup (generation 1)" in stall.text
+
+
+def test_syncs_that_wait_for_a_leader_that_is_not_seen() -> None:
+    story = Story()
+    story.answer(story.ask(0, "b", "JoinGroup"), 0.1, generation_id=1)
+    asked = story.ask(0.2, "b", "SyncGroup", generation_id=1)
+    [stall] = story.stalls(8)
+    assert (stall.kind, stall.who, stall.blamed) == (StallKind.SYNC_WAITS, ("b" + TAIL,), ())
+    assert "the leader, which is not seen here, has not sent the assignment" in stall.text
+    story.answer(asked, 20)
+    [over] = story.stalls(21)
+    assert (over.kind, over.until) == (StallKind.SYNC_WAITS, BEGAN + 20 * SECOND)
+
+
+def test_a_coordinator_that_keeps_the_leaders_assignment_to_itself() -> None:
+    story = Story()
+    story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1, size=LEADER)
+    story.ask(0.2, "a", "SyncGroup", generation_id=1, size=LEADER)
+    [stall] = story.stalls(8)
+    assert stall.kind is StallKind.SYNC_WAITS
+    assert "has sent the assignment, and the coordinator does not answer" in stall.text
+
+
+def test_a_member_that_is_told_to_join_and_does_not_though_nobody_is_seen_to_wait() -> None:
+    story = two_members(until=5)
+    story.beats(5, 20, "b", error="REBALANCE_IN_PROGRESS")
+    stall, other = story.stalls(20)
+    assert (stall.kind, stall.blamed) == (StallKind.SILENT, ("a" + TAIL,))
+    assert (other.kind, other.blamed) == (StallKind.NOT_REJOINING, ("b" + TAIL,))
+    assert "was told 15 times within 14.0 s" in other.text
+    story.joined(21, "a", "b", generation=2)
+    assert kinds(story.stalls(22)) == ["not-rejoining", "heartbeats-stopped"]
+
+
+def test_heartbeats_that_stop_and_come_back() -> None:
+    story = two_members(until=10)
+    story.beats(10, 30, "b")
+    [stall] = story.stalls(20)
+    assert (stall.kind, stall.blamed, stall.until) == (StallKind.SILENT, ("a" + TAIL,), None)
+    assert "has sent nothing for 11.0 s, and before a heartbeat every 1.0 s" in stall.text
+    story.beats(21, 30, "a")
+    [over] = story.stalls(30)
+    assert (over.since, over.until) == (BEGAN + 9 * SECOND, BEGAN + 21 * SECOND)
+
+
+def test_a_heartbeat_that_nobody_answers_is_the_coordinators_silence() -> None:
+    story = two_members()
+    asked = story.ask(11, "a", "Heartbeat", generation_id=1)
+    story.beats(11, 20, "b")
+    [stall] = story.stalls(20)
+    assert (stall.kind, stall.who) == (StallKind.UNANSWERED, ("a" + TAIL,))
+    story.answer(asked, 21)
+    story.beats(22, 30, "a", "b")
+    [over] = story.stalls(30)
+    assert (over.kind, over.until) == (StallKind.UNANSWERED, BEGAN + 21 * SECOND)
+
+
+def test_what_was_not_seen_is_not_missing() -> None:
+    story = two_members()
+    story.ask(10, "a", "Heartbeat", generation_id=1)
+    story.misses(11, "a")
+    story.beats(11, 40, "b")
+    assert story.stalls(40) == []
+
+
+def test_a_member_that_goes_without_leaving_keeps_its_partitions() -> None:
+    story = two_members()
+    story.closes(10, "a")
+    story.beats(10, 30, "b")
+    [stall] = story.stalls(30)
+    assert (stall.kind, stall.blamed, stall.severity) == (StallKind.LOST, ("a" + TAIL,), "warning")
+    story.joined(31, "b", generation=2)
+    [over] = story.stalls(35)
+    assert (over.kind, over.since, over.until) == (StallKind.LOST, BEGAN + 10 * SECOND, BEGAN + 31_001_000_000)
+    assert {lane.member.standing for lane in story.view(35).lanes} == {Standing.MEMBER, Standing.OUT}
+
+
+def test_the_end_of_a_capture_is_nobodys_death() -> None:
+    story = two_members()
+    for who in "ab":
+        story.closes(10, who, by=None)
+    view = story.view(60)
+    assert (view.stalls, view.row.state) == ((), State.STABLE)
+
+
+def test_a_member_that_leaves_is_not_missed() -> None:
+    story = two_members()
+    story.say(10, "a", "LeaveGroup", member=None)
+    story.closes(10.5, "a")
+    story.joined(11, "b", generation=2)
+    story.say(12, "b", "LeaveGroup", member=None)
+    view = story.view(13)
+    assert (view.stalls, view.row.state, view.row.members) == ((), State.EMPTY, 0)
+    assert view.row.rebalancing_since is None
+
+
+def test_a_member_that_joins_for_ever() -> None:
+    story = Story()
+    for second in range(5):
+        story.answer(story.ask(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
+        story.say(second + 0.2, "a", "SyncGroup", error="REBALANCE_IN_PROGRESS", generation_id=second + 1)
+    [stall] = story.stalls(5)
+    assert (stall.kind, stall.since, stall.until) == (StallKind.JOIN_LOOP, BEGAN, None)
+    assert "has joined 5 times within 4.2 s and got an assignment none of these times" in stall.text
+    story.joined(6, "a", generation=6)
+    [over] = story.stalls(7)
+    assert (over.kind, over.since, over.until) == (StallKind.JOIN_LOOP, BEGAN, BEGAN + 6_003_000_000)
+
+
+def test_a_client_that_is_somebody_new_each_time_it_joins() -> None:
+    story = Story()
+    for number in range(5):
+        asked = story.ask(number, "a", "JoinGroup", member=None)
+        story.answer(asked, number + 0.1, generation_id=number + 1, member_id=f"a-{number}")
+    [stall] = story.stalls(4.5)
+    assert (stall.kind, stall.who) == (StallKind.JOIN_LOOP, ("a-4",))
+
+
+@pytest.mark.parametrize(
+    ("api", "error", "times", "kind", "severity"),
+    [
+        ("Heartbeat", "UNKNOWN_MEMBER_ID", 1, "refused", "warning"),
+        ("Heartbeat", "UNKNOWN_MEMBER_ID", 4, "refused", "error"),
+        ("Heartbeat", "ILLEGAL_GENERATION", 3, "refused", "error"),
+        ("Heartbeat", "FENCED_INSTANCE_ID", 1, "fenced", "error"),
+        ("OffsetCommit", "ILLEGAL_GENERATION", 1, "commit-refused", "warning"),
+        ("OffsetCommit", "REBALANCE_IN_PROGRESS", 3, "commit-refused", "error"),
+        ("JoinGroup", "INCONSISTENT_GROUP_PROTOCOL", 1, "refused", "warning"),
+        ("SyncGroup", "COORDINATOR_ERROR", 3, "refused", "error"),
+    ],
+)
+def test_what_is_refused_is_told_with_what_it_means(api: str, error: str, times: int, kind: str, severity: str) -> None:
+    story = two_members(until=3)
+    for number in range(times):
+        story.say(3 + number, "a", api, error=error, generation_id=1)
+    [stall] = [each for each in story.stalls(3 + times) if each.who == ("a" + TAIL,)]
+    assert (stall.kind, stall.severity, stall.since) == (kind, severity, BEGAN + 3_001_000_000)
+    assert error in stall.text
+    assert stall.look
+    assert (f"{times} times" in stall.text) == (times > 1)
+
+
+def test_a_generation_that_is_over_once_is_what_happens_in_a_rebalance() -> None:
+    story = two_members()
+    story.say(10, "a", "Heartbeat", error="ILLEGAL_GENERATION", generation_id=0)
+    assert story.stalls(11) == []
+
+
+def test_what_is_accepted_again_is_over() -> None:
+    story = two_members(until=3)
+    story.say(3, "a", "OffsetCommit", error="ILLEGAL_GENERATION", generation_id=0)
+    story.say(4, "a", "OffsetCommit", generation_id=1)
+    [over] = story.stalls(5)
+    assert (over.kind, over.until) == (StallKind.COMMIT_REFUSED, BEGAN + 4_001_000_000)
+
+
+def test_a_coordinator_that_is_none_and_another_that_is_one() -> None:
+    story = two_members(until=3)
+    for second in range(3, 9):
+        story.say(second, "a", "Heartbeat", error="NOT_COORDINATOR", generation_id=1)
+        story.say(second, "b", "FindCoordinator", member=None)
+    stall = next(each for each in story.stalls(9) if each.kind is StallKind.COORDINATOR)
+    assert "NOT_COORDINATOR 6 times within 5.0 s" in stall.text
+    story.say(10, "a", "Heartbeat", generation_id=1, server="b2:9092")
+    told = [each for each in story.stalls(10) if each.kind is StallKind.COORDINATOR]
+    assert [(each.severity, each.until) for each in told] == [
+        ("warning", BEGAN + 10_001_000_000), ("info", BEGAN + 10_001_000_000),
+    ]  # fmt: skip
+    assert "is b2:9092, and was b1:9092: members found it 8.0 s after the last answer" in told[1].text
+    assert story.view(10).row.coordinator == "b2:9092"
+
+
+def test_two_names_of_one_broker_are_no_move() -> None:
+    story = two_members()
+    story.say(10, "a", "Heartbeat", generation_id=1, server="b2:9092")
+    assert story.stalls(11) == []
+
+
+def test_a_finding_in_a_frame_of_the_group_is_told_as_it_is() -> None:
+    story = Story()
+    found = FindingEntry("L003", "field-misplaced", "error", "throttle_time_ms stands last\x1b", hint="first")
+    asked = story.ask(0, "a", "JoinGroup")
+    story.answer(asked, 0.1, generation_id=1, findings=[found, FindingEntry("K001", "x", "info", "so what")])
+    missing, told = story.stalls(9)
+    assert missing.kind is StallKind.SYNC_MISSING
+    assert (told.kind, told.codes, told.text, told.look) == (
+        StallKind.FINDING, ("L003",), "throttle_time_ms stands last\\x1b", "first",
+    )  # fmt: skip
+
+
+def test_an_epoch_that_stays_behind_is_a_member_that_gives_nothing_up() -> None:
+    story = Story()
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    story.epochs(5, 30, "a", 1)
+    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
+    story.epochs(11, 30, "b", 2)
+    [stall] = story.stalls(28)
+    assert (stall.kind, stall.who, stall.blamed) == (StallKind.LAGGING, ("b" + TAIL,), ("a" + TAIL,))
+    assert story.view(28).row.state is State.RECONCILING
+    story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
+    view = story.view(31)
+    assert [(each.kind, each.until) for each in view.stalls] == [(StallKind.LAGGING, BEGAN + 30_001_000_000)]
+    assert (view.row.state, view.row.rebalances) == (State.STABLE, 2)
+
+
+def test_a_member_that_is_fenced_joins_again_with_epoch_0() -> None:
+    story = Story()
+    story.say(0, "a", "ShareGroupHeartbeat", generation_id=0, to=1)
+    story.say(5, "a", "ShareGroupHeartbeat", generation_id=1, error="FENCED_MEMBER_EPOCH")
+    assert [each.member.standing for each in story.view(6).lanes] == [Standing.OUT]
+    story.say(6, "a", "ShareGroupHeartbeat", generation_id=0, to=2)
+    view = story.view(7)
+    assert kinds(view.stalls) == ["fenced"]
+    assert [each.member.standing for each in view.lanes] == [Standing.MEMBER]
+    story.say(8, "a", "ShareGroupHeartbeat", generation_id=-1)
+    assert story.view(9).row.state is State.EMPTY
+
+
+def test_heartbeats_that_come_in_a_burst_before_their_interval_is_known() -> None:
+    """As with KIP-848, where what a member gives up and takes over is said in heartbeats, at once."""
+    story = Story()
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    for number in range(5):
+        story.say(number / 10, "a", "ConsumerGroupHeartbeat", generation_id=1)
+    story.epochs(5.4, 20, "a", 1)
+    assert (story.stalls(5.3), story.stalls(20)) == ([], [])
+    assert kinds(story.stalls(36)) == ["heartbeats-stopped"]
+
+
+def test_heartbeats_in_flight_that_are_told_at_once_to_join_are_one_message() -> None:
+    story = two_members(until=5)
+    for number in range(4):
+        story.say(5 + number / 1000, "a", "Heartbeat", generation_id=1, error="REBALANCE_IN_PROGRESS")
+    story.joined(5.1, "a", "b", generation=2)
+    assert story.stalls(6) == []

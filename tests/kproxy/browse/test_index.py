@@ -1,0 +1,126 @@
+"""The index: rows, their states, and what is let go."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.browse.rows.index import MOST_WAITING, Index, State, time_of
+from kproxy.browse.session import Session
+from kproxy.trace.clock import timestamp
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine
+from tests.kproxy.browse.sessions import BEGAN, Given, finding, read, request, response, session_of
+from tests.kproxy.captured import DATA, lines_of
+
+
+def close(connection_id: str = "n-1") -> CloseLine:
+    return CloseLine(v=1, ts=timestamp(BEGAN), connection_id=connection_id, client="a", server="b")
+
+
+def states(session: Session) -> list[State]:
+    return [State(state) for state in session.index.state]
+
+
+def test_a_request_and_its_response_are_one_row() -> None:
+    first, second = request(1), request(2, at=0.5)
+    session = session_of([first, second, response(second, after_us=70), response(first, findings=[finding()])])
+    assert list(session.index.latency) == [1000, 70]
+    assert states(session) == [State.ANSWERED, State.ANSWERED]
+    assert list(session.index.severity) == [2, 0]
+    exchange = session.exchange(0)
+    assert exchange is not None
+    assert (exchange.request, exchange.response) == (first, response(first, findings=[finding()]))
+
+
+def test_what_is_not_answered_waits_until_its_connection_ends() -> None:
+    one_way = request(2, api="Produce", api_key=0, acks=0)
+    session = session_of([request(1), one_way])
+    assert states(session) == [State.WAITING, State.ONE_WAY]
+    assert session.index.waiting() == 1
+    assert session.index.waited(0, BEGAN + 5_000_000) == 5000
+    assert isinstance(session.source, Given)
+    session.source.add(close())
+    read(session)
+    assert states(session)[0] is State.UNANSWERED
+    assert session.index.waited(0, BEGAN) is None
+    assert session.index.waiting() == 0
+
+
+def test_a_response_to_nothing_that_was_seen_has_a_row_of_its_own() -> None:
+    asked = request(1)
+    session = session_of([response(asked), asked, response(asked), response(asked)])
+    assert states(session) == [State.ORPHAN, State.ANSWERED, State.ORPHAN]
+
+
+def test_a_correlation_id_that_is_used_twice_is_answered_in_order() -> None:
+    first, second = request(7), request(7, at=1)
+    session = session_of([first, second, response(first, after_us=1), response(second, after_us=2)])
+    assert list(session.index.latency) == [1, 2]
+
+
+def test_events_have_rows() -> None:
+    lines = [
+        OpenLine(v=1, ts=timestamp(BEGAN), connection_id="n-1", client="a", server="b"),
+        FindingLine(v=1, ts=timestamp(BEGAN), connection_id="n-1", code="C1", name="x", severity="error", message="m"),
+        GapLine(v=1, ts=timestamp(BEGAN), connection_id="n-1", direction="both", bytes=3, reason="behind"),
+        close(),
+    ]
+    session = session_of(lines)
+    assert [session.exchange(row).event for row in range(4)] == lines  # type: ignore[union-attr]
+    assert list(session.index.severity) == [0, 3, 0, 0]
+    assert list(session.index.ends) == [1, 0, 0, 1]
+
+
+def test_rows_whose_lines_are_no_longer_kept_go() -> None:
+    session = Session(Given(keep=20_000))
+    assert isinstance(session.source, Given)
+    for number in range(400):
+        asked = request(number, at=number)
+        session.source.add(asked, response(asked))
+        read(session)
+    index = session.index
+    assert 0 < index.first < 400
+    assert index.end == 400
+    assert session.exchange(index.first - 1) is None
+    kept = session.exchange(index.first)
+    assert kept is not None
+    assert kept.request is not None
+    assert kept.request.correlation_id == index.first
+    assert len(session.shown) == len(index.at) == 400 - index.first
+    assert all(len(column) == len(index.at) for column in (*index.places, *index.sizes, index.ends, index.client))
+
+
+def test_a_client_that_is_never_answered_does_not_fill_memory() -> None:
+    index = Index()
+    for number in range(MOST_WAITING + 100):
+        index.take(request(number), number, 1, BEGAN)
+    assert index.waiting() == MOST_WAITING
+
+
+def test_lines_that_are_none_are_counted() -> None:
+    session = Session(Given())
+    assert isinstance(session.source, Given)
+    session.source.spool.append(b"nonsense\n{}\n\n")
+    read(session)
+    assert session.bad == 2
+
+
+def test_times() -> None:
+    assert time_of(timestamp(BEGAN + 1000)) == BEGAN + 1000
+    assert time_of("when?") == 0
+
+
+LINES = list(lines_of(DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"))
+
+
+@given(st.permutations(LINES), st.integers(0, len(LINES)))
+def test_lines_in_any_order_make_rows(lines: list[object], count: int) -> None:
+    session = session_of(lines[:count])  # type: ignore[arg-type]
+    for row in range(session.index.end):
+        assert session.exchange(row) is not None
+
+
+def test_numbers_that_cannot_be_do_no_harm() -> None:
+    asked = request(1, size=-5, api_key=-(1 << 62), offset=1 << 62)
+    session = session_of(
+        [asked, response(asked, size=1 << 62, latency_us=1 << 62), response(asked, latency_us=-(1 << 62))]
+    )
+    assert len(session.index.at) == 2

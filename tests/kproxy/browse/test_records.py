@@ -1,0 +1,134 @@
+"""Records as people read them: absolute offsets and times, text, JSON and hex."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from dissectors import records as wire
+from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.records import MOST_BYTES, Part, Records, record_fields, records
+from kproxy.trace.encoding import encode_json
+from tests.kproxy.browse.sides import response_line
+from tests.kproxy.captured import DATA
+from tests.kproxy.frames import response
+
+
+def fetched(data: bytes, most: int = 200, topic: str = "t") -> Records:
+    """The records of a Fetch response."""
+    partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": data}
+    body = {"throttle_time_ms": 0, "responses": [{"topic": topic, "partitions": [partition]}]}
+    [field] = record_fields(side(response_line(response("Fetch", 4, body), 1, 4)).fields)
+    return records(field, most)
+
+
+def value(data: bytes | None) -> Part:
+    """How a value is shown."""
+    [record] = fetched(wire.encode([{"records": [{"value": data}]}])).records
+    return record.value
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_records_of_every_format_and_codec(magic: int, codec: str) -> None:
+    if magic < 2 and codec == "zstd":
+        return
+    made = [
+        {"offset": 40 + number, "timestamp": 1_000 + number, "key": b"k%d" % number, "value": b"v"}
+        for number in range(3)
+    ]
+    data = wire.encode([{"magic": magic, "compression": codec, "base_offset": 40, "records": made}])
+    found = fetched(data)
+    assert [record.offset for record in found.records] == [40, 41, 42]
+    assert [record.key.text for record in found.records] == ["k0", "k1", "k2"]
+    if magic:
+        assert [record.timestamp for record in found.records] == [1_000, 1_001, 1_002]
+    assert (found.more, found.problems) == (0, [])
+    assert all(record.field.path.startswith("responses[0].partitions[0].records[") for record in found.records)
+
+
+def test_records_that_kafka_wrote() -> None:
+    with gzip.open(DATA / "records.jsonl.gz", "rt", encoding="utf-8") as lines:
+        samples = [bytes.fromhex(json.loads(line)["hex"]) for line in lines]
+    for data in samples:
+        wanted = [record for batch in wire.decode(data) for record in batch.get("records", ())]
+        found = fetched(data, 10_000).records
+        assert [(each.offset, each.timestamp) for each in found] == [
+            (row["offset"], row.get("timestamp")) for row in wanted
+        ]
+        assert [each.value.size for each in found] == [
+            None if row["value"] is None else len(row["value"]) for row in wanted
+        ]
+
+
+def test_no_more_are_read_than_are_asked_for() -> None:
+    batch = {"records": [{"value": b"v"}] * 700}
+    found = fetched(wire.encode([batch, batch, batch]), 710)
+    assert (len(found.records), found.more) == (710, 1_390)
+    assert fetched(wire.encode([{"records": [{"value": b"v"}]}] * 1_000), 5).more is None
+
+
+def test_headers() -> None:
+    headers = [{"key": "trace", "value": b"\x01\x80"}, {"key": "none", "value": None}]
+    [record] = fetched(wire.encode([{"records": [{"value": b"", "headers": headers}]}])).records
+    assert record.headers == (("trace", Part("hex", f"0000  01 80{' ' * 42}  ..", 2)), ("none", Part("null")))
+    assert record.value == Part("empty", size=0)
+
+
+def test_forms() -> None:
+    assert value(None) == Part("null")
+    assert value("größer\n".encode()) == Part("text", "größer\n", 9)
+    assert value(b'{"a":1.10,"a":[1e400]}') == Part("json", '{\n  "a": 1.10,\n  "a": [\n    1e400\n  ]\n}', 22)
+    assert value(b"{broken") == Part("text", "{broken", 7)
+    assert value(b"42") == Part("text", "42", 2)
+    assert value(b"\x1b[31mred") == Part("hex", f"0000  1b 5b 33 31 6d 72 65 64{' ' * 24}  .[31mred", 8)
+    assert value(b"[" * 10_000).form == "text"
+
+
+def test_a_schema_registrys_prefix_is_told() -> None:
+    assert value(b'\x00\x00\x00\x00\x07{"a":1}') == Part("json", '{\n  "a": 1\n}', 12, 7)
+    avro = value(b"\x00\x00\x00\x00\x07\x02\x80")
+    assert (avro.form, avro.schema_id) == ("hex", 7)
+    assert avro.text.startswith("0000  00 00 00 00 07 02 80")
+    assert value((1 << 40).to_bytes(8, "big")).schema_id is None
+
+
+def test_a_long_value_is_cut() -> None:
+    made = value("ä".encode() * MOST_BYTES)
+    assert (made.form, made.cut, made.size) == ("text", True, 2 * MOST_BYTES)
+    assert len(made.text) == MOST_BYTES // 2
+
+
+def test_a_payload_of_the_protocol_is_json() -> None:
+    key = b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x02"
+    committed = b"\x00\x01" + (42).to_bytes(8, "big") + b"\x00\x00" + bytes(16)
+    data = wire.encode([{"records": [{"key": key, "value": committed}]}])
+    [record] = fetched(data, topic="__consumer_offsets").records
+    assert (record.key.form, record.value.form) == ("OffsetCommitKey", "OffsetCommitValue")
+    assert msgspec.json.decode(record.key.text)["data"] == {"group": "g", "topic": "t", "partition": 2}
+
+
+def test_what_cannot_be_read_is_a_problem() -> None:
+    whole = wire.encode([{"records": [{"value": b"v"}] * 3}])
+    [problem] = fetched(whole[:-2] + b"\xff\xff").problems
+    assert problem.startswith("[0]: [2].")
+    broken = wire.encode([{"compression": "gzip", "records": [{"value": b"v"}]}])
+    assert "not gzip" in fetched(broken[:61] + b"nonsense" + broken[69:]).problems[0]
+    cut = fetched(whole + whole[:30])
+    assert len(cut.records) == 3
+    assert cut.problems == ["[1]: truncated"]
+
+
+def test_records_of_a_body_without_bytes() -> None:
+    row: dict[str, Any] = {"offset": 9, "timestamp": 5, "key": b"k", "value": b'{"a": 1}',
+                           "headers": [{"key": "h", "value": b"x"}]}  # fmt: skip
+    body = msgspec.json.decode(encode_json({"responses": [{"topic": "t", "partitions": [
+        {"partition_index": 0, "records": [{"base_offset": 9, "records": [row]}]}]}]}))  # fmt: skip
+    [field] = record_fields(side(response_line(None, 1, 4, body=body)).fields)
+    [record] = records(field).records
+    assert (record.offset, record.timestamp, record.key.text, record.value.form) == (9, 5, "k", "json")
+    assert record.headers == (("h", Part("text", "x", 1)),)

@@ -1,0 +1,107 @@
+"""An exchange as text, and rows as a trace of their own."""
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kproxy.browse.rows.exchange import Exchange
+from kproxy.browse.session import Session
+from kproxy.browse.taking import copies
+from kproxy.browse.taking.saving import save
+from kproxy.filters import parse
+from kproxy.trace.encoding import parse_line
+from kproxy.trace.lines import CloseLine, OpenLine, RequestLine, ResponseLine
+from tests.kproxy.browse.sessions import read, request, response, session_of, session_of_capture
+from tests.kproxy.captured import DATA
+
+BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return session_of_capture(BUG)
+
+
+def exchange_with(session: Session, code: str) -> Exchange:
+    for row in range(session.index.end):
+        exchange = session.exchange(row)
+        if exchange is not None and any(each.code == code for each in exchange.findings):
+            return exchange
+    raise AssertionError(code)
+
+
+def test_the_command_explains_the_frame_as_the_trace_did(session: Session) -> None:
+    exchange = exchange_with(session, "L005")
+    command = copies.as_command(exchange, request=False)
+    assert command is not None
+    said = subprocess.run([sys.executable, "-m", *command.split(), "--json"], capture_output=True, check=False)
+    assert [each["code"] for each in json.loads(said.stdout)["findings"]] == ["L005"]
+    asked = copies.as_command(exchange, request=True)
+    assert asked is not None
+    assert subprocess.run([sys.executable, "-m", *asked.split()], capture_output=True, check=False).returncode == 0
+
+
+def test_hex_is_the_frame(session: Session) -> None:
+    exchange = exchange_with(session, "L005")
+    assert exchange.response is not None
+    text = copies.as_hex(exchange.response)
+    assert text is not None
+    assert text.startswith("00 00 00 54 00 00 00 02")
+    assert len(bytes.fromhex(text)) == exchange.response.size
+
+
+def test_json_has_the_bodies(session: Session) -> None:
+    made = json.loads(copies.as_json(exchange_with(session, "L005")))
+    assert made["request"]["body"]["topics"] == [{"name": "t"}]
+    assert made["response"]["body"]["brokers"][0]["host"] == "127.0.0.1"
+    assert "frame" not in made["response"]
+
+
+def test_markdown_says_what_is_wrong_and_cannot_be_broken_out_of(session: Session) -> None:
+    text = copies.as_markdown(exchange_with(session, "L005"))
+    assert "### Metadata v2" in text
+    assert "do not write throttle_time_ms in version 2" in text
+    assert "^^^^^^^^^^^" in text
+    hostile = request(1, client_id="`</details>\x1b[31m", body={"name": "```\nrm"})
+    made = copies.as_markdown(Exchange(0, 1, hostile, response(hostile)))
+    assert "\x1b" not in made
+    assert "````json" in made
+
+
+def test_without_bytes_there_is_none() -> None:
+    exchange = Exchange(0, 1, request(1))
+    assert copies.as_hex(request(1)) is None
+    assert copies.as_command(exchange, request=True) is None
+    assert copies.as_command(exchange, request=False) is None
+    assert "size" in copies.as_json(exchange)
+
+
+def test_what_is_shown_is_saved_with_its_notes(session: Session, tmp_path: Path) -> None:
+    session.shown.choose(parse("finding=L005"))
+    read(session)
+    session.note(session.shown[0]).text = "here"
+    path = tmp_path / "saved.jsonl"
+    assert list(save(session, path))[-1] == len(session.shown) + 2
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    lines = [parse_line(line) for line in path.read_bytes().splitlines()]
+    assert [type(line) for line in lines] == [OpenLine, RequestLine, ResponseLine, CloseLine]
+    assert lines[1].note == "here"
+    again = session_of(lines)
+    assert again.notes[1].text == "here"
+    session.shown.choose(None)
+    with pytest.raises(FileExistsError):
+        list(save(session, path))
+    assert len(path.read_bytes().splitlines()) == 4
+
+
+def test_a_save_that_fails_leaves_nothing(session: Session, tmp_path: Path) -> None:
+    path = tmp_path / "saved.jsonl"
+    saving = save(session, path)
+    session.source.store.close()
+    with pytest.raises((OSError, ValueError)):
+        list(saving)
+    assert not path.exists()

@@ -1,0 +1,190 @@
+"""A group's timeline on a grid: as it looks, and where everything must stand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.browse.overviews.groups import Groups, GroupView, Kind, timeline
+from kproxy.browse.overviews.groups.timeline import ASCII, LEGEND, UNICODE, Grid, Mark, Window, lay_out
+from kproxy.browse.rows.index import time_of
+from kproxy.trace.lines import Line
+from tests.kproxy.browse import grouped
+from tests.kproxy.browse.fed import feed, feed_torn
+from tests.kproxy.browse.grouped import Story, lines_of
+from tests.kproxy.browse.sessions import BEGAN, SECOND
+
+MINUTE = Window(BEGAN, BEGAN + 60 * SECOND)
+
+
+def drawn(view: GroupView, grid: Grid) -> list[str]:
+    """The grid as text: a line of each lane."""
+    return [
+        f"{lane.member.client_id:<7}|" + "".join(cell.glyph for cell in cells)
+        for lane, cells in zip(view.lanes, grid.cells, strict=True)
+    ]
+
+
+def ruler(marks: tuple[Mark, ...], columns: int) -> str:
+    row = [" "] * columns
+    for mark in marks:
+        row[mark.column : mark.column + len(mark.text)] = mark.text
+    return "".join(row).rstrip()
+
+
+def test_an_application_that_does_not_poll_as_it_is_seen() -> None:
+    lines = lines_of("application-does-not-poll")
+    end = time_of(lines[-1].ts)
+    view = feed(Groups(), lines).view("billing", end)
+    assert view is not None
+    grid = lay_out(view, Window.around(time_of(lines[0].ts), end), 100)
+    assert ruler(grid.generations, 100) == f"1  2{'':70}3"
+    assert ruler(grid.times, 100).split() == ["15:22:20", "15:22:25", "15:22:30", "15:22:35", "15:22:40", "15:22:45"]
+    assert drawn(view, grid) == [
+        "shop-a |J──R─c•─•──c──•─c•─•──c──•─c•─R░░R░░R░░R░░R░R░░R░░R░░R░R░░R░░R░░R░R░░R░░RcJ•─c•─•──c──•─c•──•─c─L   ",
+        "shop-b |J▒▒S─c•─•──c──•──c─•──c──•──c─R▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒S─•c─•──•c─•─•c─•──•c─L   ",
+        "shop-c |                             ?J▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒S─•──c──•──c─•──c──•──cL  ",
+    ]
+
+
+def test_a_join_that_is_not_answered_lasts_until_now() -> None:
+    story = Story()
+    story.joined(0, "a")
+    story.ask(20, "b", "JoinGroup")
+    view = story.view(40)
+    grid = lay_out(view, MINUTE, 60)
+    assert drawn(view, grid)[1] == "b      |" + " " * 20 + "J" + "▒" * 20 + " " * 19
+    cells = grid.cells[1]
+    assert {cell.row for cell in cells[20:41]} == {2}
+    assert (cells[19].row, cells[41].row, grid.now) == (None, None, 40)
+
+
+def test_the_worst_in_a_cell_wins_and_leads_there() -> None:
+    story = Story()
+    story.joined(0, "a")
+    story.beats(1, 10, "a")
+    story.say(10, "a", "OffsetCommit", generation_id=1)
+    story.say(10.2, "a", "Heartbeat", error="ILLEGAL_GENERATION", generation_id=1)
+    story.say(10.4, "a", "OffsetCommit", generation_id=1)
+    view = story.view(20)
+    [cells] = lay_out(view, MINUTE, 60).cells
+    assert (cells[10].kind, cells[10].severity, cells[10].glyph) == (timeline.REFUSED, "error", "!")
+    assert cells[10].row == next(event.row for event in view.lanes[0].beats if event.error)
+    [coarse] = lay_out(view, MINUTE, 2).cells
+    assert [cell.severity for cell in coarse] == ["error", ""]
+
+
+def test_what_is_refused_late_is_refused_where_the_answer_came() -> None:
+    story = Story()
+    asked = story.ask(10, "a", "JoinGroup")
+    story.answer(asked, 30, error="INCONSISTENT_GROUP_PROTOCOL")
+    [cells] = lay_out(story.view(40), MINUTE, 60).cells
+    assert [cell.glyph for cell in cells[10:31]] == ["J", *"▒" * 19, "!"]
+    assert [cell.severity for cell in cells[10:31]] == [*[""] * 20, "error"]
+
+
+def test_a_member_that_is_silent_is_marked_until_it_is_heard_of() -> None:
+    story = Story()
+    story.joined(0, "a", "b")
+    story.beats(1, 10, "a", "b")
+    story.beats(10, 40, "b")
+    story.beats(30, 40, "a")
+    view = story.view(40)
+    a, b = lay_out(view, MINUTE, 60, ASCII).cells
+    assert "".join(cell.glyph for cell in a) == "J" + "." * 9 + "~" * 20 + "." * 10 + "-" + " " * 19
+    assert "".join(cell.glyph for cell in b) == "J" + "." * 39 + "-" + " " * 19
+    assert {cell.severity for cell in a[9:31]} == {"error"}
+
+
+def test_legends_name_everything_in_both_sets_of_glyphs() -> None:
+    named = {kind for kind, _ in LEGEND}
+    assert named == {*UNICODE} - {timeline.NOTHING} == {*ASCII} - {timeline.NOTHING}
+    assert named >= {*Kind}
+    assert all(len(glyph) == 1 for glyph in (*UNICODE.values(), *ASCII.values()))
+    assert "".join(ASCII.values()).isascii()
+    for glyphs in (UNICODE, ASCII):
+        assert len(set(glyphs.values())) == len(glyphs)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "columns", "axis"),
+    [
+        (60, 60, "01:53:20  01:53:30  01:53:40  01:53:50  01:54:00  01:54:10"),
+        (600, 40, "  01:54   01:56   01:58   02:00   02:02"),
+        (0.01, 60, "01:53:20.000                  01:53:20.005"),
+        (86400 * 10, 60, "     11-22       11-24       11-26       11-28       11-30"),
+        (60, 5, ""),
+    ],
+)
+def test_times_are_round_and_find_room(seconds: float, columns: int, axis: str) -> None:
+    story = Story()
+    story.joined(0, "a")
+    grid = lay_out(story.view(1), Window(BEGAN, BEGAN + int(seconds * SECOND)), columns)
+    assert ruler(grid.times, columns) == axis
+
+
+@given(st.integers(1, 10**18), st.integers(1, 10**18), st.integers(1, 400))
+def test_times_never_run_into_each_other(start: int, length: int, columns: int) -> None:
+    story = Story()
+    story.joined(0, "a")
+    grid = lay_out(story.view(1), Window(start, start + length), columns)
+    ends = [(mark.column, mark.column + len(mark.text)) for mark in grid.times]
+    assert all(end < begins for (_, end), (begins, _) in pairwise(ends))
+    assert all(begins >= 0 and end <= columns for begins, end in ends)
+
+
+windows = st.builds(lambda start, length: Window(start, start + length), st.integers(0, 2 * 10**18),
+                    st.integers(timeline.NARROWEST, timeline.WIDEST))  # fmt: skip
+
+
+@given(windows, st.floats(0.01, 100), st.integers(0, 2 * 10**18))
+def test_zooming_keeps_what_is_pointed_at_where_it_is(window: Window, factor: float, at: int) -> None:
+    zoomed = window.zoomed(factor, at)
+    at = min(max(at, window.start), window.end)
+    assert timeline.NARROWEST <= zoomed.length <= timeline.WIDEST
+    assert zoomed.start <= at <= zoomed.end
+    if zoomed.length not in (timeline.NARROWEST, timeline.WIDEST):
+        share = (at - window.start) / window.length
+        assert (at - zoomed.start) / zoomed.length == pytest.approx(share, abs=1e-5)
+
+
+@given(windows, st.floats(-3, 3))
+def test_panning_keeps_the_length(window: Window, share: float) -> None:
+    panned = window.panned(share)
+    assert panned.length == window.length
+    assert panned.start - window.start == int(window.length * share)
+
+
+@given(windows, st.integers(1, 300))
+def test_columns_and_times_are_inverse(window: Window, columns: int) -> None:
+    for column in range(columns):
+        assert window.column(window.time(column, columns), columns) in (column - 1, column)
+    assert window.column(window.end, columns) == columns
+    assert window.column(window.start - 1, columns) == -1
+
+
+def test_a_window_around_everything_and_one_that_follows() -> None:
+    window = Window.around(BEGAN, BEGAN + 50 * SECOND)
+    assert (window.start, window.end) == (BEGAN, BEGAN + 51 * SECOND)
+    assert Window.around(BEGAN, BEGAN).length == timeline.NARROWEST
+    assert Window.around(0, 10**19) == Window(10**19 - timeline.WIDEST, 10**19)
+    later = window.following(BEGAN + 500 * SECOND)
+    assert later.length == window.length
+    assert later.column(BEGAN + 500 * SECOND, 100) in (97, 98)
+
+
+@given(grouped.torn, windows, st.integers(1, 50))
+def test_torn_lines_are_laid_out_too(lines: list[tuple[Line, int]], window: Window, columns: int) -> None:
+    groups = feed_torn(Groups(), lines)
+    near = Window(BEGAN - 10 * SECOND, BEGAN + 130 * SECOND)
+    for now in (0, BEGAN + 60 * SECOND):
+        for row in groups.rows(now):
+            view = groups.view(row.group, now)
+            assert view is not None
+            for each in (window, near):
+                grid = lay_out(view, each, columns, ASCII)
+                assert [len(cells) for cells in grid.cells] == [columns] * len(view.lanes)
+                assert "".join(cell.glyph for cells in grid.cells for cell in cells).isascii()
