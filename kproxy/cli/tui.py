@@ -1,0 +1,175 @@
+"""`kproxy tui`: the views of a running proxy, a trace or a capture."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kproxy.cli import again, broker_options, options, relay
+from kproxy.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from kproxy.browse.sources.own import OwnProxy
+    from kproxy.browse.sources.source import Source
+    from kproxy.tui.app import KproxyApp
+
+HELP = "see live traffic, a trace or a capture in the terminal"
+
+_EXAMPLES = """
+examples:
+  kproxy tui                                    the proxy that runs here
+  kproxy tui 9092                               the one that listens on this port
+  kproxy tui --listen 9092 --upstream broker:9092
+  kproxy tui --listen 9092 --upstream --topic orders:6
+  kproxy tui capture.pcap                       also .gz, pcapng, several
+  kproxy tui kproxy-trace                       a directory of traces; what is still written to is followed
+  kproxy tui -f 'error!=0' trace.jsonl.zst
+  tcpdump -i lo -w - port 9092 | kproxy tui -
+
+Press ? for the keys. kproxy dissect gives the same facts as text.
+
+exit status: 0 left by the user, 2 wrong usage or nothing to show, 3 an upstream that cannot be reached
+"""
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_LEAST_KEPT = 1 << 20
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "sources", nargs="*", metavar="SOURCE",
+        help="traces, captures, a directory of traces, HOST:PORT or the control socket of a running proxy, or '-'",
+    )  # fmt: skip
+    add_views(parser)
+    add_proxy(parser)
+    parser.epilog = _EXAMPLES
+
+
+def add_views(parser: argparse.ArgumentParser) -> None:
+    """Declare what is shown of the source, and how."""
+    parser.add_argument("-f", "--filter", metavar="FILTER", help="show only what matches, e.g. 'error!=0' (key: /)")
+    options.add_capture(parser)
+    parser.add_argument(
+        "--keep", type=_size, default=_UNITS["G"], metavar="SIZE",
+        help="of a running proxy, keep so much of what it tells, e.g. 200M (default: 1G), in a file",
+    )  # fmt: skip
+    parser.add_argument("--theme", metavar="NAME", help="colours; a wrong name lists what there is")
+
+
+def add_proxy(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of a proxy of its own."""
+    relay.add_relay(parser)
+    broker_options.configure(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show it until the user leaves; the exit status."""
+    if "TEXTUAL_DRIVER" in os.environ:  # kproxy web is at the other end
+        _end_with_parent()
+    else:
+        _check_terminal()
+    source = source_of(args)
+    try:
+        app = app_of(args, source)
+        app.run()
+    finally:
+        source.close()
+    return app.return_code or 0
+
+
+def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
+    """The application over a source, as it is asked for.
+
+    Raises:
+        CommandError: There is no such filter or theme.
+    """
+    from kproxy.browse.session import Session
+    from kproxy.outputs.choice import filter_for
+    from kproxy.tui.app import KproxyApp
+
+    session = Session(source)
+    session.shown.choose(filter_for(args.filter))
+    app = KproxyApp(session)
+    if args.theme is not None:
+        if args.theme not in app.available_themes:
+            themes = ", ".join(sorted(app.available_themes))
+            raise CommandError(f"there is no theme {args.theme!r}; there are {themes}")
+        app.theme = args.theme
+    return app
+
+
+def source_of(args: argparse.Namespace) -> Source:
+    """What is to be looked at.
+
+    Raises:
+        CommandError: It cannot be.
+    """
+    from kproxy.browse.sources.opening import open_source
+    from kproxy.browse.sources.own import OwnSource
+    from kproxy.browse.sources.source import SourceError
+
+    proxy = own_proxy(args)
+    if proxy is not None:
+        return OwnSource(proxy, keep=args.keep)
+    try:
+        return open_source(args.sources, again.options_of(args, options.add_capture), keep=args.keep)
+    except SourceError as error:
+        raise CommandError(str(error)) from None
+
+
+def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _: None) -> OwnProxy | None:
+    """The proxy that is asked for, started; None if none is. `tell` is called with what it says.
+
+    Raises:
+        CommandError: It cannot be started, or what was asked for does not go together.
+    """
+    asked = again.options_of(args, add_proxy)
+    if not asked:
+        return None
+    if not args.listen:
+        raise CommandError(f"{asked[0].partition('=')[0]} is of a proxy: give --listen and --upstream too")
+    if args.sources:
+        raise CommandError(f"{args.sources[0]}: give --listen for a proxy, or something to look at, not both")
+    if args.no_control:
+        raise CommandError("--no-control: it is the control socket through which the proxy is watched")
+    from kproxy.browse.sources.own import NotStarted, OwnProxy
+    from kproxy.control.protocol import ControlError
+
+    try:
+        return OwnProxy(asked, None if args.control is None else Path(args.control), tell)
+    except NotStarted as error:
+        raise CommandError(str(error), error.status) from None
+    except ControlError as error:
+        raise CommandError(str(error)) from None
+
+
+def _check_terminal() -> None:
+    for stream, name in ((sys.stdout, "output"), (sys.stderr, "error")):  # Textual writes to the second
+        if not stream.isatty():
+            raise CommandError(f"standard {name} is no terminal: kproxy dissect gives the same facts as text")
+
+
+def _end_with_parent() -> None:
+    """A server that is killed leaves no session behind."""
+    parent = os.getppid()
+
+    def wait() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True, name="parent").start()
+
+
+def _size(text: str) -> int:
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _UNITS else (text, "")
+    if not number.isdecimal() or (size := int(number) * _UNITS.get(unit, 1)) < _LEAST_KEPT:
+        raise argparse.ArgumentTypeError(f"{text!r}: write at least 1M, e.g. 200M or 1G")
+    return size

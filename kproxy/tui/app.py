@@ -1,0 +1,158 @@
+"""The application: reads its source while it shows it, and puts one view at a time on the screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+from textual import on, work
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher, Footer
+
+from kproxy.browse.session import Session
+from kproxy.filters import parse
+from kproxy.tui.asking import Reading
+from kproxy.tui.bar import Bar, ViewTabs
+from kproxy.tui.exchanges import ExchangeView
+from kproxy.tui.help import help_text, key_name
+from kproxy.tui.view import View
+from kproxy.tui.views.apis import ApiView
+from kproxy.tui.views.clients import ClientView
+from kproxy.tui.views.connections import ConnectionView
+from kproxy.tui.views.findings import FindingView
+from kproxy.tui.views.groups import GroupsView
+from kproxy.tui.views.topics import TopicView
+
+#: Seconds of reading before the screen and the keys have their turn, and of rest after it.
+SLICE = 0.008
+_REST = 0.002
+_IDLE = 0.05
+#: Seconds between looks at what has changed.
+REFRESH = 0.1
+
+
+class KproxyApp(App[None]):
+    """Everything there is to see of one source."""
+
+    TITLE = "kproxy"
+    CSS_PATH = "kproxy.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", show=False),
+        Binding("question_mark", "help", "help"),
+        Binding("colon", "command_palette", "commands", show=False),
+        Binding("space", "pause", "pause"),
+        Binding("q", "quit", "quit"),
+        Binding("ctrl+c", "quit", show=False, priority=True),
+        *(Binding(str(number), f"view({number})", show=False) for number in range(1, 8)),
+    ]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+        self.paused = False
+        self._seen = (-1, -1)
+        self._bar = Bar()
+        self._frames = ExchangeView(session)
+        others = (ConnectionView, ApiView, TopicView, GroupsView, FindingView, ClientView)
+        self._views: Sequence[View] = [self._frames, *(view(session) for view in others)]
+        self._tabs = ViewTabs(self._views)
+        self._switcher = ContentSwitcher(initial=self._frames.id)
+
+    def compose(self) -> ComposeResult:
+        """The bar, the tabs of the views, the views."""
+        yield self._bar
+        yield self._tabs
+        with self._switcher:
+            yield from self._views
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        self.view.focus_first()
+        self.read()
+        self.set_interval(REFRESH, self.look)
+
+    @work(exclusive=True)
+    async def read(self) -> None:
+        """Run the source and read what it gives, for ever, in slices."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.session.source.run())
+            while True:
+                more = self.session.work(SLICE)
+                await asyncio.sleep(_REST if more else _IDLE)
+
+    def look(self) -> None:
+        """Show what has changed since the last look."""
+        session = self.session
+        self._bar.update_from(session, paused=self.paused)
+        now = session.version, session.shown.version
+        if self.paused or (now == self._seen and not session.source.live):
+            return
+        if self.view.update():
+            self._seen = now
+
+    @property
+    def view(self) -> View:
+        """The view that is on the screen."""
+        current = self._switcher.current
+        return next(view for view in self._views if view.id == current)
+
+    def show(self, view: View) -> None:
+        """Put a view on the screen."""
+        self._switcher.current = view.id
+        self._tabs.show(view)
+        self._seen = (-1, -1)
+        view.update()
+        view.focus_first()
+
+    @on(ViewTabs.Chosen)
+    def show_chosen(self, event: ViewTabs.Chosen) -> None:
+        """A tab was clicked."""
+        self.show(event.view)
+
+    @on(View.Jump)
+    def show_frame(self, event: View.Jump) -> None:
+        """Show one exchange in the list of frames."""
+        self.show(self._frames)
+        self._frames.jump(event.row)
+
+    @on(View.Narrow)
+    def show_frames(self, event: View.Narrow) -> None:
+        """Show the frames that a filter matches."""
+        self.show(self._frames)
+        self._frames.narrow(parse(event.filter))
+
+    def action_filter(self) -> None:
+        """Write a filter, whichever view is shown."""
+        self.show(self._frames)
+        self._frames.action_filter()
+
+    def action_view(self, number: int) -> None:
+        """Put the view of that key on the screen."""
+        if number <= len(self._views):
+            self.show(self._views[number - 1])
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """What the command palette offers: the views, what can be done in this one, themes and the like."""
+        for number, view in enumerate(self._views, 1):
+            yield SystemCommand(view.title, f"show this view (key {number})", partial(self.show, view))
+        for binding in self.view.commands():
+            yield SystemCommand(binding.description.capitalize(), f"key {key_name(binding)}",
+                                partial(self.view.run_action, binding.action))  # fmt: skip
+        yield SystemCommand("Pause", "keep the screen as it is, or go on (space)", self.action_pause)
+        yield SystemCommand("Help", "keys, and how to read the screen (?)", self.action_help)
+        yield from (
+            each for each in super().get_system_commands(screen) if each.title in ("Theme", "Quit", "Screenshot")
+        )
+
+    def action_help(self) -> None:
+        """Say which keys there are."""
+        self.push_screen(Reading("help", help_text(self.view, self._views)))
+
+    def action_pause(self) -> None:
+        """Keep the screen as it is, or go on."""
+        self.paused = not self.paused

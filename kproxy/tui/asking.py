@@ -1,0 +1,158 @@
+"""Small screens above the views: choose one of a few, write a line, read a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.console import RenderableType
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+
+def box_css(name: str, size: str, *, behind: str = "$background") -> str:
+    """The style of a screen with one box; `behind` it all is hidden, for a translucent screen is drawn twice."""
+    return f"""
+    {name} {{ align: center middle; background: {behind}; }}
+    {name} > .box {{
+        max-width: 100%; background: $surface; border: round $primary; padding: 0 1; {size}
+    }}
+    """
+
+
+_SMALL = "width: auto; height: auto; max-height: 80%; min-width: 40;"
+
+
+class Menu(ModalScreen[str | None]):
+    """Choose one of a few; each has a letter. Gives the chosen one's name, None if it was left.
+
+    Args:
+        title: What is chosen.
+        choices: Letter, name, and what it is.
+    """
+
+    DEFAULT_CSS = (
+        box_css("Menu", _SMALL, behind="transparent") + "Menu OptionList { height: auto; width: 60; border: none; }"
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", show=False),
+        Binding("j", "move('down')", show=False),
+        Binding("k", "move('up')", show=False),
+    ]
+
+    def __init__(self, title: str, choices: Sequence[tuple[str, str, str]]) -> None:
+        super().__init__()
+        self._title = title
+        self._choices = choices
+
+    def compose(self) -> ComposeResult:
+        """The choices in a box."""
+        with Vertical(classes="box") as box:
+            box.border_title = Text(self._title)
+            yield OptionList(*(Option(_choice(*choice), id=choice[1]) for choice in self._choices))
+
+    def on_key(self, event: events.Key) -> None:
+        """Choose by letter."""
+        for letter, name, _ in self._choices:
+            if event.character == letter:
+                event.stop()
+                self.dismiss(name)
+
+    @on(OptionList.OptionSelected)
+    def choose(self, event: OptionList.OptionSelected) -> None:
+        """Choose by enter, or with the mouse."""
+        self.dismiss(event.option.id)
+
+    def action_move(self, where: str) -> None:
+        """Move as elsewhere."""
+        options = self.query_one(OptionList)
+        options.action_cursor_down() if where == "down" else options.action_cursor_up()
+
+    def action_leave(self) -> None:
+        """Choose nothing."""
+        self.dismiss(None)
+
+
+def _choice(letter: str, name: str, said: str) -> Text:
+    return Text.assemble((f" {letter} ", "bold reverse"), " ", (name, "bold"), "  ", (said, "dim"))
+
+
+class Prompt(ModalScreen[str | None]):
+    """Write a line; None if it was left.
+
+    Args:
+        title: What is asked for.
+        value: What stands there at first.
+    """
+
+    DEFAULT_CSS = box_css("Prompt", _SMALL, behind="transparent") + "Prompt Input { width: 70; }"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
+
+    def __init__(self, title: str, value: str = "") -> None:
+        super().__init__()
+        self._title = title
+        self._value = value
+
+    def compose(self) -> ComposeResult:
+        """A line in a box."""
+        with Vertical(classes="box") as box:
+            box.border_title = Text(self._title)
+            yield Input(self._value)
+
+    @on(Input.Submitted)
+    def submit(self, event: Input.Submitted) -> None:
+        """Take the line."""
+        self.dismiss(event.value)
+
+    def action_leave(self) -> None:
+        """Take none."""
+        self.dismiss(None)
+
+
+class Reading(ModalScreen[None]):
+    """A text to read; it scrolls."""
+
+    DEFAULT_CSS = (
+        box_css("Reading", "width: 100; height: auto; max-height: 90%; padding: 1 2;")
+        + "Reading Static { height: auto; }"
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter,question_mark", "leave", show=False),
+        Binding("j,down", "move(1)", show=False),
+        Binding("k,up", "move(-1)", show=False),
+        Binding("g,home", "to_top", show=False),
+        Binding("G,end", "to_end", show=False),
+    ]
+
+    def __init__(self, title: str, text: RenderableType) -> None:
+        super().__init__()
+        self._title = title
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        """The text in a box."""
+        with VerticalScroll(classes="box") as box:
+            box.border_title = Text(self._title)
+            yield Static(self._text)
+
+    def action_move(self, by: int) -> None:
+        """Scroll by a line."""
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+
+    def action_to_top(self) -> None:
+        """Scroll to the top."""
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+
+    def action_to_end(self) -> None:
+        """Scroll to the end."""
+        self.query_one(VerticalScroll).scroll_end(animate=False)
+
+    def action_leave(self) -> None:
+        """Back to where it was."""
+        self.dismiss(None)

@@ -1,0 +1,117 @@
+"""The two lines above the views: what is watched and how it stands; which view is shown."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+from textual import events
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static
+
+from kproxy.browse.session import Session
+from kproxy.browse.sources.source import Phase
+from kproxy.outputs.text import safe
+from kproxy.tui.view import View
+
+_LIGHTS = {
+    Phase.READING: ("◐", "yellow"),
+    Phase.LIVE: ("●", "green"),
+    Phase.LOST: ("✗", "red"),
+    Phase.ENDED: ("■", "bright_black"),
+}
+
+
+class Bar(Static):
+    """What is watched, how it stands, how much there is, and what narrows it."""
+
+    DEFAULT_CSS = """
+    Bar { height: 1; background: $panel; padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="bar")
+        self._shown = Text()
+        self._counts: deque[tuple[float, int]] = deque(maxlen=20)
+
+    def update_from(self, session: Session, *, paused: bool) -> None:
+        """Show how the session stands now."""
+        source, index, shown = session.source, session.index, session.shown
+        light, colour = _LIGHTS[source.phase]
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append(f"{light} ", colour).append(safe(source.name), "bold")
+        if source.sentence:
+            text.append(f"  {safe(source.sentence)}", colour)
+        taken, there = source.store.progress
+        if source.phase is Phase.READING and taken < there:
+            text.append(f"  reading {100 * taken // there} %", "yellow")
+        count = len(index.at)
+        text.append(f"  {count:,} rows")
+        if source.phase is Phase.LIVE:
+            text.append(f"  {self._rate(index.end)}/s")
+        if waiting := index.waiting():
+            text.append(f"  {waiting} waiting", "yellow")
+        if shown.filter is not None or shown.only_findings:
+            asked, of = shown.progress
+            text.append(f"  {len(shown):,} shown", "cyan")
+            if asked < of:
+                text.append(f" ({100 * asked // of} % looked at)", "cyan")
+        if session.bad:
+            text.append(f"  {session.bad} bad lines", "yellow")
+        if paused:
+            text.append("  PAUSED", "reverse")
+        if text != self._shown or text.spans != self._shown.spans:
+            self._shown = text
+            self.update(text)
+
+    def _rate(self, rows: int) -> int:
+        """Rows a second over the last two seconds."""
+        now = time.monotonic()
+        self._counts.append((now, rows))
+        began, before = self._counts[0]
+        return round((rows - before) / (now - began)) if now > began else 0
+
+
+class ViewTabs(Widget):
+    """The names of the views with their keys; a click chooses one."""
+
+    DEFAULT_CSS = """
+    ViewTabs { height: 1; background: $surface; padding: 0 1; }
+    """
+
+    @dataclass
+    class Chosen(Message):
+        """This view is to be shown."""
+
+        view: View
+
+    def __init__(self, views: Sequence[View]) -> None:
+        super().__init__(id="tabs")
+        self._views = views
+        self._current = views[0]
+
+    def show(self, view: View) -> None:
+        """Mark a view as the one that is shown."""
+        self._current = view
+        self.refresh()
+
+    def render(self) -> Text:
+        """The line, shorter where room is short."""
+        text = Text(no_wrap=True)
+        for number, view in enumerate(self._views, 1):
+            style = "reverse bold" if view is self._current else ""
+            text.append(f" {number} ", "dim").append(f" {view.title} ", style)
+        return text
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the view whose name was clicked."""
+        at = 1  # padding
+        for view in self._views:
+            at += len(view.title) + 5
+            if event.x < at:
+                self.post_message(self.Chosen(view))
+                return

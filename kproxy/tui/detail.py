@@ -1,0 +1,289 @@
+"""One exchange in detail: what is wrong with it, the fields of request and response, the bytes of one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.reactive import reactive
+from textual.widgets import Static
+
+from kproxy.browse.fields.detail import Side, side
+from kproxy.browse.fields.field import Field
+from kproxy.browse.rows.exchange import Exchange
+from kproxy.eventlines import excerpt
+from kproxy.outputs.findings import RANK, full_rows, sentence
+from kproxy.outputs.text import Piece, duration, safe, size
+from kproxy.trace.lines import FindingEntry, FindingLine, ResponseLine
+from kproxy.tui.hexview import HexView
+from kproxy.tui.paint import painted
+from kproxy.tui.tree import FieldTree
+from kproxy.tui.values import ValueWindow
+
+#: Lines above this many bytes are read in a thread, so that keys are answered meanwhile.
+_LARGE = 1 << 15
+
+_MOST_ERRORS = 5
+
+
+class SidePane(Vertical):
+    """The fields of a request, or of a response."""
+
+    DEFAULT_CSS = """
+    SidePane { width: 1fr; }
+    SidePane > .title { height: 1; background: $panel; padding: 0 1; }
+    SidePane.active > .title { background: $primary 50%; text-style: bold; }
+    SidePane > FieldTree { height: 1fr; }
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id=name)
+        self._title = name
+        self.side: Side | None = None
+
+        self._head = Static(classes="title")
+        self.tree_of_fields = FieldTree()
+
+    def compose(self) -> ComposeResult:
+        """A title and the tree."""
+        yield self._head
+        yield self.tree_of_fields
+
+    def show(self, shown: Side | None, why: str) -> None:
+        """Show a side; of one that is not there, `why`."""
+        self.side = shown
+        title = Text(no_wrap=True, overflow="ellipsis")
+        title.append(self._title, "bold")
+        if shown is None:
+            title.append(f"  {why}", "dim")
+        else:
+            line = shown.line
+            title.append(f"  {line.api or '?'} v{line.api_version}" if line.api else "  ?")
+            title.append(f"  id {line.correlation_id}  {size(line.size)}", "dim")
+            if shown.departure:
+                title.append("  read as it is written: " + safe(shown.departure), "yellow")
+            elif shown.missing:
+                title.append("  " + safe(shown.missing), "yellow")
+        self._head.update(title)
+        self.tree_of_fields.show(shown.fields if shown is not None else [])
+
+
+class Detail(Vertical):
+    """The exchange under the cursor; `whole` when it has the screen for itself."""
+
+    DEFAULT_CSS = """
+    Detail { height: 1fr; border-top: solid $panel; }
+    Detail > #wrong { height: auto; max-height: 35%; background: $surface; padding: 0 1; }
+    Detail.whole > #wrong { max-height: 45%; }
+    Detail > #sides { height: 1fr; }
+    Detail HexView { width: 1fr; min-width: 45; height: 1fr; border-left: solid $panel; }
+    Detail.narrow SidePane { display: none; }
+    Detail.narrow SidePane.active { display: block; }
+    Detail.wide HexView { width: 79; }
+    """
+
+    active: reactive[str] = reactive("request")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._exchange: Exchange | None = None
+        self._findings = Static()
+        self.panes = SidePane("request"), SidePane("response")
+        self._bytes = HexView(id="bytes")
+
+    def compose(self) -> ComposeResult:
+        """Findings above, the two sides and the bytes below."""
+        with VerticalScroll(id="wrong", can_focus=False):
+            yield self._findings
+        with Horizontal(id="sides"):
+            yield from self.panes
+            yield self._bytes
+
+    def on_resize(self) -> None:
+        """Both sides beside each other only where there is room for them."""
+        self.set_class(self.size.width >= 150, "wide")
+        self.set_class(self.size.width < 120, "narrow")
+
+    @property
+    def pane(self) -> SidePane:
+        """The side whose bytes are shown."""
+        return self.panes[self.active == "response"]
+
+    def show(self, exchange: Exchange | None) -> None:
+        """Show another exchange."""
+        self._exchange = exchange
+        if exchange is None:
+            self._put(None, None)
+            return
+        large = max((len(line.frame or "") for line in (exchange.request, exchange.response) if line), default=0)
+        if large < _LARGE:
+            self._put(*_sides(exchange))
+        else:
+            self._read(exchange)
+
+    @work(thread=True, exclusive=True)
+    def _read(self, exchange: Exchange) -> None:
+        sides = _sides(exchange)
+        if self._exchange is exchange:
+            self.app.call_from_thread(self._put, *sides)
+
+    def _put(self, request: Side | None, response: Side | None) -> None:
+        panes = self.panes
+        exchange = self._exchange
+        is_frame = exchange is not None and exchange.event is None
+        waiting = "" if not is_frame else "not seen" if request is None else "no response yet"
+        panes[0].show(request, "not seen" if is_frame else "")
+        panes[1].show(response, waiting)
+        self._tell()
+        worst = max((each for each in (response, request) if each is not None), key=_severity, default=None)
+        self.active = "request" if worst is None or worst is request else "response"
+        self._activate()
+        if worst is not None:
+            self._point_at_worst(worst)
+
+    def _tell(self) -> None:
+        """Say what is wrong."""
+        request, response = (pane.side for pane in self.panes)
+        told = _told(self._exchange, request, response, whole=self.has_class("whole"))
+        self._findings.update(told)
+
+    def _point_at_worst(self, shown: Side) -> None:
+        """Put the cursors where the worst finding is."""
+        first = next((found for found in shown.findings if found.path or found.span), None)
+        if first is None:
+            return
+        way = shown.find(first.path) if first.path else []
+        if not way and first.span is not None and (field := shown.at(first.span[0])) is not None:
+            way = shown.find(field.path)
+        self.pane.tree_of_fields.point_at(way)
+        if first.span is not None:
+            self._bytes.span = first.span
+
+    def watch_active(self) -> None:
+        """The bytes are those of the side that is looked at."""
+        if self.is_mounted:
+            self._activate()
+
+    def _activate(self) -> None:
+        for pane in self.panes:
+            pane.set_class(pane.id == self.active, "active")
+        shown = self.pane.side
+        found = [(*each.span, each.severity) for each in shown.findings if each.span] if shown else []
+        self._bytes.show((shown.frame or b"") if shown else b"", found)
+
+    def set_whole(self, *, whole: bool) -> None:
+        """Findings are told in full, with their bytes, only where there is room."""
+        self.set_class(whole, "whole")
+        self._tell()
+
+    def toggle_side(self) -> None:
+        """Look at the other side."""
+        self.active = "response" if self.active == "request" else "request"
+        self.pane.tree_of_fields.focus()
+
+    @on(FieldTree.Pointed)
+    def mark_bytes(self, event: FieldTree.Pointed) -> None:
+        """Mark the bytes of the field under the cursor."""
+        event.stop()
+        if event.tree is not self.pane.tree_of_fields:
+            if not event.tree.has_focus:
+                return
+            self.active = "request" if self.active == "response" else "response"
+        field = event.field
+        if field.start is not None and field.end is not None:
+            self._bytes.span = field.start, field.end
+
+    @on(FieldTree.Chosen)
+    def show_whole(self, event: FieldTree.Chosen) -> None:
+        """Show all of a field or a record."""
+        event.stop()
+        self.app.push_screen(ValueWindow(event.way))
+
+    @on(HexView.Pointed)
+    def show_field(self, event: HexView.Pointed) -> None:
+        """Put the cursor on the field that has the byte."""
+        event.stop()
+        shown = self.pane.side
+        if shown is not None and (field := shown.at(event.offset)) is not None:
+            self.pane.tree_of_fields.point_at(shown.find(field.path))
+
+    @property
+    def field(self) -> Field | None:
+        """The field under the cursor."""
+        node = self.pane.tree_of_fields.cursor_node
+        return node.data if node is not None else None
+
+
+def _sides(exchange: Exchange) -> tuple[Side | None, Side | None]:
+    request, response = exchange.request, exchange.response
+    return (
+        side(request) if request is not None else None,
+        side(response, request) if response is not None else None,
+    )
+
+
+def _severity(shown: Side) -> int:
+    return max((RANK.get(found.severity, 0) + 1 for found in shown.findings), default=0)
+
+
+def _told(exchange: Exchange | None, request: Side | None, response: Side | None, *, whole: bool) -> Text:
+    """The head line of an exchange, and its findings: in full, or their sentences and what to do."""
+    if exchange is None:
+        return Text()
+    text = Text()
+    found = [_with_bytes(each, shown) for shown in (response, request) if shown for each in shown.findings]
+    for finding in sorted(found, key=lambda each: -RANK.get(each.severity, 0)):
+        for row in full_rows(finding) if whole else _short(finding):
+            text.append_text(painted(row)).append("\n")
+    if isinstance(exchange.event, FindingLine):
+        event = exchange.event
+        for name, said in (
+            ("", event.message),
+            ("expected: ", event.expected),
+            ("got: ", event.got),
+            ("hint: ", event.hint),
+        ):
+            if said:
+                text.append(name, "dim").append(f"{safe(said)}\n")
+    text.append_text(_head(exchange))
+    return text
+
+
+def _head(exchange: Exchange) -> Text:
+    """When it was, who asked whom, how long it took, what was refused."""
+    line, frame = exchange.line, exchange.frame
+    text = Text()
+    if isinstance(exchange.response, ResponseLine):
+        for error in exchange.response.errors[:_MOST_ERRORS]:
+            text.append(f"{error.name} ({error.code})", "red bold").append(f"  at {safe(error.path)}\n", "dim")
+        if (more := len(exchange.response.errors) - _MOST_ERRORS) > 0:
+            text.append(f"and {more} more errors\n", "dim")
+    text.append(line.ts, "dim").append(f"  {safe(line.connection_id)}", "dim")
+    if frame is not None:
+        text.append(f"  {safe(frame.client)} -> {safe(frame.server)}", "dim")
+        if frame.client_id:
+            text.append(f"  {safe(frame.client_id)}", "bold")
+    if exchange.response is not None and exchange.response.latency_us is not None:
+        text.append(f"  {duration(exchange.response.latency_us)}")
+    return text
+
+
+def _short(finding: FindingEntry) -> Iterator[list[Piece]]:
+    """A finding beside its bytes: what is wrong, how it departs, what to change."""
+    yield [(f"{finding.code} {finding.name}", finding.severity), ("  ", ""), (safe(finding.message), "")]
+    if finding.edit is not None:
+        sure = "" if finding.confidence is None else f" ({finding.confidence:.0%} sure)"
+        yield [("  edit: ", "dim"), (safe(sentence(finding.edit)), "name"), (sure, "dim")]
+    if finding.hint:
+        yield [("  hint: ", "dim"), (safe(finding.hint), "")]
+
+
+def _with_bytes(finding: FindingEntry, shown: Side) -> FindingEntry:
+    """A finding with the bytes around its span, if it came without."""
+    if finding.excerpt is not None or finding.span is None or shown.frame is None:
+        return finding
+    return msgspec.structs.replace(finding, excerpt=excerpt(shown.frame, *finding.span))

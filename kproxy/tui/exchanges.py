@@ -1,0 +1,261 @@
+"""The view of frames: the causes of what is wrong, the list of exchanges, and the one under the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.timer import Timer
+
+from kproxy.browse.rows.exchange import Exchange
+from kproxy.browse.rows.shown import Order
+from kproxy.browse.session import Session
+from kproxy.filters import Filter
+from kproxy.tui import taking
+from kproxy.tui.asking import Menu, Prompt
+from kproxy.tui.causes import Causes
+from kproxy.tui.detail import Detail
+from kproxy.tui.filterbar import FilterBar
+from kproxy.tui.frames import ExchangeRows
+from kproxy.tui.table import Table
+from kproxy.tui.view import View
+
+#: Seconds that the cursor has to rest on an exchange before that is read.
+_REST = 0.04
+
+_ORDERS = tuple((order.value[0].lower() if order is not Order.CLIENT else "n", order.value, "") for order in Order)
+
+
+class ExchangeView(View):
+    """Frames."""
+
+    title: ClassVar[str] = "Frames"
+    about: ClassVar[str] = (
+        "On top is what is wrong, the worst first (! goes there). A row is a request with its response. E, W and i on"
+        " the left are findings (error, warning, info); a latency that counts up is a request that waits for its"
+        " answer. Below is the exchange under the cursor: what is wrong with it and what to change, its fields, its"
+        " bytes. The field under the cursor is marked in the bytes, and the byte under the cursor in the fields (tab"
+        " goes from one to the other). Enter gives it the whole screen."
+    )
+    DEFAULT_CSS = """
+    ExchangeView { layout: vertical; }
+    ExchangeView > #exchanges { height: 1fr; min-height: 4; }
+    ExchangeView.whole > #exchanges, ExchangeView.whole > Causes { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "filter"),
+        Binding("exclamation_mark", "worst", "worst finding", show=False),
+        Binding("n", "finding(1)", "next finding"),
+        Binding("N", "finding(-1)", "previous finding", show=False),
+        Binding("right_square_bracket", "step(1)", "next exchange", show=False),
+        Binding("left_square_bracket", "step(-1)", "previous exchange", show=False),
+        Binding("z", "only_findings", "only findings"),
+        Binding("F", "follow", "follow"),
+        Binding("r", "other_side", "other side"),
+        Binding("o", "sort", "sort"),
+        Binding("y", "copy", "copy"),
+        Binding("w", "save", "save"),
+        Binding("e", "edit", "editor"),
+        Binding("m", "mark", "mark or unmark", show=False),
+        Binding("semicolon", "note", "write a note", show=False),
+        Binding("apostrophe", "marked", "next mark", show=False),
+        Binding("escape", "back", "back", show=False),
+    ]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(id="frames")
+        self._session = session
+        self._causes = Causes(session)
+        self.table = Table(ExchangeRows(session), id="exchanges")
+        self.detail = Detail()
+        self._filter = FilterBar()
+        self._shown: tuple[int, int] | None = None
+        self._timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """The causes, the list, the detail below it, the line for a filter."""
+        yield self._causes
+        yield self.table
+        yield self.detail
+        yield self._filter
+
+    def update(self) -> bool:
+        """See `View`."""
+        self.table.update()
+        self._read()
+        return self._causes.look()
+
+    def focus_first(self) -> None:
+        """See `View`."""
+        self.table.focus()
+
+    @property
+    def row(self) -> int | None:
+        """The number of the exchange under the cursor."""
+        key = self.table.key
+        return key if isinstance(key, int) else None
+
+    def _exchange(self) -> Exchange | None:
+        exchange = self._session.exchange(self.row) if self.row is not None else None
+        if exchange is None:
+            self.app.bell()
+        return exchange
+
+    @on(Table.Moved)
+    def look_closer(self) -> None:
+        """Show the exchange under the cursor, once the cursor rests."""
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(_REST, self._read)
+
+    def _read(self) -> None:
+        """Show it if it is another one, or has been answered."""
+        exchange = self._session.exchange(self.row) if self.row is not None else None
+        shown = None if exchange is None else (exchange.row, exchange.state)
+        if shown != self._shown:
+            self._shown = shown
+            self.detail.show(exchange)
+
+    @on(Table.Chosen)
+    def open_whole(self) -> None:
+        """Give the detail the whole screen."""
+        self.add_class("whole")
+        self.detail.set_whole(whole=True)
+        self._read()
+        self.detail.pane.tree_of_fields.focus()
+
+    def action_back(self) -> None:
+        """Show the list again; from there, everything in it."""
+        if self.has_class("whole") or not self.table.has_focus:
+            self.remove_class("whole")
+            self.detail.set_whole(whole=False)
+        elif self._session.shown.filter is not None or self._session.shown.only_findings:
+            self.narrow(None)
+        self.table.focus()
+
+    def action_filter(self) -> None:
+        """Write a filter."""
+        self._filter.open(str(self._session.shown.filter or ""))
+
+    @on(FilterBar.Chosen)
+    def take_filter(self, event: FilterBar.Chosen) -> None:
+        """Show what it matches."""
+        self.narrow(event.filter, only_findings=self._session.shown.only_findings)
+        self.table.focus()
+
+    @on(FilterBar.Left)
+    def leave_filter(self) -> None:
+        """Go on where it was."""
+        self.table.focus()
+
+    def narrow(self, chosen: Filter | None, *, only_findings: bool = False) -> None:
+        """Show what a filter matches; None: everything."""
+        self._session.shown.choose(chosen, only_findings=only_findings)
+        self.table.update()
+
+    def action_only_findings(self) -> None:
+        """Show only what has findings, or everything again."""
+        shown = self._session.shown
+        self.narrow(shown.filter, only_findings=not shown.only_findings)
+
+    def action_follow(self) -> None:
+        """Stay with the newest exchange, or stop doing so."""
+        self.table.follow = not self.table.follow
+
+    def action_other_side(self) -> None:
+        """Look at the response instead of the request, or back."""
+        self.detail.toggle_side()
+
+    def action_step(self, by: int) -> None:
+        """Go to the next exchange or the one before, also while one has the whole screen."""
+        self.table.go(self.table.cursor + by)
+
+    def action_worst(self) -> None:
+        """Go to what is to be looked at first."""
+        if causes := self._session.overviews.findings.causes(1):
+            self.jump(causes[0].first_row)
+        else:
+            self.app.bell()
+
+    @on(Causes.Chosen)
+    def go_to_cause(self, event: Causes.Chosen) -> None:
+        """Go to the first exchange of a cause."""
+        self.jump(event.row)
+
+    def action_finding(self, step: int) -> None:
+        """Go to the next exchange with a finding, or the one before."""
+        index = self._session.index
+        self._seek(step, lambda row: bool(index.severity[row - index.first]))
+
+    def action_marked(self) -> None:
+        """Go to the next exchange that is marked or has a note."""
+        notes = self._session.notes
+        self._seek(1, lambda row: row in notes and (notes[row].marked or bool(notes[row].text)))
+
+    def _seek(self, step: int, wanted: Callable[[int], bool]) -> None:
+        shown = self._session.shown
+        position = self.table.cursor + step
+        while 0 <= position < len(shown):
+            if wanted(shown[position]):
+                self.table.go(position)
+                return
+            position += step
+        self.app.bell()
+
+    def jump(self, row: int) -> None:
+        """Put the cursor on an exchange, whatever is shown otherwise."""
+        shown = self._session.shown
+        if not shown.has(row):
+            self.narrow(None)
+        self.table.go(shown.position(row))
+
+    def action_mark(self) -> None:
+        """Mark the exchange, or unmark it."""
+        if self.row is not None:
+            note = self._session.note(self.row)
+            note.marked = not note.marked
+            self.table.refresh()
+
+    @work
+    async def action_note(self) -> None:
+        """Write a note on the exchange."""
+        if (row := self.row) is None:
+            return
+        note = self._session.note(row)
+        text = await self.app.push_screen_wait(Prompt("note", note.text))
+        if text is not None:
+            note.text = text
+            self.table.refresh()
+            self._shown = None
+            self._read()
+
+    @work
+    async def action_sort(self) -> None:
+        """Choose what the list is sorted by; the same again turns it round."""
+        chosen = await self.app.push_screen_wait(Menu("sort by", _ORDERS))
+        if chosen is not None:
+            shown = self._session.shown
+            order = Order(chosen)
+            shown.sort(order, reverse=order is shown.order and not shown.reverse)
+            shown.work(0.01)
+            self.table.update()
+            self.table.go(0)
+
+    @work
+    async def action_copy(self) -> None:
+        """Copy the exchange."""
+        if (exchange := self._exchange()) is not None:
+            await taking.copy(self.app, exchange, request=self.detail.active == "request")
+
+    @work
+    async def action_save(self) -> None:
+        """Write what is shown as a trace."""
+        await taking.save_shown(self.app, self._session)
+
+    def action_edit(self) -> None:
+        """Open the exchange in an editor."""
+        if (exchange := self._exchange()) is not None:
+            taking.edit(self.app, exchange)

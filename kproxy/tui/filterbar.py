@@ -1,0 +1,129 @@
+"""The line in which a filter is written: what could stand next, and what is wrong with it where that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.suggester import Suggester
+from textual.widgets import Input, Static
+
+from kproxy.filters import Filter, FilterError, complete, parse
+
+#: Words that are shown as what could stand next.
+_MOST = 12
+
+
+class FilterBar(Vertical):
+    """Hidden until it is opened; tells the filter when one was written that can be read."""
+
+    DEFAULT_CSS = """
+    FilterBar { height: auto; display: none; background: $panel; }
+    FilterBar.open { display: block; }
+    FilterBar Input { border: none; height: 1; padding: 0 1; background: $panel; }
+    FilterBar Static { height: 1; padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False, priority=True),
+        Binding("tab", "complete", show=False, priority=True),
+    ]
+
+    @dataclass
+    class Chosen(Message):
+        """Show what this filter matches; None: everything."""
+
+        filter: Filter | None
+
+    class Left(Message):
+        """The line was left as it was."""
+
+    def compose(self) -> ComposeResult:
+        """The line, and a line for what is to be said of it."""
+        yield Input(placeholder="api=Fetch and latency>50ms", suggester=_Next(use_cache=False))
+        yield Static()
+
+    @property
+    def _input(self) -> Input:
+        return self.query_one(Input)
+
+    def open(self, text: str) -> None:
+        """Show the line, with this in it."""
+        self.add_class("open")
+        self._input.value = text
+        self._input.cursor_position = len(text)
+        self._input.focus()
+        self._say()
+
+    def close(self) -> None:
+        """Hide it."""
+        self.remove_class("open")
+
+    @on(Input.Changed)
+    def _changed(self) -> None:
+        self._say()
+
+    def _say(self, *, done: bool = False) -> FilterError | None:
+        """Say what is wrong with the filter, below the place; unless it is `done`, rather what could stand next."""
+        text, said = self._input.value, Text(no_wrap=True, overflow="ellipsis")
+        words = complete(text, self._input.cursor_position)
+        wrong: FilterError | None = None
+        if text.strip():
+            try:
+                parse(text)
+            except FilterError as error:
+                wrong = error
+        if wrong is not None and (done or not words):
+            carets = max(1, min(wrong.end, len(text)) - wrong.start)
+            said.append(" " * wrong.start + "^" * carets + " ", "red bold").append(str(wrong), "red")
+        else:
+            said.append("  ".join(words[:_MOST]) + ("  …" if len(words) > _MOST else ""), "dim")
+        self.query_one(Static).update(said)
+        return wrong
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if not event.value.strip():
+            self.post_message(self.Chosen(None))
+        elif self._say(done=True) is not None:
+            return
+        else:
+            self.post_message(self.Chosen(parse(event.value)))
+        self.close()
+
+    def action_complete(self) -> None:
+        """Take the first word that could stand here."""
+        line = self._input
+        words = complete(line.value, line.cursor_position)
+        if words:
+            line.value, line.cursor_position = _with(line.value, line.cursor_position, words[0])
+
+    def action_leave(self) -> None:
+        """Leave things as they were."""
+        self.close()
+        self.post_message(self.Left())
+
+
+class _Next(Suggester):
+    async def get_suggestion(self, value: str) -> str | None:
+        """The line with the word completed that is being written, if one is."""
+        words = complete(value, len(value))
+        if not words or value[-1:] in ("", " ", "("):
+            return None
+        return _with(value, len(value), words[0])[0]
+
+
+def _with(text: str, cursor: int, word: str) -> tuple[str, int]:
+    """The text with `word` in place of the one that ends at the cursor, and where the cursor is then."""
+    before = text[:cursor]
+    for size in range(len(word), 0, -1):
+        if before.lower().endswith(word[:size].lower()):
+            before = before[: len(before) - size]
+            break
+    return before + word + text[cursor:], len(before + word)

@@ -1,0 +1,68 @@
+"""The text of the help: which keys there are, and how to read the view that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual.binding import Binding
+
+from kproxy.tui.view import View
+
+_NAMES = {
+    "slash": "/",
+    "semicolon": ";",
+    "apostrophe": "'",
+    "right_square_bracket": "]",
+    "left_square_bracket": "[",
+    "escape": "esc",
+    "question_mark": "?",
+    "colon": ":",
+    "exclamation_mark": "!",
+}
+
+_MOVING = (
+    ("j k  ↓ ↑", "down, up"),
+    ("g G", "first, last"),
+    ("pgdn pgup", "by screens (ctrl+d ctrl+u too)"),
+    ("enter", "open what is under the cursor"),
+    ("esc", "back"),
+    ("tab", "to the next pane"),
+    ("h l  ← →", "close and open a field; move in the bytes"),
+)
+_EVERYWHERE = (
+    ("?", "this help"),
+    (":", "command palette: every command by its name, themes too"),
+    ("space", "pause: the screen stays as it is while traffic goes on"),
+    ("q", "leave"),
+)
+
+
+def key_name(binding: Binding) -> str:
+    """How a key is written."""
+    return " ".join(_NAMES.get(key, key) for key in binding.key.split(","))
+
+
+def help_text(view: View, views: Sequence[View]) -> Text:
+    """The help for a view."""
+    text = Text()
+    text.append(f"{view.title}\n", "bold underline").append(f"{view.about}\n")
+    _section(text, "here", [(key_name(each), each.description) for each in view.commands()])
+    _section(text, "moving", _MOVING)
+    _section(text, "views", [(str(number), each.title) for number, each in enumerate(views, 1)])
+    _section(text, "everywhere", _EVERYWHERE)
+    text.append("\nfilters\n", "bold underline")
+    for example in (
+        "api=Fetch and latency>50ms and topic~ord",
+        "finding=L*",
+        "error!=0 and not api in (Heartbeat, Fetch)",
+    ):
+        text.append(f"  {example}\n", "bold")
+    text.append("  A row matches by the fields of its response, and where that has none of its request.\n")
+    return text
+
+
+def _section(text: Text, title: str, rows: Sequence[tuple[str, str]]) -> None:
+    text.append(f"\n{title}\n", "bold underline")
+    for keys, said in rows:
+        text.append(f"  {keys:<12}", "bold").append(f"{said}\n")

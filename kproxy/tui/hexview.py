@@ -1,0 +1,189 @@
+"""The bytes of a frame, with those of one field marked, and where the findings are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+#: A row of 16 bytes needs this many cells, one of 8 the half, more or less.
+_WIDE = 9 + 16 * 3 + 1 + 1 + 16
+_PLACE = 7
+
+
+class HexView(ScrollView, can_focus=True):
+    """Rows of 8 or 16 bytes.
+
+    `span` is what is marked, half-open; the cursor is a byte, and moving it tells which. `found` are the spans of
+    findings with their severities.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "hex--place", "hex--text", "hex--zero", "hex--span", "hex--cursor", "hex--error", "hex--warning", "hex--info",
+    }  # fmt: skip
+    DEFAULT_CSS = """
+    HexView {
+        background: $surface; padding: 0 1;
+        & > .hex--place { color: $text-muted; }
+        & > .hex--text { color: $text-muted; }
+        & > .hex--zero { color: $text-disabled; }
+        & > .hex--span { background: $primary; color: $text; }
+        & > .hex--cursor { text-style: reverse; }
+        & > .hex--error { color: $text-error; text-style: bold underline; }
+        & > .hex--warning { color: $text-warning; text-style: bold underline; }
+        & > .hex--info { color: $text-accent; text-style: underline; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("l,right", "move(1)", show=False),
+        Binding("h,left", "move(-1)", show=False),
+        Binding("j,down", "row(1)", show=False),
+        Binding("k,up", "row(-1)", show=False),
+        Binding("g,home", "to(0)", show=False),
+        Binding("G,end", "to(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+    ]
+
+    span: reactive[tuple[int, int]] = reactive((0, 0))
+    cursor: reactive[int] = reactive(-1)
+
+    @dataclass
+    class Pointed(Message):
+        """The cursor is on this byte of the frame now."""
+
+        offset: int
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._frame = b""
+        self._found: Sequence[tuple[int, int, str]] = ()
+
+    def show(self, frame: bytes, found: Sequence[tuple[int, int, str]] = ()) -> None:
+        """Show other bytes; `found` are ``(start, end, severity)``, the worst first."""
+        self._frame, self._found = frame, found
+        self.cursor = -1
+        self.span = (0, 0)
+        self.scroll_to(y=0, animate=False, immediate=True)
+        self._measure()
+        self.refresh()
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes in a row."""
+        return 16 if self.scrollable_content_region.width >= _WIDE else 8
+
+    def _measure(self) -> None:
+        rows = -(-len(self._frame) // self.row_bytes)
+        self.virtual_size = Size(self.scrollable_content_region.width, rows)
+
+    def on_resize(self) -> None:
+        """Rows may hold more or fewer bytes now."""
+        self._measure()
+        self._reveal(self.span[0])
+
+    def watch_span(self) -> None:
+        """Bring what is marked to where it can be seen."""
+        if self.span[1] > self.span[0]:
+            self._reveal(self.span[0], self.span[1] - 1)
+
+    def _reveal(self, first: int, last: int | None = None) -> None:
+        height = max(1, self.scrollable_content_region.height)
+        top, bottom = first // self.row_bytes, (first if last is None else last) // self.row_bytes
+        above = round(self.scroll_target_y)
+        if bottom >= above + height:
+            above = min(top, bottom - height + 1)
+        above = min(above, top)
+        self.scroll_to(y=above, animate=False, immediate=True)
+
+    def render_line(self, y: int) -> Strip:
+        """A row: offset, hex, text."""
+        width = self.scrollable_content_region.width
+        each = self.row_bytes
+        start = (y + self.scroll_offset.y) * each
+        row = self._frame[start : start + each]
+        base = self.rich_style
+        if not row:
+            return Strip.blank(width, base)
+        styles = [self._style(start + number, byte) for number, byte in enumerate(row)]
+        segments = [Segment(f"{start:>{_PLACE}}  ", self._of("place"))]
+        begin, end = self.span
+        for number, byte in enumerate(row):
+            segments.append(Segment(f"{byte:02x}", base + styles[number]))
+            at = start + number
+            joined = begin <= at < end - 1 and number < len(row) - 1
+            gap = "  " if number == 7 and each == 16 else " "
+            segments.append(Segment(gap, base + (self._of("span") if joined else Style.null())))
+        segments.append(Segment("   " * (each - len(row)) + " ", base))
+        for number, byte in enumerate(row):
+            char = chr(byte) if 0x20 <= byte < 0x7F else "."
+            segments.append(Segment(char, base + self._of("text") + styles[number]))
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _of(self, name: str) -> Style:
+        return self.get_component_rich_style(f"hex--{name}", partial=True)
+
+    def _style(self, at: int, byte: int) -> Style:
+        style = self._of("zero") if byte == 0 else Style.null()
+        for start, end, severity in self._found:
+            if start <= at < max(end, start + 1):
+                style = self._of(severity)
+                break
+        if self.span[0] <= at < self.span[1]:
+            style += self._of("span")
+        if at == self.cursor:
+            style += self._of("cursor")
+        return style
+
+    def _go(self, offset: int) -> None:
+        if self._frame:
+            self.cursor = max(0, min(offset, len(self._frame) - 1))
+            self._reveal(self.cursor)
+            self.post_message(self.Pointed(self.cursor))
+
+    @property
+    def _at(self) -> int:
+        return self.cursor if self.cursor >= 0 else self.span[0]
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor along the row."""
+        self._go(self._at + by)
+
+    def action_row(self, by: int) -> None:
+        """Move the cursor by rows."""
+        self._go(self._at + by * self.row_bytes)
+
+    def action_page(self, by: int) -> None:
+        """Move the cursor by screens."""
+        self._go(self._at + by * self.row_bytes * max(1, self.scrollable_content_region.height - 1))
+
+    def action_to(self, offset: int) -> None:
+        """Move the cursor to the first or the last byte."""
+        self._go(offset if offset >= 0 else len(self._frame) - 1)
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the byte that was clicked."""
+        place = event.get_content_offset(self)
+        if place is None:
+            return
+        each = self.row_bytes
+        x = place.x - _PLACE - 2
+        width = 3 * each + (each == 16)
+        if 0 <= x < width:
+            number = min((x - (x > 24 and each == 16)) // 3, each - 1)
+        elif x > width:
+            number = x - width - 1
+        else:
+            return
+        if 0 <= number < each:
+            self._go((place.y + self.scroll_offset.y) * each + number)

@@ -1,0 +1,239 @@
+"""A view that lists what a trace sums up to: a table of things, and more about the one under the cursor."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from kproxy.browse.counting.counts import Severities
+from kproxy.browse.session import Session
+from kproxy.outputs.text import duration, safe
+from kproxy.tui.asking import Menu
+from kproxy.tui.table import Cell, Column, Table
+from kproxy.tui.view import View
+
+T = TypeVar("T")
+
+#: Seconds between two looks at an overview; longer if a look takes long.
+_EVERY = 0.5
+_SHARE = 20
+
+
+class Listed(Generic[T]):
+    """Things as rows of a table."""
+
+    def __init__(self, columns: Sequence[Column], key: Callable[[T], Hashable], cells: Callable[[T], Sequence[Cell]]):
+        self.columns = columns
+        self._key = key
+        self._cells = cells
+        self._things: Sequence[T] = ()
+        self._positions: dict[Hashable, int] = {}
+
+    def put(self, things: Sequence[T]) -> None:
+        """Show these."""
+        self._things = things
+        self._positions = {self._key(thing): position for position, thing in enumerate(things)}
+
+    def thing(self, key: Hashable) -> T | None:
+        """What has that key."""
+        position = self._positions.get(key)
+        return None if position is None else self._things[position]
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def key(self, position: int) -> Hashable:
+        """See `Rows`."""
+        return self._key(self._things[position])
+
+    def position(self, key: Hashable) -> int | None:
+        """See `Rows`."""
+        return self._positions.get(key)
+
+    def cells(self, position: int) -> Sequence[Cell]:
+        """See `Rows`."""
+        return self._cells(self._things[position])
+
+
+class OverviewView(View, Generic[T]):
+    """A table of things, and a text about the one under the cursor. Subclasses say which and what."""
+
+    DEFAULT_CSS = """
+    OverviewView { layout: vertical; }
+    OverviewView > Table { height: 1fr; min-height: 4; padding: 0 1; }
+    OverviewView > .about { height: auto; max-height: 50%; border-top: solid $panel; padding: 0 1; }
+    OverviewView > .about Static { height: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "frames of it", show=False),
+        Binding("o", "sort", "sort"),
+        Binding("escape", "app.view(1)", "frames", show=False),
+    ]
+    columns: ClassVar[Sequence[Column]]
+    #: Letter, name, what is compared; what is highest stands first.
+    orders: ClassVar[Sequence[tuple[str, str, Callable[[Any], Any]]]]
+
+    def __init__(self, session: Session, name: str) -> None:
+        super().__init__(id=name)
+        self.session = session
+        self._listed: Listed[T] = Listed(self.columns, self.key, self.cells)
+        self.table = Table(self._listed)
+        self._said = Static()
+        self._order = self.orders[0]
+        self._reverse = False
+        self._looked = self._took = 0.0
+
+    @abstractmethod
+    def things(self) -> list[T]:
+        """What there is now."""
+
+    @abstractmethod
+    def key(self, thing: T) -> Hashable:
+        """What a thing is known by."""
+
+    @abstractmethod
+    def cells(self, thing: T) -> Sequence[Cell]:
+        """Its row."""
+
+    @abstractmethod
+    def told(self, thing: T) -> Text:
+        """What else there is to say of it."""
+
+    @abstractmethod
+    def open(self, thing: T) -> None:
+        """Show its frames."""
+
+    def compose(self) -> ComposeResult:
+        """The table and the text."""
+        yield self.table
+        yield VerticalScroll(self._said, classes="about")
+
+    @property
+    def chosen(self) -> T | None:
+        """The thing under the cursor."""
+        return self._listed.thing(self.table.key)
+
+    def update(self) -> bool:
+        """See `View`."""
+        now = time.monotonic()
+        if now - self._looked < max(_EVERY, _SHARE * self._took):
+            return False
+        self.refresh_things()
+        self._looked = time.monotonic()
+        self._took = self._looked - now
+        return True
+
+    def refresh_things(self) -> None:
+        """Look at what there is now."""
+        compared = self._order[2]
+        self._listed.put(sorted(self.things(), key=compared, reverse=not self._reverse))
+        self.table.update()
+        self.tell()
+
+    @on(Table.Moved)
+    def tell_other(self) -> None:
+        """The cursor is on another thing."""
+        self.tell()
+
+    def tell(self) -> None:
+        """Say more about the thing under the cursor."""
+        thing = self.chosen
+        self.say(Text() if thing is None else self.told(thing))
+
+    def say(self, text: Text) -> None:
+        """Put this below the table."""
+        self._said.update(text)
+
+    def focus_first(self) -> None:
+        """See `View`."""
+        self.table.focus()
+
+    @on(Table.Chosen)
+    def action_open(self) -> None:
+        """Show the frames of the thing under the cursor."""
+        if (thing := self.chosen) is not None:
+            self.open(thing)
+
+    @work
+    async def action_sort(self) -> None:
+        """Choose what the table is sorted by; the same again turns it round."""
+        choices = [(letter, name, "") for letter, name, _ in self.orders]
+        name = await self.app.push_screen_wait(Menu("sort by", choices))
+        if name is not None:
+            order = next(each for each in self.orders if each[1] == name)
+            self._reverse = order is self._order and not self._reverse
+            self._order = order
+            self.refresh_things()
+            self.table.go(0)
+
+    def jump(self, row: int) -> None:
+        """Show one exchange."""
+        self.post_message(self.Jump(row))
+
+    def narrow(self, text: str) -> None:
+        """Show the frames that match."""
+        self.post_message(self.Narrow(text))
+
+
+def found(counts: Severities) -> Cell:
+    """How many findings there are: ``2E 1W``."""
+    letters = ((counts.error, "E", "error"), (counts.warning, "W", "warning"), (counts.info, "i", "info"))
+    return [(f"{count}{letter} ", style) for count, letter, style in letters if count]
+
+
+def took(us: int | None, *, slow: int = 1_000_000) -> Cell:
+    """A latency, marked from `slow` us on."""
+    return [(duration(us), "warning" if us is not None and us >= slow else "")]
+
+
+def count(number: int, style: str = "") -> Cell:
+    """A number; nothing for 0."""
+    return [(f"{number:,}", style)] if number else []
+
+
+def bars(counts: Sequence[int], width: int) -> str:
+    """A sparkline: the last `width` of these, the highest as a full block."""
+    shown = list(counts)[-width:]
+    most = max(shown, default=0)
+    if not most:
+        return ""
+    return "".join(" " if not each else "▁▂▃▄▅▆▇█"[min(7, each * 8 // (most + 1))] for each in shown)
+
+
+def squeezed(counts: Sequence[int], width: int) -> list[int]:
+    """Counts in `width` parts: the sums of those that fall together."""
+    parts = [0] * min(width, len(counts))
+    for number, each in enumerate(counts):
+        parts[number * len(parts) // len(counts)] += each
+    return parts
+
+
+def quoted(text: str) -> str:
+    """A text as a value in a filter."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:
+    """``NOT_LEADER 3x, UNKNOWN 1x``."""
+    return ", ".join(f"{safe(name)} {number:,}x" for name, number in pairs)
+
+
+def lines(*rows: tuple[str, str | Text]) -> Text:
+    """``name: what``, a line each; those without anything are left out."""
+    text = Text()
+    for name, said in rows:
+        if said:
+            text.append(f"{name}: " if name else "", "dim")
+            text.append_text(said if isinstance(said, Text) else Text(said))
+            text.append("\n")
+    text.rstrip()
+    return text

@@ -1,0 +1,262 @@
+"""A table of any length: it draws the rows that are on the screen, and asks for no others."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from kproxy.outputs.text import Piece
+
+#: Pieces beside each other.
+Cell = Sequence[Piece]
+
+#: The styles of pieces, each a component class of the table (``table--error``).
+STYLES = ("dim", "request", "response", "name", "error", "warning", "info", "topic", "bar")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column at least `width` cells wide, that takes `grow` shares of what is left.
+
+    The higher `drop`, the sooner it goes where room is short; 0 never does.
+    """
+
+    title: str
+    width: int
+    right: bool = False
+    grow: int = 0
+    drop: int = 0
+
+
+class Rows(Protocol):
+    """What a table shows. A row's key stays its own wherever it stands."""
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """Its columns."""
+
+    def __len__(self) -> int: ...
+
+    def key(self, position: int) -> Hashable:
+        """The key of the row at a position below the length."""
+
+    def position(self, key: Hashable) -> int | None:
+        """Where the row of a key stands, or would; None if it is gone."""
+
+    def cells(self, position: int) -> Sequence[Cell]:
+        """The cells of a row, one for each column, as pieces of text and their styles; the text is safe to show."""
+
+
+class Table(ScrollView, can_focus=True):
+    """Rows with a cursor.
+
+    With `follow`, the cursor stays on the last row as rows are added, until it is moved.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "table--head",
+        "table--cursor",
+        "table--mark",
+        *(f"table--{s}" for s in STYLES),
+    }
+    DEFAULT_CSS = """
+    Table {
+        background: $surface;
+        & > .table--head { color: $text-muted; text-style: bold; background: $panel; }
+        & > .table--cursor { background: $primary 30%; }
+        &:focus > .table--cursor { background: $primary 60%; }
+        & > .table--dim { color: $text-muted; }
+        & > .table--request { color: $text-primary; }
+        & > .table--response { color: $text-success; }
+        & > .table--name { text-style: bold; }
+        & > .table--error { color: $text-error; text-style: bold; }
+        & > .table--warning { color: $text-warning; }
+        & > .table--info { color: $text-accent; }
+        & > .table--topic { color: $text-secondary; }
+        & > .table--bar { color: $text-primary; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "move(1)", "down", show=False),
+        Binding("k,up", "move(-1)", "up", show=False),
+        Binding("g,home", "first", "first", show=False),
+        Binding("G,end", "last", "last", show=False),
+        Binding("pagedown,ctrl+d,ctrl+f", "page(1)", "page down", show=False),
+        Binding("pageup,ctrl+u,ctrl+b", "page(-1)", "page up", show=False),
+        Binding("enter", "choose", "open", show=False),
+    ]
+
+    cursor: reactive[int] = reactive(0, repaint=False)
+    follow: reactive[bool] = reactive(False, repaint=False)
+
+    @dataclass
+    class Moved(Message):
+        """The cursor is on the row of `key` now; None: there are no rows."""
+
+        table: Table
+        key: Hashable | None
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, Table.Moved)
+
+    @dataclass
+    class Chosen(Message):
+        """The row of `key` is to be opened."""
+
+        table: Table
+        key: Hashable
+
+    @dataclass
+    class FollowChanged(Message):
+        """`follow` was switched, by the user or because the cursor moved."""
+
+        table: Table
+        follow: bool
+
+    def __init__(self, rows: Rows, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.rows = rows
+        self._key: Hashable | None = None
+        self._widths: list[int] = []
+
+    def update(self) -> None:
+        """The rows may have changed: the cursor stays on its row."""
+        count = len(self.rows)
+        self.virtual_size = Size(self.size.width, count + 1)
+        if self.follow and count:
+            self._go(count - 1, quiet=True)
+        elif self._key is not None and (position := self.rows.position(self._key)) is not None and count:
+            moved = min(position, count - 1) - self.cursor
+            self.cursor += moved
+            if moved:
+                self.scroll_to(y=max(0, self.scroll_offset.y + moved), animate=False, immediate=True)
+            self._tell(quiet=True)
+        else:
+            self._go(min(self.cursor, max(0, count - 1)), quiet=True)
+        self.refresh()
+
+    def go(self, position: int) -> None:
+        """Put the cursor on a row; `follow` ends unless it is the last."""
+        self._go(max(0, min(position, len(self.rows) - 1)))
+
+    def _go(self, position: int, *, quiet: bool = False) -> None:
+        count = len(self.rows)
+        if not quiet and self.follow and position < count - 1:
+            self.follow = False
+        self.cursor = position
+        height = max(1, self.scrollable_content_region.height - 1)
+        top = round(self.scroll_target_y)
+        if position < top:
+            self.scroll_to(y=position, animate=False, immediate=True)
+        elif position >= top + height:
+            self.scroll_to(y=position - height + 1, animate=False, immediate=True)
+        self._tell(quiet=quiet)
+        self.refresh()
+
+    def _tell(self, *, quiet: bool) -> None:
+        key = self.rows.key(self.cursor) if self.cursor < len(self.rows) else None
+        if key != self._key or not quiet:
+            self._key = key
+            self.post_message(self.Moved(self, key))
+
+    @property
+    def key(self) -> Hashable | None:
+        """The key of the row under the cursor."""
+        return self._key
+
+    def watch_follow(self, follow: bool) -> None:
+        self.post_message(self.FollowChanged(self, follow))
+        if follow:
+            self.update()
+
+    def action_move(self, by: int) -> None:
+        self.go(self.cursor + by)
+
+    def action_first(self) -> None:
+        self.go(0)
+
+    def action_last(self) -> None:
+        self.go(len(self.rows) - 1)
+
+    def action_page(self, by: int) -> None:
+        self.go(self.cursor + by * max(1, self.scrollable_content_region.height - 2))
+
+    def action_choose(self) -> None:
+        if self._key is not None:
+            self.post_message(self.Chosen(self, self._key))
+
+    def _on_click(self, event: events.Click) -> None:  # type: ignore[override]
+        position = event.y - 1 + self.scroll_offset.y
+        if event.y >= 1 and position < len(self.rows):
+            self.go(position)
+            if event.chain > 1:
+                self.action_choose()
+
+    def on_mouse_scroll_up(self) -> None:
+        self.follow = False
+
+    def on_resize(self) -> None:
+        self._widths = _fitted(self.rows.columns, self.scrollable_content_region.width)
+        self.update()
+
+    def render_line(self, y: int) -> Strip:
+        """Line `y` of what is on the screen: the head, then rows."""
+        width = self.scrollable_content_region.width
+        base = self.rich_style
+        if not self._widths:
+            self._widths = _fitted(self.rows.columns, width)
+        if y == 0:
+            style = base + self.get_component_rich_style("table--head", partial=True)
+            titles = [[(column.title, "")] for column in self.rows.columns]
+            return self._strip(titles, style, width)
+        position = y - 1 + self.scroll_offset.y
+        if position >= len(self.rows):
+            return Strip.blank(width, base)
+        if position == self.cursor:
+            base += self.get_component_rich_style("table--cursor", partial=True)
+        return self._strip(self.rows.cells(position), base, width)
+
+    def _strip(self, cells: Sequence[Cell], base: Style, width: int) -> Strip:
+        segments: list[Segment] = []
+        for column, cell_width, cell in zip(self.rows.columns, self._widths, cells, strict=True):
+            if not cell_width:
+                continue
+            if column.right and (room := cell_width - sum(cell_len(text) for text, _ in cell)) > 0:
+                segments.append(Segment(" " * room, base))
+                cell_width -= room
+            for text, style in cell:
+                shown = text if cell_len(text) <= cell_width else set_cell_size(text, max(cell_width - 1, 0)) + "…"
+                segments.append(Segment(shown, base + self.style_of(style) if style else base))
+                cell_width -= cell_len(shown)
+                if cell_width <= 0:
+                    break
+            segments.append(Segment(" " * (cell_width + 1), base))
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def style_of(self, name: str) -> Style:
+        """The style of pieces of that name."""
+        return self.get_component_rich_style(f"table--{name}", partial=True)
+
+
+def _fitted(columns: Sequence[Column], width: int) -> list[int]:
+    """How wide each column is within `width`, with a blank after each; 0: it is left out."""
+    kept = list(columns)
+    while sum(column.width + 1 for column in kept) > width and any(column.drop for column in kept):
+        kept.remove(max(kept, key=lambda column: column.drop))
+    rest = max(0, width - sum(column.width + 1 for column in kept))
+    shares = sum(column.grow for column in kept)
+    return [
+        column.width + (rest * column.grow // shares if shares else 0) if column in kept else 0 for column in columns
+    ]

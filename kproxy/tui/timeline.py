@@ -1,0 +1,245 @@
+"""A group's timeline: members as lanes, what they do as characters, a cursor that leads to frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from kproxy.browse.overviews.groups import GroupView
+from kproxy.browse.overviews.groups.timeline import LEGEND, UNICODE, Cell, Grid, Mark, Window, lay_out
+from kproxy.outputs.text import safe
+
+_LABEL = 24
+#: Lines above the lanes: generations, times.
+_HEAD = 2
+
+
+class Timeline(Widget, can_focus=True):
+    """Shows a `GroupView`; follows the present until it is moved."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "line--dim", "line--head", "line--cursor", "line--error", "line--warning", "line--info", "line--member",
+        "line--event",
+    }  # fmt: skip
+    DEFAULT_CSS = """
+    Timeline {
+        height: 1fr; min-height: 5; background: $surface; padding: 0 1; border-top: solid $panel;
+        & > .line--dim { color: $text-muted; }
+        & > .line--head { color: $text-accent; }
+        & > .line--cursor { text-style: reverse; }
+        & > .line--error { color: $text-error; text-style: bold; }
+        & > .line--warning { color: $text-warning; text-style: bold; }
+        & > .line--info { color: $text-accent; }
+        & > .line--member { color: $text-success; }
+        & > .line--event { text-style: bold; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("l,right", "across(1)", show=False),
+        Binding("h,left", "across(-1)", show=False),
+        Binding("j,down", "lane(1)", show=False),
+        Binding("k,up", "lane(-1)", show=False),
+        Binding("L", "event(1)", show=False),
+        Binding("H", "event(-1)", show=False),
+        Binding("plus,equals_sign", "zoom(0.5)", show=False),
+        Binding("minus", "zoom(2)", show=False),
+        Binding("less_than_sign", "pan(-0.5)", show=False),
+        Binding("greater_than_sign", "pan(0.5)", show=False),
+        Binding("0", "whole", show=False),
+        Binding("enter", "choose", show=False),
+    ]
+
+    @dataclass
+    class Pointed(Message):
+        """The cursor is on this cell of a lane now."""
+
+        lane: str
+        cell: Cell
+
+    @dataclass
+    class Chosen(Message):
+        """The row of the cell under the cursor is to be shown."""
+
+        row: int
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._view: GroupView | None = None
+        self._window: Window | None = None
+        self._grid: Grid | None = None
+        self._follows = True
+        self._lane = 0
+        self._column = 0
+        self._top = 0
+
+    def show(self, view: GroupView | None) -> None:
+        """Show a group as it is now; of another one all of its time."""
+        other = view is None or self._view is None or view.row.group != self._view.row.group
+        self._view = view
+        if other:
+            self._lane = self._top = 0
+            self._follows = True
+            self._window = None
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        view, columns = self._view, self._columns
+        if view is None or columns < 1:
+            self._grid = None
+        else:
+            if self._window is None or self._follows:
+                self._window = Window.around(view.row.first_at, max(view.now, view.row.first_at + 1))
+            self._grid = lay_out(view, self._window, columns)
+            self._lane = min(self._lane, max(0, len(view.lanes) - 1))
+            self._column = min(self._column, columns - 1)
+        self.refresh()
+
+    @property
+    def _columns(self) -> int:
+        return self.content_size.width - _LABEL - 1
+
+    def on_resize(self) -> None:
+        """There are more columns now, or fewer."""
+        self._lay_out()
+
+    def render_line(self, y: int) -> Strip:
+        """Generations, times, then lanes; a legend below if there is room."""
+        width, base = self.content_size.width, self.rich_style
+        grid, view = self._grid, self._view
+        if grid is None or view is None:
+            return Strip.blank(width, base)
+        if y == 0:
+            return self._marks(grid.generations, "generation", width)
+        if y == 1:
+            return self._marks(grid.times, "time (UTC)", width)
+        lane = self._top + y - _HEAD
+        if lane < len(view.lanes):
+            return self._lane_strip(lane, width)
+        if lane == len(view.lanes) + 1 or (lane == len(view.lanes) and y == self.content_size.height - 1):
+            return self._legend(width)
+        return Strip.blank(width, base)
+
+    def _marks(self, marks: tuple[Mark, ...], title: str, width: int) -> Strip:
+        line = [" "] * self._columns
+        for mark in marks:
+            for at, letter in enumerate(mark.text, mark.column):
+                if 0 <= at < len(line):
+                    line[at] = letter
+        text = f"{title:>{_LABEL}} " + "".join(line)
+        return Strip([Segment(text, self.rich_style + self._of("head"))]).adjust_cell_length(width, self.rich_style)
+
+    def _lane_strip(self, lane: int, width: int) -> Strip:
+        assert self._grid is not None
+        assert self._view is not None
+        base = self.rich_style
+        member = self._view.lanes[lane].member
+        label = safe(member.label)[: _LABEL - 2] + (" *" if member.leader else "")
+        here = self.has_focus and lane == self._lane
+        segments = [Segment(f"{label:>{_LABEL}} ", base + (Style(bold=True) if here else self._of("dim")))]
+        for column, cell in enumerate(self._grid.cells[lane]):
+            style = base + self._style(cell)
+            if here and column == self._column:
+                style += self._of("cursor")
+            segments.append(Segment(cell.glyph, style))
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _style(self, cell: Cell) -> Style:
+        if cell.severity:
+            return self._of(cell.severity)
+        if cell.kind in ("member", "heartbeat"):
+            return self._of("member")
+        return self._of("event") if cell.row is not None else self._of("dim")
+
+    def _legend(self, width: int) -> Strip:
+        text = "  ".join(f"{UNICODE[kind]} {said}" for kind, said in LEGEND)
+        return Strip([Segment(text, self.rich_style + self._of("dim"))]).adjust_cell_length(width, self.rich_style)
+
+    def _of(self, name: str) -> Style:
+        return self.get_component_rich_style(f"line--{name}", partial=True)
+
+    @property
+    def cell(self) -> Cell | None:
+        """The cell under the cursor."""
+        if self._grid is None or not self._grid.cells:
+            return None
+        return self._grid.cells[self._lane][self._column]
+
+    def _point(self) -> None:
+        height = max(1, self.content_size.height - _HEAD)
+        self._top = max(min(self._top, self._lane), self._lane - height + 1)
+        self.refresh()
+        if self._view is not None and (cell := self.cell) is not None:
+            self.post_message(self.Pointed(self._view.lanes[self._lane].member.key, cell))
+
+    def action_across(self, by: int) -> None:
+        """Move the cursor in time."""
+        self._column = max(0, min(self._column + by, self._columns - 1))
+        self._point()
+
+    def action_lane(self, by: int) -> None:
+        """Move the cursor to another member."""
+        if self._view is not None:
+            self._lane = max(0, min(self._lane + by, len(self._view.lanes) - 1))
+            self._point()
+
+    def action_event(self, step: int) -> None:
+        """Move to the next thing that happened in this lane."""
+        if self._grid is None or not self._grid.cells:
+            return
+        cells = self._grid.cells[self._lane]
+        at = self._column + step
+        while 0 <= at < len(cells):
+            if cells[at].row is not None and cells[at].row != cells[at - 1 if at else 0].row:
+                self._column = at
+                self._point()
+                return
+            at += step
+
+    def action_zoom(self, factor: float) -> None:
+        """Show less time, or more; the cursor stays at its."""
+        if self._window is not None:
+            at = self._window.time(self._column, self._columns)
+            self._move(self._window.zoomed(factor, at))
+
+    def action_pan(self, share: float) -> None:
+        """Show an earlier time, or a later one."""
+        if self._window is not None:
+            self._move(self._window.panned(share))
+
+    def _move(self, window: Window) -> None:
+        self._follows = False
+        self._window = window
+        self._lay_out()
+        self._point()
+
+    def action_whole(self) -> None:
+        """Show all of it, and go on with the present."""
+        self._follows = True
+        self._lay_out()
+        self._point()
+
+    def action_choose(self) -> None:
+        """Show the frame of what is under the cursor."""
+        cell = self.cell
+        if cell is not None and cell.row is not None:
+            self.post_message(self.Chosen(cell.row))
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor where it was clicked; twice shows the frame."""
+        place = event.get_content_offset(self)
+        lane = -1 if place is None else self._top + place.y - _HEAD
+        if place is None or self._view is None or not 0 <= lane < len(self._view.lanes):
+            return
+        self._lane = lane
+        self._column = max(0, min(place.x - _LABEL - 1, self._columns - 1))
+        self._point()
+        if event.chain > 1:
+            self.action_choose()

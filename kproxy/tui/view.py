@@ -1,0 +1,49 @@
+"""What the views have in common, and what they ask of the application."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.binding import Binding
+from textual.containers import Container
+from textual.message import Message
+
+
+class View(Container):
+    """One of the screens that a key switches to.
+
+    `title` is its name on the tabs, `about` says in a few sentences how to read it. It is told to `update` when
+    something was read, at most ten times a second, and only while it is on the screen.
+    """
+
+    title: ClassVar[str]
+    about: ClassVar[str]
+
+    DEFAULT_CSS = """
+    View { height: 1fr; }
+    """
+
+    @dataclass
+    class Jump(Message):
+        """Show the exchange with this number in the list of frames."""
+
+        row: int
+
+    @dataclass
+    class Narrow(Message):
+        """Show the frames that this filter matches."""
+
+        filter: str
+
+    def commands(self) -> list[Binding]:
+        """What can be done here beside moving about, for the help and the command palette."""
+        return [each for each in self.BINDINGS if isinstance(each, Binding) and each.description]
+
+    def update(self) -> bool:
+        """Show how things are now; False if that is put off, and is to be asked for again."""
+        raise NotImplementedError
+
+    def focus_first(self) -> None:
+        """Give the keys to what they belong to."""
+        raise NotImplementedError

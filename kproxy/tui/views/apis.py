@@ -1,0 +1,114 @@
+"""APIs: how often, how slow, how wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+
+from kproxy.browse.overviews.apis import Api
+from kproxy.browse.session import Session
+from kproxy.outputs.text import duration, safe, size
+from kproxy.tui.overview import (
+    OverviewView,
+    bars,
+    count,
+    found,
+    lines,
+    names_and_counts,
+    quoted,
+    squeezed,
+    took,
+)
+from kproxy.tui.table import Cell, Column
+
+_BARS = 20
+
+
+class ApiView(OverviewView[Api]):
+    """See the module."""
+
+    title: ClassVar[str] = "APIs"
+    about: ClassVar[str] = (
+        "A row is an API. The little bars are requests over the last minute, of a finished trace over all of it."
+        " Latency is from a request's arrival to its response; a Fetch waits for data by design. Below are its versions"
+        " and its errors. Enter shows its frames."
+    )
+    columns: ClassVar[Sequence[Column]] = (
+        Column("API", 20, grow=1),
+        Column("asked", 9, right=True),
+        Column("per s", 7, right=True, drop=3),
+        Column("", _BARS, drop=4),
+        Column("p50", 8, right=True),
+        Column("p95", 8, right=True, drop=5),
+        Column("p99", 8, right=True),
+        Column("max", 8, right=True, drop=2),
+        Column("waiting", 7, right=True, drop=6),
+        Column("never", 6, right=True, drop=7),
+        Column("errors", 7, right=True),
+        Column("in", 8, right=True, drop=8),
+        Column("out", 8, right=True, drop=8),
+        Column("findings", 9, drop=1),
+    )
+    orders: ClassVar = (
+        ("a", "asked", lambda each: each.requests),
+        ("r", "rate", lambda each: each.rate),
+        ("5", "p50", lambda each: each.p50_us or -1),
+        ("9", "p99", lambda each: each.p99_us or -1),
+        ("m", "max", lambda each: each.max_us or -1),
+        ("e", "errors", lambda each: each.refusals),
+        ("b", "bytes", lambda each: each.request_bytes + each.response_bytes),
+        ("f", "findings", lambda each: each.findings[::-1]),
+    )
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, "apis")
+
+    def things(self) -> list[Api]:
+        """See `OverviewView`."""
+        return self.session.overviews.apis.rows(self.session.now)
+
+    def key(self, thing: Api) -> tuple[int | None, str | None]:
+        """See `OverviewView`."""
+        return thing.api_key, thing.api
+
+    def cells(self, thing: Api) -> Sequence[Cell]:
+        """See `OverviewView`."""
+        live = self.session.source.live
+        return [
+            [(safe(thing.api or "?"), "name")],
+            count(thing.requests),
+            [(f"{thing.rate:.1f}" if thing.rate else "", "")],
+            [(bars(squeezed(thing.minute if live else thing.all_time, _BARS), _BARS), "bar")],
+            took(thing.p50_us),
+            took(thing.p95_us),
+            took(thing.p99_us),
+            took(thing.max_us),
+            count(thing.in_flight, "warning"),
+            count(thing.unanswered, "error"),
+            count(thing.refusals, "error"),
+            [(size(thing.request_bytes), "")],
+            [(size(thing.response_bytes), "")],
+            found(thing.findings),
+        ]
+
+    def told(self, thing: Api) -> Text:
+        """See `OverviewView`."""
+        text = lines(("errors", names_and_counts(thing.errors)))
+        for each in thing.versions:
+            text.append(f"\nv{each.version:<4}" if each.version is not None else "\n?    ", "bold")
+            text.append(f" {each.requests:>9,} asked  p50 {duration(each.p50_us):>8}  p99 {duration(each.p99_us):>8}")
+            text.append(f"  {names_and_counts(each.errors)}", "red")
+        if text.plain.startswith("\n"):
+            text = text[1:]
+        return text
+
+    def open(self, thing: Api) -> None:
+        """See `OverviewView`."""
+        if thing.api is not None:
+            self.narrow(f"api={quoted(thing.api)}")
+        elif thing.slowest_row is not None:
+            self.jump(thing.slowest_row)
+        else:
+            self.jump(thing.last_row)

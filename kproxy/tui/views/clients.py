@@ -1,0 +1,105 @@
+"""Clients: who they are, what they use, whether Kafka 4 will serve them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+
+from kproxy.browse.overviews.clients import Client
+from kproxy.browse.overviews.kafka4 import Verdict
+from kproxy.browse.session import Session
+from kproxy.outputs.text import safe
+from kproxy.trace.clock import timestamp
+from kproxy.tui.overview import OverviewView, count, found, lines, names_and_counts, quoted
+from kproxy.tui.table import Cell, Column
+
+_STYLES = {Verdict.WORKS: "response", Verdict.REFUSED: "error", Verdict.UNKNOWN: "warning"}
+_BAD = {Verdict.REFUSED: 2, Verdict.UNKNOWN: 1, Verdict.WORKS: 0}
+
+
+class ClientView(OverviewView[Client]):
+    """See the module."""
+
+    title: ClassVar[str] = "Clients"
+    about: ClassVar[str] = (
+        "A row is a client: a client id, the software that it says it is, and a host. Kafka 4 no longer serves the"
+        " oldest versions (KIP-896): works, refused, or unknown where the wire does not tell, each with its reason."
+        " Below are the APIs and versions that it uses. Enter shows its frames."
+    )
+    columns: ClassVar[Sequence[Column]] = (
+        Column("client", 14, grow=2),
+        Column("software", 14, grow=2, drop=2),
+        Column("host", 15, drop=5),
+        Column("conns", 6, right=True, drop=6),
+        Column("asked", 8, right=True, drop=4),
+        Column("errors", 6, right=True, drop=3),
+        Column("findings", 9, drop=1),
+        Column("Kafka 4", 8),
+        Column("because", 20, grow=4),
+    )
+    orders: ClassVar = (
+        ("k", "Kafka 4", lambda each: (_BAD[each.verdict], each.requests)),
+        ("a", "asked", lambda each: each.requests),
+        ("e", "errors", lambda each: each.refusals),
+        ("f", "findings", lambda each: each.findings[::-1]),
+        ("l", "last seen", lambda each: each.last_at),
+    )
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, "clients")
+
+    def things(self) -> list[Client]:
+        """See `OverviewView`."""
+        return self.session.overviews.clients.rows()
+
+    def key(self, thing: Client) -> tuple[str | None, ...]:
+        """See `OverviewView`."""
+        return thing.client_id, thing.software_name, thing.software_version, thing.host
+
+    def cells(self, thing: Client) -> Sequence[Cell]:
+        """See `OverviewView`."""
+        return [
+            [(safe(thing.client_id or "(none)"), "name")],
+            [(_software(thing), "")],
+            [(safe(thing.host), "dim")],
+            count(thing.connections),
+            count(thing.requests),
+            count(thing.refusals, "error"),
+            found(thing.findings),
+            [(thing.verdict.value, _STYLES[thing.verdict])],
+            [(safe(thing.reason), "")],
+        ]
+
+    def told(self, thing: Client) -> Text:
+        """See `OverviewView`."""
+        used = (
+            f"{safe(each.api)} v{each.lowest}" + (f"-{each.highest}" if each.highest > each.lowest else "")
+            for each in thing.apis
+        )
+        old = (
+            f"{safe(each.api)} v{each.version}"
+            + (f" (Kafka 4 has v{each.least} on)" if each.least is not None else " (Kafka 4 has none)")
+            for each in thing.old
+        )
+        return lines(
+            ("client", f"{safe(thing.client_id or '(none)')}  {_software(thing)}  {safe(thing.host)}"),
+            ("Kafka 4", f"{thing.verdict.value}: {safe(thing.reason)}"),
+            ("versions that go", ", ".join(old)),
+            ("asks for versions first", "yes" if thing.negotiates else "not seen"),
+            ("uses", "  ".join(used) + ("  ..." if thing.more_versions else "")),
+            ("errors", names_and_counts(thing.errors)),
+            ("last seen", timestamp(thing.last_at)),
+        )
+
+    def open(self, thing: Client) -> None:
+        """See `OverviewView`."""
+        if thing.client_id:
+            self.narrow(f"client_id={quoted(thing.client_id)}")
+        else:
+            self.jump(thing.first_row)
+
+
+def _software(thing: Client) -> str:
+    return safe(f"{thing.software_name or ''} {thing.software_version or ''}".strip())

@@ -1,0 +1,120 @@
+"""Connections: how they stand, who is on them, what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+
+from kproxy.browse.overviews.connection import Connection
+from kproxy.browse.session import Session
+from kproxy.outputs.text import duration, safe, size
+from kproxy.trace.clock import timestamp
+from kproxy.tui.overview import OverviewView, count, found, lines, names_and_counts, quoted, took
+from kproxy.tui.table import Cell, Column
+
+
+class ConnectionView(OverviewView[Connection]):
+    """See the module."""
+
+    title: ClassVar[str] = "Connections"
+    about: ClassVar[str] = (
+        "A row is a TCP connection: + open, - closed. Waiting is what was asked and is not answered yet, with how long"
+        " the oldest of these waits. Below are the versions that are used on it, how it ended, how often it was told to"
+        " wait. Enter shows its frames."
+    )
+    columns: ClassVar[Sequence[Column]] = (
+        Column("", 1),
+        Column("conn", 6, right=True),
+        Column("client", 15, grow=1),
+        Column("server", 15, grow=1, drop=3),
+        Column("who", 14, grow=2, drop=1),
+        Column("asked", 7, right=True, drop=6),
+        Column("in", 8, right=True, drop=8),
+        Column("out", 8, right=True, drop=8),
+        Column("waiting", 11, right=True),
+        Column("p50", 8, right=True, drop=7),
+        Column("p99", 8, right=True, drop=2),
+        Column("errors", 6, right=True, drop=4),
+        Column("throttled", 9, right=True, drop=9),
+        Column("findings", 9),
+    )
+    orders: ClassVar = (
+        ("t", "time", lambda each: -each.first_at),
+        ("w", "waiting", lambda each: (each.in_flight, -(each.oldest.since if each.oldest else 0))),
+        ("b", "bytes", lambda each: each.request_bytes + each.response_bytes),
+        ("a", "asked", lambda each: each.requests),
+        ("9", "p99", lambda each: each.p99_us or -1),
+        ("e", "errors", lambda each: each.refusals),
+        ("f", "findings", lambda each: each.findings[::-1]),
+    )
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, "connections")
+
+    def things(self) -> list[Connection]:
+        """See `OverviewView`."""
+        return self.session.overviews.connections.rows()
+
+    def key(self, thing: Connection) -> str:
+        """See `OverviewView`."""
+        return thing.connection_id
+
+    def cells(self, thing: Connection) -> Sequence[Cell]:
+        """See `OverviewView`."""
+        return [
+            [("+", "response") if thing.is_open else ("-", "dim")],
+            [("#" + thing.connection_id.rpartition("-")[2], "dim")],
+            [(safe(thing.client), "")],
+            [(safe(thing.server), "dim"), *([(" TLS", "info")] if thing.tls else [])],
+            [(_who(thing), "")],
+            count(thing.requests),
+            [(size(thing.request_bytes), "")],
+            [(size(thing.response_bytes), "")],
+            self._waiting(thing),
+            took(thing.p50_us),
+            took(thing.p99_us),
+            count(thing.refusals, "error"),
+            [(f"{thing.throttled_ms:,} ms", "warning")] if thing.throttled else [],
+            found(thing.findings),
+        ]
+
+    def _waiting(self, thing: Connection) -> Cell:
+        if not thing.in_flight or thing.oldest is None:
+            return [(f"{thing.unanswered} never", "error")] if thing.unanswered else []
+        waited = max(0, self.session.now - thing.oldest.since) // 1000
+        return [(f"{thing.in_flight} {duration(waited)}", "warning")]
+
+    def told(self, thing: Connection) -> Text:
+        """See `OverviewView`."""
+        oldest = thing.oldest
+        ended = f"{timestamp(thing.closed_at)} {thing.closed_how or ''} by {thing.closed_by}" if thing.closed_at else ""
+        versions = (f"{safe(api)} v{',v'.join(map(str, used))}" for api, used in sorted(thing.versions.items()))
+        waiting = (
+            "" if oldest is None else f"{oldest.api or '?'} v{oldest.api_version}, id {oldest.correlation_id}, since "
+        )
+        throttle = thing.last_throttle
+        return lines(
+            ("connection", f"{safe(thing.connection_id)}  {safe(thing.client)} -> {safe(thing.server)}"),
+            ("opened", timestamp(thing.opened_at) if thing.opened_at else "before the trace begins"),
+            ("ended", ended),
+            ("software", safe(f"{thing.software_name or ''} {thing.software_version or ''}".strip())),
+            ("login", f"{thing.sasl} {safe(thing.sasl_error or '')}".strip() if thing.sasl else ""),
+            ("oldest request", waiting + timestamp(oldest.since) if oldest else ""),
+            ("versions used", "  ".join(versions)),
+            ("errors", names_and_counts(thing.errors)),
+            ("throttled", f"{thing.throttled} times, the last for {throttle.ms} ms" if throttle else ""),
+            ("findings told before", f"{thing.repeated:,}" if thing.repeated else ""),
+            ("not inspected", f"{thing.gap_bytes:,} bytes in {thing.gaps} gaps" if thing.gaps else ""),
+        )
+
+    def open(self, thing: Connection) -> None:
+        """See `OverviewView`."""
+        self.narrow(f"connection={quoted(thing.connection_id)}")
+
+
+def _who(thing: Connection) -> str:
+    names = ", ".join(dict.fromkeys(safe(each) for each in thing.client_ids if each))
+    software = safe(f"{thing.software_name or ''} {thing.software_version or ''}".strip())
+    return "  ".join(part for part in (names + (" ..." if thing.more_client_ids else ""), software) if part)

@@ -1,0 +1,143 @@
+"""Groups: each with a timeline of its members, and why it stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+
+from kproxy.browse.overviews.groups import GroupRow, GroupView, Stall, State
+from kproxy.browse.session import Session
+from kproxy.outputs.text import duration, safe
+from kproxy.trace.clock import timestamp
+from kproxy.tui.overview import OverviewView, count, lines, names_and_counts, quoted
+from kproxy.tui.paint import painted
+from kproxy.tui.table import Cell, Column
+from kproxy.tui.timeline import Timeline
+
+_STANDS = {State.STABLE: "response", State.PREPARING: "warning", State.COMPLETING: "warning"}
+#: Stalls that are told below the timeline.
+_MOST_STALLS = 20
+
+
+class GroupsView(OverviewView[GroupRow]):
+    """See the module."""
+
+    title: ClassVar[str] = "Groups"
+    about: ClassVar[str] = (
+        "A row is a group. Below, each member is a lane and time goes to the right: J joins, S asks for its assignment,"
+        " c commits, ▒ waits for an answer, ─ is a member, ░ keeps the others waiting. The sentences at the bottom say"
+        " why a group stands still. Tab goes to the timeline: h l move in time, j k between members, H L to the next"
+        " event, + - zoom, < > go earlier and later, 0 shows all of it, enter shows the frame."
+    )
+    columns: ClassVar[Sequence[Column]] = (
+        Column("group", 14, grow=2),
+        Column("kind", 9, drop=5),
+        Column("state", 20),
+        Column("gen", 5, right=True),
+        Column("members", 7, right=True),
+        Column("rebalances", 10, right=True, drop=2),
+        Column("longest", 8, right=True, drop=4),
+        Column("commits", 8, right=True, drop=3),
+        Column("why it stands still", 20, grow=5, drop=1),
+    )
+    orders: ClassVar = (
+        ("s", "stalls", lambda each: (each.stalls, each.past, each.last_at)),
+        ("r", "rebalances", lambda each: each.rebalances),
+        ("m", "members", lambda each: each.members),
+        ("l", "last seen", lambda each: each.last_at),
+    )
+    DEFAULT_CSS = """
+    GroupsView > Table { height: 30%; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("s", "stall", "frame of the stall")]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, "groups")
+        self._timeline = Timeline()
+
+    def compose(self) -> ComposeResult:
+        """The groups, the timeline, the sentences."""
+        yield self.table
+        yield self._timeline
+        yield VerticalScroll(self._said, classes="about")
+
+    def things(self) -> list[GroupRow]:
+        """See `OverviewView`."""
+        return self.session.overviews.groups.rows(self.session.now)
+
+    def key(self, thing: GroupRow) -> str:
+        """See `OverviewView`."""
+        return thing.group
+
+    def cells(self, thing: GroupRow) -> Sequence[Cell]:
+        """See `OverviewView`."""
+        worst = thing.worst
+        return [
+            [(safe(thing.group) or "(empty)", "name")],
+            [(thing.protocol.value, "dim")],
+            [(thing.state.value, _STANDS.get(thing.state, "dim"))],
+            [(str(thing.generation) if thing.generation >= 0 else "", "")],
+            count(thing.members),
+            count(thing.rebalances),
+            [(duration((thing.longest_rebalance_ns or 0) // 1000) if thing.longest_rebalance_ns else "", "")],
+            count(thing.commits),
+            [(worst.text, worst.severity)] if worst is not None else [],
+        ]
+
+    def tell(self) -> None:
+        """Show the timeline of the group under the cursor, and its stalls."""
+        thing = self.chosen
+        view = None if thing is None else self.session.overviews.groups.view(thing.group, self.session.now)
+        self._timeline.show(view)
+        self.say(Text() if view is None else _said(view))
+
+    def told(self, thing: GroupRow) -> Text:
+        """See `OverviewView`; `tell` says more."""
+        return Text(safe(thing.group))
+
+    def open(self, thing: GroupRow) -> None:
+        """See `OverviewView`."""
+        self.narrow(f"group={quoted(thing.group)}")
+
+    def action_stall(self) -> None:
+        """Show the frame where the worst stall began."""
+        if (thing := self.chosen) is not None and thing.worst is not None:
+            self.jump(thing.worst.row)
+
+    @on(Timeline.Chosen)
+    def show_frame(self, event: Timeline.Chosen) -> None:
+        """Show what the cursor of the timeline is on."""
+        self.jump(event.row)
+
+
+def _said(view: GroupView) -> Text:
+    text = Text()
+    for stall in view.stalls[:_MOST_STALLS]:
+        text.append_text(painted(_stall(stall))).append("\n")
+    row = view.row
+    names = {lane.member.key: lane.member.label for lane in view.lanes}
+    text.append_text(
+        lines(
+            ("leader", safe(names.get(row.leader, row.leader))),
+            ("coordinator", safe(row.coordinator)),
+            ("last commit", timestamp(row.commit_at) if row.commit_at else ""),
+            ("errors", names_and_counts(row.errors)),
+            ("no longer kept", f"{view.events_let_go:,} events" if view.events_let_go else ""),
+        )
+    )
+    return text
+
+
+def _stall(stall: Stall) -> Cell:
+    lasted = "since " + timestamp(stall.since)[11:23]
+    if stall.until is not None:
+        lasted = f"{timestamp(stall.since)[11:23]} for {duration((stall.until - stall.since) // 1000)}"
+    now = "" if stall.until is None else "was: "
+    return [(f"{lasted}  ", "dim"), (now + stall.text, stall.severity if stall.until is None else ""),
+            (f"  {stall.look}", "dim")]  # fmt: skip

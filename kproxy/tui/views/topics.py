@@ -1,0 +1,143 @@
+"""Topics: what is written to them and read from them, and how far readers are behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+
+from kproxy.browse.overviews.topic import Client, Partition, Reader, Topic, Traffic
+from kproxy.browse.session import Session
+from kproxy.outputs.text import safe, size
+from kproxy.tui.overview import OverviewView, bars, count, lines, names_and_counts, quoted, squeezed
+from kproxy.tui.table import Cell, Column
+
+_BARS = 14
+#: Readers, clients and partitions that are told of a topic.
+_MOST = 30
+
+
+class TopicView(OverviewView[Topic]):
+    """See the module."""
+
+    title: ClassVar[str] = "Topics"
+    about: ClassVar[str] = (
+        "A row is a topic: records written and read, a second and in all. Lag is what Fetch responses tell: how many"
+        " records lie between what a reader got and the high watermark, of the reader furthest behind. Empty are"
+        " fetches that brought nothing. Enter shows its frames."
+    )
+    columns: ClassVar[Sequence[Column]] = (
+        Column("topic", 16, grow=2),
+        Column("written", 9, right=True),
+        Column("per s", 7, right=True, drop=4),
+        Column("", _BARS, drop=6),
+        Column("bytes", 8, right=True, drop=3),
+        Column("read", 9, right=True),
+        Column("per s", 7, right=True, drop=4),
+        Column("", _BARS, drop=7),
+        Column("bytes", 8, right=True, drop=3),
+        Column("empty", 7, right=True, drop=5),
+        Column("lag", 8, right=True),
+        Column("most lag", 8, right=True, drop=2),
+        Column("errors", 12, grow=1, drop=1),
+    )
+    orders: ClassVar = (
+        ("l", "lag", lambda each: each.lag or -1),
+        ("w", "written", lambda each: each.produced.records),
+        ("r", "read", lambda each: each.fetched.records),
+        ("b", "bytes", lambda each: each.produced.bytes + each.fetched.bytes),
+        ("e", "errors", lambda each: sum(number for _, number in each.errors)),
+        ("s", "last seen", lambda each: each.last_at),
+    )
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, "topics")
+
+    def things(self) -> list[Topic]:
+        """See `OverviewView`."""
+        return self.session.overviews.topics.rows(self.session.now)
+
+    def key(self, thing: Topic) -> int:
+        """See `OverviewView`; a topic's first row stays, its name may become known later."""
+        return thing.first_row if thing.topic is None else hash(thing.topic)
+
+    def cells(self, thing: Topic) -> Sequence[Cell]:
+        """See `OverviewView`."""
+        lag = thing.lag
+        return [
+            [(_name(thing), "topic")],
+            *self._traffic(thing.produced),
+            *self._traffic(thing.fetched),
+            count(thing.fetched.empty, "dim"),
+            [] if lag is None else [(f"{lag:,}", "warning" if lag else "")],
+            [] if thing.lag_max is None else [(f"{thing.lag_max:,}", "dim")],
+            [(names_and_counts(thing.errors), "error")],
+        ]
+
+    def _traffic(self, traffic: Traffic) -> list[Cell]:
+        shown = traffic.minute if self.session.source.live else traffic.all_time
+        return [
+            count(traffic.records),
+            [(f"{traffic.records_rate:,.0f}" if traffic.records_rate else "", "")],
+            [(bars(squeezed(shown, _BARS), _BARS), "bar")],
+            [(size(traffic.bytes) if traffic.bytes else "", "")],
+        ]
+
+    def told(self, thing: Topic) -> Text:
+        """See `OverviewView`."""
+        topics, name = self.session.overviews.topics, thing.topic or thing.topic_id or ""
+        readers = (f"{_reader(each)} {each.lag:,} (most {each.lag_max:,})" for each in topics.readers(name)[:_MOST])
+        clients = (_client(each) for each in topics.clients(name)[:_MOST])
+        parts = (_part(each) for each in topics.partitions(name)[:_MOST])
+        return lines(
+            ("topic", f"{_name(thing)}  {safe(thing.topic_id or '')}".strip()),
+            ("partitions", f"{thing.partitions:,} seen, {thing.producers:,} producers, {thing.consumers:,} consumers"),
+            ("written", _summed(thing.produced, "requests")),
+            ("read", _summed(thing.fetched, "responses")),
+            ("lag", ", ".join(readers)),
+            ("clients", "; ".join(clients)),
+            ("by partition", "  ".join(parts)),
+            ("errors", names_and_counts(thing.errors)),
+        )
+
+    def open(self, thing: Topic) -> None:
+        """See `OverviewView`."""
+        if thing.topic is not None:
+            self.narrow(f"topic={quoted(thing.topic)}")
+        else:
+            self.narrow(f"topic_id={quoted(thing.topic_id or '')}")
+
+
+def _name(thing: Topic) -> str:
+    return safe(thing.topic or thing.topic_id or "?")
+
+
+def _reader(reader: Reader) -> str:
+    return f"group {safe(reader.name)}" if reader.is_group else safe(reader.name)
+
+
+def _client(client: Client) -> str:
+    """``shop at 10.0.0.1 (group billing) writes 12 reads 3``."""
+    group = f" (group {safe(client.group)})" if client.group else ""
+    does = [f"writes {client.produced_records:,}"] if client.produced_requests else []
+    does += [f"reads {client.fetched_records:,}"] if client.fetched_responses else []
+    return f"{safe(client.client_id or '(none)')} at {safe(client.host)}{group} {' '.join(does)}".rstrip()
+
+
+def _part(part: Partition) -> str:
+    """``[0] 1.2 KB in, 3.4 KB out, lag 7``."""
+    said = [f"{size(part.produced_bytes)} in"] if part.produced_bytes else []
+    said += [f"{size(part.fetched_bytes)} out"] if part.fetched_bytes else []
+    said += [f"lag {part.lag:,}"] if part.lag else []
+    return f"[{part.partition}] {', '.join(said)}".rstrip()
+
+
+def _summed(traffic: Traffic, frames: str) -> str:
+    if not traffic.requests:
+        return ""
+    codecs = names_and_counts(traffic.compression)
+    each = f", {traffic.records / traffic.batches:,.1f} records a batch" if traffic.batches else ""
+    asked = f"{traffic.requests:,} {frames} ({traffic.empty:,} empty)"
+    counted = f"{traffic.records:,} records, {size(traffic.bytes)} in {asked}, {traffic.batches:,} batches{each}"
+    return counted + (f", {codecs}" if codecs else "")

@@ -1,0 +1,149 @@
+"""`kproxy tui` up to the screen: what is refused, and what it starts. The screen itself is in tests/peers."""
+
+import argparse
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kproxy.cli import again, main, options, relay, tui
+from kproxy.cli.errors import CommandError
+from tests.kproxy.cli.conftest import Run
+
+CAPTURE = Path(__file__).parents[3] / "captures" / "metadata-retry-loop.pcap.gz"
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """None of the user's proxies are seen."""
+    with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
+        monkeypatch.setenv("TMPDIR", directory)
+        yield
+
+
+def in_terminal(*words: object) -> tuple[int, str]:
+    """Run a command line whose output and errors are a terminal's; its status, and what it said."""
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "kproxy", *map(str, words)],
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(theirs)
+    said = b""
+    with suppress(OSError):  # the end of a terminal
+        while more := os.read(ours, 65536):
+            said += more
+    os.close(ours)
+    return done.returncode, said.decode().replace("\r\n", "\n")
+
+
+def test_without_a_terminal_it_points_at_what_needs_none(kproxy: Run) -> None:
+    done = kproxy("tui", CAPTURE)
+    assert done.returncode == 2
+    assert done.stderr == "kproxy: standard output is no terminal: kproxy dissect gives the same facts as text\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["none.pcap"], "none.pcap: No such file or directory"),
+        ([], "no kproxy of this user runs here: kproxy --listen 9092 --upstream HOST:PORT is one"),
+        (["9092"], "no kproxy listens on 9092: none of this user runs here"),
+        (["-f", "api=", CAPTURE], "filter: "),
+        (["--theme", "none", CAPTURE], "there is no theme 'none'; there are "),
+        (["--listen", "9092", "--upstream", "--", CAPTURE], "give --listen for a proxy, or something to look"),
+        (["--detail", "full", CAPTURE], "--detail is of a proxy: give --listen and --upstream too"),
+        (["--listen", "0", "--upstream", "--no-control"], "--no-control: it is the control socket"),
+        (["--keep", "1", CAPTURE], "argument --keep: '1': write at least 1M"),
+        (["--keep", "1GB", CAPTURE], "argument --keep: '1GB': write at least 1M"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[object], sentence: str
+) -> None:
+    monkeypatch.setattr(tui, "_check_terminal", lambda: None)
+    try:
+        status = main(["tui", *map(str, words)])
+    except SystemExit as error:  # of argparse
+        status = int(error.code or 0)
+    said = capsys.readouterr()
+    assert status == 2
+    assert said.out == ""
+    assert said.err.startswith("kproxy: ")
+    assert sentence in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_a_proxy_that_cannot_start_says_so_with_its_own_status() -> None:
+    status, said = in_terminal("tui", "--listen", "127.0.0.1:0", "--upstream", "127.0.0.1:1", "--no-trace")
+    assert status == 3
+    assert said.startswith("kproxy: upstream 127.0.0.1:1 cannot be reached: ")
+    assert said.count("\n") == 1
+
+
+def test_the_help_has_examples_and_the_exit_status(kproxy: Run) -> None:
+    said = kproxy("tui", "--help").stdout
+    for part in ("kproxy tui capture.pcap", "exit status: ", "--upstream", "--brokers", "--keylog", "--theme"):
+        assert part in said
+    assert "--stop-with-stdin" not in said
+    assert "--json" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ([], []),
+        (["--listen", "9092", "--upstream"], ["--listen=9092", "--upstream"]),
+        (
+            ["--listen", "1", "--upstream", "a:1", "--listen", "2", "--upstream", "b:2", "--no-check"],
+            ["--listen=1", "--listen=2", "--upstream=a:1", "--upstream=b:2", "--no-check"],
+        ),
+        (["--detail", "raw", "--trace=-x"], ["--trace=-x", "--detail=raw"]),
+        (["--topic", "a:1", "--topic", "b", "--acls", "--brokers", "3", "--data", "d e"],
+         ["--brokers=3", "--topic=a:1", "--topic=b", "--data=d e", "--acls"]),
+    ],
+)  # fmt: skip
+def test_options_are_handed_on_as_they_were_given(words: list[str], wanted: list[str]) -> None:
+    args = parsed(*words)
+    handed = again.options_of(args, tui.add_proxy)
+    assert handed == wanted
+    assert parsed(*handed) == args
+
+
+def test_options_of_captures_are_not_those_of_proxies() -> None:
+    args = parsed("--port", "1", "--port", "2", "--keylog", "keys", "--", "-x.pcap")
+    assert again.options_of(args, options.add_capture) == ["--port=1", "--port=2", "--keylog=keys"]
+    assert args.sources == ["-x.pcap"]
+    assert tui.own_proxy(args) is None
+
+
+def test_all_options_of_the_root_command_but_those_of_its_output_are_there() -> None:
+    root, ours = argparse.ArgumentParser(), argparse.ArgumentParser()
+    relay.configure(root)
+    tui.configure(ours)
+    names = {name for action in root._actions for name in action.option_strings}
+    assert names - set(ours._option_string_actions) == {
+        "--json", "-v", "--verbose", "-q", "--quiet", "--select", "--ignore",
+    }  # fmt: skip
+
+
+def test_a_proxy_needs_an_upstream() -> None:
+    with pytest.raises(CommandError, match="1 --listen and 0 --upstream"):
+        tui.own_proxy(parsed("--listen", "0", "--no-trace"))
+
+
+def test_sizes() -> None:
+    assert [parsed("--keep", text).keep for text in ("1M", "2g", "1048576")] == [1 << 20, 2 << 30, 1 << 20]
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    tui.configure(parser)
+    return parser.parse_args(words)

@@ -1,0 +1,250 @@
+"""The view of frames, key by key."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from kproxy.browse.session import Session
+from kproxy.browse.sources.source import Phase
+from kproxy.trace.lines import Line
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.detail import Detail
+from kproxy.tui.exchanges import ExchangeView
+from kproxy.tui.hexview import HexView
+from kproxy.tui.table import Table
+from kproxy.tui.tree import FieldTree
+from tests.kproxy.browse.sessions import (
+    BEGAN,
+    SECOND,
+    Given,
+    finding,
+    request,
+    response,
+    session_of,
+    session_of_capture,
+)
+from tests.kproxy.captured import DATA
+from tests.kproxy.tui.screens import SIZES, assert_looks_as_kept, press, running, settled, text, told, until
+
+BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
+
+
+@pytest.fixture
+def bug() -> Session:
+    return session_of_capture(BUG)
+
+
+def many(count: int = 100) -> list[Line]:
+    lines: list[Line] = []
+    for number in range(count):
+        asked = request(number, at=number)
+        lines += [asked, response(asked, after_us=number, findings=[finding()] if number % 10 == 7 else [])]
+    return lines
+
+
+def table(app: KproxyApp) -> Table:
+    return app.query_one("#exchanges", Table)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_bug_is_on_the_screen_and_its_bytes_two_keys_away(bug: Session, size: tuple[int, int]) -> None:
+    async with running(bug, size) as pilot:
+        await press(pilot, "n")
+        assert "L005" in text(pilot)
+        assert_looks_as_kept(pilot, "frames")
+        await press(pilot, "enter")
+        shown = text(pilot)
+        assert "do not write throttle_time_ms in version 2" in shown or size[0] == 80
+        assert pilot.app.query_one(HexView).span == (8, 12)
+        assert_looks_as_kept(pilot, "detail")
+        await press(pilot, "escape")
+        assert table(pilot.app).display  # type: ignore[arg-type]
+
+
+async def test_moving() -> None:
+    async with running(session_of(many())) as pilot:
+        rows = table(pilot.app)  # type: ignore[arg-type]
+        for keys, expected in (
+            (["j"], 1), (["down", "down"], 3), (["k"], 2), (["G"], 99), (["up"], 98), (["g"], 0), (["end"], 99),
+            (["home"], 0), (["n"], 7), (["n", "n"], 27), (["N"], 17), (["right_square_bracket"], 18),
+            (["pagedown"], None), (["ctrl+u"], 18),
+        ):  # fmt: skip
+            await pilot.press(*keys)
+            assert expected is None or rows.cursor == expected, keys
+        assert rows.key == 18
+
+
+async def test_following_ends_when_the_cursor_moves() -> None:
+    session = session_of(many(5), phase=Phase.LIVE)
+    source = session.source
+    assert isinstance(source, Given)
+    async with running(session) as pilot:
+        rows = table(pilot.app)  # type: ignore[arg-type]
+        await press(pilot, "F")
+        assert rows.cursor == 4
+        source.add(request(50))
+        await settled(pilot)
+        assert rows.cursor == 5
+        await press(pilot, "k")
+        assert not rows.follow
+        source.add(request(51))
+        await settled(pilot)
+        assert rows.cursor == 4
+        assert "7 rows" in text(pilot)
+
+
+async def test_pausing_keeps_the_screen() -> None:
+    session = session_of(many(5))
+    source = session.source
+    assert isinstance(source, Given)
+    async with running(session) as pilot:
+        await press(pilot, "space")
+        source.add(request(50, client_id="newcomer"))
+        await settled(pilot)
+        assert "newcomer" not in text(pilot)
+        assert "PAUSED" in text(pilot)
+        await press(pilot, "space")
+        assert "newcomer" in text(pilot)
+
+
+async def test_a_request_that_waits_counts_up() -> None:
+    waiting = request(1, at=(time.time_ns() - BEGAN) / SECOND - 5)
+    async with running(session_of([waiting], phase=Phase.LIVE)) as pilot:
+        first = re.search(r"([\d.]+) s\b", text(pilot).splitlines()[3])
+        assert first is not None
+        assert float(first[1]) >= 5
+        await until(pilot, lambda: first[0] not in text(pilot).splitlines()[3])
+        assert "1 waiting" in text(pilot)
+
+
+async def test_writing_a_filter() -> None:
+    async with running(session_of(many())) as pilot:
+        await press(pilot, "slash", *"laten")
+        assert "latency" in text(pilot).splitlines()[-2]
+        await press(pilot, "tab", *">")
+        await press(pilot, *"oops", "enter")
+        assert "^^^^" in text(pilot)
+        assert "column 12" in text(pilot)
+        field = pilot.app.query_one(Input)
+        field.value = "latency>=95us"
+        await press(pilot, "enter")
+        assert "5 shown" in text(pilot)
+        assert table(pilot.app).has_focus  # type: ignore[arg-type]
+        await press(pilot, "slash", "escape")
+        assert "5 shown" in text(pilot)
+        await press(pilot, "escape")
+        assert "shown" not in text(pilot)
+
+
+async def test_only_findings() -> None:
+    async with running(session_of(many())) as pilot:
+        await press(pilot, "z")
+        assert len(table(pilot.app).rows) == 10  # type: ignore[arg-type]
+        await press(pilot, "z")
+        assert len(table(pilot.app).rows) == 100  # type: ignore[arg-type]
+
+
+async def test_sorting() -> None:
+    async with running(session_of(many())) as pilot:
+        rows = table(pilot.app)  # type: ignore[arg-type]
+        await press(pilot, "o", "l")
+        assert rows.key == 99
+        await press(pilot, "o", "l")
+        assert rows.key == 0
+        await press(pilot, "o", "j", "escape")
+        assert rows.key == 0
+
+
+async def test_marks_and_notes() -> None:
+    session = session_of(many())
+    async with running(session) as pilot:
+        await press(pilot, "j", "m", "G", "semicolon", *"odd", "enter")
+        assert session.notes[1].marked
+        assert session.notes[99].text == "odd"
+        await press(pilot, "g", "apostrophe")
+        assert table(pilot.app).key == 1  # type: ignore[arg-type]
+        await press(pilot, "m")
+        assert not session.notes[1].marked
+
+
+@pytest.mark.parametrize(
+    ("letter", "beginning"),
+    [("x", "00 00 00 54"), ("j", '{\n  "request"'), ("c", "kproxy explain --request"), ("m", "### Metadata v2")],
+)
+async def test_copying(bug: Session, letter: str, beginning: str) -> None:
+    async with running(bug) as pilot:
+        await press(pilot, "n", "y", letter)
+        await until(pilot, lambda: bool(pilot.app.clipboard))
+        assert pilot.app.clipboard.startswith(beginning)
+
+
+async def test_saving(bug: Session, tmp_path: Path) -> None:
+    path = tmp_path / "saved.jsonl"
+    async with running(bug) as pilot:
+        await press(pilot, "z", "w")
+        pilot.app.screen.query_one(Input).value = str(path)
+        await press(pilot, "enter")
+        await until(pilot, path.exists)
+        kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
+        assert kinds == ["open", "request", "response", "close"]
+        await press(pilot, "w")
+        pilot.app.screen.query_one(Input).value = str(path)
+        await press(pilot, "enter")
+        await until(pilot, lambda: "give another name" in told(pilot))
+
+
+async def test_fields_and_bytes_point_at_each_other(bug: Session) -> None:
+    async with running(bug, (180, 50)) as pilot:
+        await press(pilot, "n", "enter")
+        detail, bytes_ = pilot.app.query_one(Detail), pilot.app.query_one(HexView)
+        assert detail.active == "response"
+        await press(pilot, "j", "j", "j", "j")
+        assert detail.field is not None
+        assert (detail.field.path, bytes_.span) == ("brokers[0].host", (20, 31))
+        bytes_.focus()
+        await press(pilot, "down", "down", "down")
+        assert detail.field.path != "brokers[0].host"
+        assert bytes_.cursor == 68
+        assert detail.field.start is not None
+        assert detail.field.start <= 68 < (detail.field.end or 0)
+        await press(pilot, "r")
+        assert detail.active == "request"
+        assert pilot.app.query_one("#request", expect_type=None).query_one(FieldTree).has_focus  # type: ignore[arg-type]
+
+
+async def test_the_mouse(bug: Session) -> None:
+    async with running(bug, (120, 40)) as pilot:
+        rows = table(pilot.app)  # type: ignore[arg-type]
+        await pilot.click(rows, offset=(20, 4))
+        assert rows.cursor == 3
+        await settled(pilot)
+        await pilot.click(HexView, offset=(12, 3))
+        assert pilot.app.query_one(HexView).cursor >= 0
+        await pilot.double_click(rows, offset=(20, 3))
+        await settled(pilot)
+        assert pilot.app.query_one(ExchangeView).has_class("whole")
+
+
+async def test_help_and_commands(bug: Session) -> None:
+    async with running(bug) as pilot:
+        await press(pilot, "question_mark")
+        assert "next finding" in text(pilot)
+        await press(pilot, "escape", "colon")
+        await until(pilot, lambda: len(pilot.app.screen_stack) == 2)
+        await press(pilot, *"only")
+        await until(pilot, lambda: "Only findings" in text(pilot))
+
+
+async def test_hostile_names_are_shown_as_escapes() -> None:
+    asked = request(1, client_id="\x1b[2J[red]x", api="Fetch", group_id="a\nb\u202e")
+    async with running(session_of([asked])) as pilot:
+        shown = text(pilot)
+        assert "\x1b" not in shown
+        assert "\\x1b[2J" in shown
+        assert "group a\\n" in shown

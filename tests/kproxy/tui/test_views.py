@@ -1,0 +1,123 @@
+"""The views of what a trace sums up to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kproxy.browse.rows.shown import Shown
+from kproxy.browse.session import Session
+from kproxy.tui.app import KproxyApp
+from kproxy.tui.overview import OverviewView, bars, squeezed
+from kproxy.tui.table import Table
+from kproxy.tui.timeline import Timeline
+from tests.kproxy.browse.sessions import session_of_capture
+from tests.kproxy.captured import DATA
+from tests.kproxy.tui.screens import SIZES, assert_looks_as_kept, press, running, text, until
+
+CAPTURES = Path(__file__).parents[3] / "captures"
+STALL = CAPTURES / "join-group-never-synced.pcap.gz"
+OLD = CAPTURES / "old-client-before-kafka-4.pcap.gz"
+LAG = CAPTURES / "fetches-empty-below-high-watermark.pcap.gz"
+BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
+
+VIEWS = (
+    ("2", "connections", BUG), ("3", "apis", BUG), ("4", "topics", LAG), ("5", "groups", STALL), ("6", "findings", BUG),
+    ("7", "clients", OLD),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_each_view_looks_as_kept(size: tuple[int, int]) -> None:
+    for key, name, capture in VIEWS:
+        async with running(session_of_capture(capture), size) as pilot:
+            await press(pilot, key)
+            await until(pilot, lambda view=pilot.app.view: bool(view._listed))  # type: ignore[attr-defined, misc]
+            assert_looks_as_kept(pilot, name)
+
+
+def shown(session: Session) -> list[str]:
+    rows: Shown = session.shown
+    exchanges = (session.exchange(rows[position]) for position in range(len(rows)))
+    return [each.frame.api or "?" if each.frame else "event" for each in exchanges if each is not None]
+
+
+async def test_enter_shows_the_frames_of_a_thing() -> None:
+    session = session_of_capture(BUG)
+    async with running(session) as pilot:
+        await press(pilot, "3", "enter")
+        assert set(shown(session)) == {"ApiVersions"}
+        assert "4 shown" in text(pilot)
+        await press(pilot, "2", "j", "enter")
+        assert shown(session)[-2:] == ["FindCoordinator", "event"]
+        await press(pilot, "7", "enter")
+        assert len(set(shown(session))) > 1
+
+
+async def test_a_finding_leads_to_its_frame_its_page_and_all_its_frames() -> None:
+    session = session_of_capture(BUG)
+    async with running(session) as pilot:
+        await press(pilot, "6")
+        assert "do not write throttle_time_ms in version 2" in text(pilot)
+        await press(pilot, "p")
+        assert "Checks that a message has no field that only another version has" in text(pilot)
+        await press(pilot, "escape", "enter")
+        table = pilot.app.query_one("#exchanges", Table)
+        exchange = session.exchange(table.key)  # type: ignore[arg-type]
+        assert exchange is not None
+        assert [each.code for each in exchange.findings] == ["L005"]
+        await press(pilot, "6", "s")
+        assert shown(session) == ["Metadata"]
+        await press(pilot, "escape", "exclamation_mark")
+        assert table.key == exchange.row
+
+
+async def test_the_timeline_leads_to_frames() -> None:
+    session = session_of_capture(STALL)
+    async with running(session) as pilot:
+        await press(pilot, "5")
+        assert "billing" in text(pilot)
+        await press(pilot, "tab")
+        line = pilot.app.query_one(Timeline)
+        assert line.has_focus
+        whole = line._window
+        await press(pilot, "plus", "plus", "greater_than_sign", "less_than_sign", "minus")
+        assert line._window is not None
+        assert whole is not None
+        assert line._window.length < whole.length
+        await press(pilot, "0", "j", "k", "l", "h")
+        assert line._window == whole
+        await press(pilot, "enter")
+        assert shown(session)
+        table = pilot.app.query_one("#exchanges", Table)
+        exchange = session.exchange(table.key)  # type: ignore[arg-type]
+        assert exchange is not None
+        assert exchange.request is not None
+        assert exchange.request.api == "JoinGroup"
+
+
+async def test_a_view_can_be_sorted_and_clicked() -> None:
+    async with running(session_of_capture(BUG)) as pilot:
+        app = pilot.app
+        assert isinstance(app, KproxyApp)
+        await press(pilot, "3", "o", "m")
+        view = app.view
+        assert isinstance(view, OverviewView)
+        slowest = view.table.key
+        await press(pilot, "o", "m")
+        assert view.table.key != slowest
+        await pilot.click("#tabs", offset=(4, 0))
+        assert app.view.title == "Frames"
+        await press(pilot, "2", "slash")
+        assert app.view.title == "Frames"
+
+
+def test_bars() -> None:
+    assert bars([9, 1, 8, 4], 3) == bars([1, 8, 4], 3)
+    assert len(bars([0, 0, 1], 20)) == 3
+    assert bars([0, 0], 5) == ""
+    assert bars([5, 5], 2)[0] == bars([5, 5], 2)[1]
+    assert squeezed([1, 2, 3, 4], 2) == [3, 7]
+    assert sum(squeezed(list(range(128)), 20)) == sum(range(128))
+    assert squeezed([], 5) == []

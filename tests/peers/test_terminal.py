@@ -1,0 +1,242 @@
+"""`kproxy tui` in a real terminal: what it looks at, how it begins and ends."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.kproxy.browse.lines import line
+from tests.kproxy.frames import request
+from tests.kproxy.tui.terminal import KPROXY, Terminal, environment, kproxy
+from tests.peers.processes import until
+
+pytestmark = pytest.mark.peers
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+CAPTURE = CAPTURES / "metadata-retry-loop.pcap.gz"
+TRACE = CAPTURES / "trace-1.jsonl"
+SMALL, LARGE = (80, 24), (200, 50)
+ASKED = request("ApiVersions", 0, {}, correlation_id=7, client_id="tester")
+
+
+@pytest.fixture
+def alone() -> Iterator[Mapping[str, str]]:
+    """An environment in which there are no other proxies; a short path, since that of a Unix socket may not be long."""
+    with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory:
+        yield environment(Path(directory))
+
+
+def leave(terminal: Terminal) -> None:
+    """Leave the application: the shell has its screen back."""
+    terminal.press("q")
+    assert terminal.wait_for_end() == 0
+
+
+def ask(port: int, times: int = 1) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        for _ in range(times):
+            client.sendall(ASKED)
+            assert client.recv(65536)
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "200x50"])
+@pytest.mark.parametrize(("path", "rows"), [(TRACE, 5), (CAPTURE, 13)], ids=["trace", "capture"])
+def test_a_file(tmp_path: Path, alone: Mapping[str, str], size: tuple[int, int], path: Path, rows: int) -> None:
+    with kproxy("tui", path, size=size, cwd=tmp_path, env=alone) as terminal:
+        screen = terminal.wait_for(f"{rows} rows")
+        assert path.name in screen.splitlines()[0]
+        terminal.wait_for("Metadata v")
+        terminal.wait_for(lambda screen: "/ filter" in screen.splitlines()[-1])
+        assert len(terminal.lines) == size[1]
+        assert size[0] * 0.75 < max(map(len, terminal.lines)) <= size[0]
+        leave(terminal)
+
+
+def test_a_filter_from_the_start(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    with kproxy("tui", "-f", "api=ApiVersions", TRACE, cwd=tmp_path, env=alone) as terminal:
+        terminal.wait_for("1 shown")
+        assert sum("Metadata v13 " in each for each in terminal.lines) == 0
+        leave(terminal)
+
+
+def test_a_growing_trace(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    part = tmp_path / "date=2026-11-21" / "hour=00" / ".kproxy-web-1-1.jsonl.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(line(1, "web-1-1"))
+    with kproxy("tui", tmp_path, cwd=tmp_path, env=alone) as terminal:
+        terminal.wait_for(lambda screen: "following" in screen and "1 rows" in screen)
+        with part.open("ab") as file:
+            file.write(line(2, "web-1-2"))
+        terminal.wait_for("2 rows")
+        part.rename(part.with_name("kproxy-web-1-1.jsonl"))
+        part.with_name(".kproxy-web-1-2.jsonl.part").write_bytes(line(3, "web-1-3"))
+        terminal.wait_for("3 rows")
+        leave(terminal)
+
+
+def test_what_is_piped_in_and_keys_from_the_terminal(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    (tmp_path / "all").write_bytes(gzip.decompress(CAPTURE.read_bytes()))
+    piped = "{ head -c 1500 all; cat go; tail -c +1501 all; }"
+    os.mkfifo(tmp_path / "go")
+    with kproxy("tui", "-", cwd=tmp_path, piped=piped, env=alone) as terminal:
+        screen = terminal.wait_for(lambda screen: re.search(r"\b[1-9]\d* rows", screen))
+        assert "standard input" in screen
+        assert "13 rows" not in screen
+        terminal.press("?")
+        terminal.wait_for("─ help ─")
+        terminal.press("Escape")
+        (tmp_path / "go").write_bytes(b"")
+        terminal.wait_for("13 rows")
+        leave(terminal)
+
+
+def test_a_pipe_from_the_shell(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    command = shlex.join([*KPROXY, "tui"])
+    with Terminal(f"bash -c '{command} <(zcat {CAPTURE})'", cwd=tmp_path, env=alone) as terminal:
+        terminal.wait_for("13 rows")
+        leave(terminal)
+
+
+def test_nothing_is_piped_in(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    with kproxy("tui", "-", cwd=tmp_path, env=alone) as terminal:
+        assert terminal.wait_for_end() == 2
+        assert "kproxy: nothing is piped in" in terminal.screen
+
+
+def test_a_file_that_cannot_be_read_to_its_end_says_so(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    torn = tmp_path / "torn.pcap"
+    torn.write_bytes(gzip.decompress(CAPTURE.read_bytes())[:40] + b"\xff" * 200)
+    with kproxy("tui", torn, cwd=tmp_path, env=alone) as terminal:
+        terminal.wait_for("0 rows")
+        leave(terminal)
+
+
+def test_a_proxy_of_its_own_with_the_built_in_broker(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    with kproxy("tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=alone) as terminal:
+        port = listening(terminal)
+        ask(port, 3)
+        screen = terminal.wait_for("5 rows")
+        assert screen.count("ApiVersions v0") == 3
+        assert "tester" in screen
+        leave(terminal)
+    assert not_listening(port)
+    assert [path.suffix for path in (tmp_path / "kproxy-trace").rglob("*.jsonl*")] == [".jsonl"]
+
+
+def test_a_terminal_that_is_closed_takes_its_proxy_along(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    with kproxy("tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=alone) as terminal:
+        port = listening(terminal)
+    until("the proxy ends", lambda: not_listening(port))
+
+
+def listening(terminal: Terminal) -> int:
+    screen = terminal.wait_for(lambda screen: re.search(r"127\.0\.0\.1:\d+ -> ", screen))
+    found = re.search(r"127\.0\.0\.1:(\d+) -> ", screen)
+    assert found
+    return int(found[1])
+
+
+def not_listening(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+        return False
+    return True
+
+
+class Proxy:
+    """A proxy on a port, before the built-in broker."""
+
+    def __init__(self, port: int, cwd: Path, env: Mapping[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [*KPROXY, "--listen", f"127.0.0.1:{port}", "--upstream", "-q"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=cwd,
+            env={**os.environ, **env}, text=True,
+        )  # fmt: skip
+        assert self.process.stderr is not None
+        found = re.search(r"bootstrap\.servers=\S+:(\d+)", self.process.stderr.readline())
+        assert found
+        self.port = int(found[1])
+
+    def end(self, number: int) -> None:
+        self.process.send_signal(number)
+        self.process.communicate(timeout=20)
+
+
+Start = Callable[[int], Proxy]
+
+
+@pytest.fixture
+def start(tmp_path: Path, alone: Mapping[str, str]) -> Iterator[Start]:
+    """Starts a proxy on a port, or where there is room with 0."""
+    proxies = []
+
+    def start_one(port: int) -> Proxy:
+        proxies.append(proxy := Proxy(port, tmp_path, alone))
+        return proxy
+
+    yield start_one
+    for proxy in proxies:
+        if proxy.process.returncode is None:
+            proxy.end(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("by_port", [True, False], ids=["by its port", "as the only one"])
+def test_a_proxy_that_is_killed_and_one_in_its_place(
+    tmp_path: Path, alone: Mapping[str, str], start: Start, *, by_port: bool
+) -> None:
+    proxy = start(0)
+    ask(proxy.port)  # before anybody looks
+    words = [proxy.port] if by_port else []
+    with kproxy("tui", *words, size=LARGE, cwd=tmp_path, env=alone) as terminal:
+        terminal.wait_for("3 rows")
+        ask(proxy.port, 2)
+        terminal.wait_for("7 rows")
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=10):
+            terminal.wait_for("8 rows")
+            proxy.end(signal.SIGKILL)
+            terminal.wait_for("lost the proxy")
+        assert "trying again" in terminal.screen
+        began = time.monotonic()
+        again = start(proxy.port)
+        ask(again.port)
+        screen = terminal.wait_for("the proxy ended")
+        assert "lost the proxy" not in screen
+        assert time.monotonic() - began < 20
+        leave(terminal)
+
+
+def test_a_proxy_that_ends_and_several_that_run(tmp_path: Path, alone: Mapping[str, str], start: Start) -> None:
+    first, second = start(0), start(0)
+    with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
+        assert terminal.wait_for_end() == 2
+        screen = terminal.screen.replace("\n", "")
+        assert screen.startswith("kproxy: several kproxys run: ")
+        assert str(first.port) in screen
+        assert str(second.port) in screen
+    first.end(signal.SIGTERM)
+    with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
+        terminal.wait_for("0 rows")
+        second.end(signal.SIGTERM)
+        terminal.wait_for("lost the proxy")
+        leave(terminal)
+
+
+def test_a_terminal_of_any_size(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    with kproxy("tui", CAPTURE, cwd=tmp_path, env=alone) as terminal:
+        terminal.wait_for("13 rows")
+        for columns, rows in ((300, 80), (20, 6), (1, 1), SMALL):
+            terminal.resize(columns, rows)
+            until("it has the size", lambda rows=rows: len(terminal.lines) == rows)
+        terminal.wait_for("13 rows")
+        leave(terminal)
