@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from kproxy.cli import options
 from kproxy.cli.errors import CLEAN, FINDINGS, CommandError
@@ -28,6 +28,7 @@ examples:
   kproxy dissect --fields ts,api,latency_us,error kproxy-trace/
   kproxy dissect --findings --ignore X --fail-on warning capture.pcap
   kproxy dissect --findings --format sarif *.pcap.gz > kproxy.sarif
+  kproxy dissect --html capture.pcap > page.html
   tcpdump -i lo -w - port 9092 | kproxy dissect -
 
 exit status: 0 decoded, 1 with a finding of --fail-on or worse, 2 wrong usage or unreadable input
@@ -42,21 +43,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="trace lines, as the live proxy would have written them")
     parser.add_argument("-f", "--filter", metavar="FILTER", help="only lines that match, e.g. 'api=Fetch and error!=0'")
     parser.add_argument("--fields", metavar="A,B", help="only these fields, tab-separated (with --json: as objects)")
-    parser.add_argument(
-        "--port", type=int, action="append", default=[], metavar="N",
-        help="Kafka's port, repeatable; without it Kafka is found by content",
-    )  # fmt: skip
-    parser.add_argument("--keylog", metavar="FILE", help="TLS key log (SSLKEYLOGFILE) to decrypt with")
+    options.add_capture(parser)
     parser.add_argument(
         "--detail", choices=("summary", "full", "raw"), default="summary",
         help="facts of each frame (default), its decoded body too, its bytes too",
     )  # fmt: skip
+    # The bytes of each frame at any detail: what a viewer needs.
+    parser.add_argument("--frames", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("-v", "--verbose", action="store_true", help="show the fields of each frame")
     parser.add_argument("-q", "--quiet", action="store_true", help="show only findings and gaps")
     parser.add_argument("--findings", action="store_true", help="only findings: each cause once, and how often it was")
     parser.add_argument(
         "--format", choices=("text", "json", "sarif", "junit"), help="form of --findings (--json: json; else text)"
     )
+    parser.add_argument("--html", action="store_true", help="one page for a browser, to attach to an issue")
     options.add_selection(parser)
     options.add_fail_on(parser)
     parser.epilog = _EXAMPLES
@@ -76,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
             if line is not None and output.write(line) and selection.fails_for(line):
                 status = FINDINGS
     output.close()
+    for sentence in output.warnings:
+        warn(sentence)
     return status
 
 
@@ -98,10 +100,12 @@ def _shown(name: str) -> str:
 
 def _lines(name: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
     from kproxy.capture import CaptureError
+    from kproxy.piped import Piped
     from kproxy.trace.reader import TraceError, open_trace
 
     try:
-        source: BinaryIO = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115  # closed below
+        # Closed below.
+        source = cast("BinaryIO", Piped(sys.stdin.fileno(), output.flush)) if name == "-" else Path(name).open("rb")  # noqa: SIM115
     except OSError as error:
         raise CommandError(f"{name}: {error.strerror}") from None
     with source:
@@ -122,11 +126,11 @@ def _captured(source: BinaryIO, name: str, args: argparse.Namespace, output: Out
     from kproxy.outputs.progress import progress
     from kproxy.trace.lines import Detail
 
-    inspector = Inspector(_stem(name), output.detail(Detail(args.detail)), excerpts=args.findings)
+    inspector = Inspector(stem_of(name), output.detail(Detail(args.detail)), excerpts=args.findings, frames=args.frames)
     reassembler = Reassembler()
     packets = 0
     capture = Capture(source, name, owned=False)
-    dissector = Dissector(inspector, ports=frozenset(args.port), decryptor=_decryptor(args.keylog, capture))
+    dissector = Dissector(inspector, ports=frozenset(args.port), decryptor=decryptor_for(args.keylog, capture))
     with capture, progress(capture, Path(name)) as advance:
         for packet in capture:
             packets += 1
@@ -161,7 +165,7 @@ def _tell_other(name: str, dissector: Dissector, packets: int, args: argparse.Na
         warn(f"{name}: not decrypted: {dissector.undecrypted[0]}{more}")
 
 
-def _stem(name: str) -> str:
+def stem_of(name: str) -> str:
     """What connection ids of a capture begin with: its name without what says that it is one."""
     stem = Path(name).name
     for suffix in (".gz", ".pcap", ".pcapng", ".cap"):
@@ -169,7 +173,7 @@ def _stem(name: str) -> str:
     return stem
 
 
-def _decryptor(path: str | None, capture: Capture) -> Callable[[], TlsDecryptor | None]:
+def decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecryptor | None]:
     """What makes a decryptor for each TLS flow: from a key log, and from the keys that a pcapng brings along."""
     from kproxy.capture.keylog import KeyLog
 

@@ -1,0 +1,37 @@
+"""The page's own files put together, with a policy that allows nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from importlib import resources
+from typing import Any
+
+from kproxy.html.packing import inline_json
+
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+
+
+def page(title: str, data: dict[str, Any]) -> str:
+    """A page with its style, its script and its data; it can neither fetch nor send anything."""
+    files = resources.files("kproxy.html")
+    style, script = (files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "title": html.escape(title),
+        "policy": html.escape(policy, quote=False),
+        "style": style,
+        "script": script,
+        "data": inline_json(data),
+    }
+    template = files.joinpath("page.html").read_text(encoding="utf-8")
+    return _PLACE.sub(lambda found: parts[found[1]], template)
+
+
+def _hash(text: str) -> str:
+    """What a Content-Security-Policy calls an inline script or style by."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,208 @@
+"""What a page says: a summary, a row for each exchange, and as many of their fields and bytes as there is room for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kproxy import __version__
+from kproxy.browse.fields.detail import side
+from kproxy.browse.overviews.findings import Findings
+from kproxy.browse.rows.columns import api, what, wrong
+from kproxy.browse.rows.exchange import Exchange
+from kproxy.browse.rows.index import SEVERITIES, State
+from kproxy.browse.session import Session
+from kproxy.html.packing import Chunks
+from kproxy.html.sides import finding_json, side_json
+from kproxy.outputs.findings import as_entry, best_first
+from kproxy.outputs.text import duration, safe, size
+from kproxy.trace.encoding import as_mapping
+from kproxy.trace.lines import FindingLine, Line
+
+#: Characters of a page: when rows take as much, no more are added, and fields and bytes only as far as there is room.
+MOST_SIZE = 20_000_000
+
+#: Causes in the summary.
+MOST_CAUSES = 50
+
+_NARROW = "narrow it with -f, e.g. -f 'severity>=warning'"
+
+
+def contents(session: Session, names: list[str]) -> dict[str, Any]:
+    """The data of a page.
+
+    Returns:
+        ``rows``, ``lines`` and ``sides`` are compressed chunks (`kproxy.html.packing`). A row is ``[time, connection,
+        client, API, version, what, size, latency, [[text, style]...], severity, is it an event]``; ``lines`` has for
+        each row ``{"lines", "findings"}``, a list of findings for each line; ``sides`` has pairs of request and
+        response as `kproxy.html.sides` gives them, null for one that is not there; ``places`` has for each row the
+        number of its pair, -1 if there is none. ``notes`` are sentences about what is not in the page.
+    """
+    told = Findings()
+    summary = _Summary()
+    rows, lines, sides = Chunks(512), Chunks(64), Chunks(16)
+    taken: list[int] = []
+    for row, exchange in _exchanges(session):
+        number = len(taken)
+        for line in _lines_of(exchange):
+            told.take(line, number, session.index.at[row - session.index.first])
+        summary.take(exchange)
+        if rows.size + lines.size < MOST_SIZE:
+            taken.append(row)
+            rows.add(_row(session, exchange))
+            lines.add(_told(exchange))
+    rows.close()
+    lines.close()
+    places = _add_sides(session, taken, sides, MOST_SIZE - rows.size - lines.size)
+    notes = _notes(summary, len(taken), places)
+    return {
+        "version": __version__,
+        "files": names,
+        "filter": safe(str(session.shown.filter)) if session.shown.filter else None,
+        "notes": notes,
+        **summary.as_json(),
+        "causes": _causes(told, len(taken)),
+        "rows": rows.texts,
+        "lines": lines.texts,
+        "sides": sides.texts,
+        "places": places,
+        "each": {"rows": rows.each, "lines": lines.each, "sides": sides.each},
+    }
+
+
+def _exchanges(session: Session) -> Iterator[tuple[int, Exchange]]:
+    for position in range(len(session.shown)):
+        row = session.shown[position]
+        if (exchange := session.exchange(row)) is not None:
+            yield row, exchange
+
+
+def _lines_of(exchange: Exchange) -> list[Line]:
+    return [line for line in (exchange.request, exchange.response, exchange.event) if line is not None]
+
+
+class _Summary:
+    """What all exchanges come to."""
+
+    def __init__(self) -> None:
+        self.exchanges = 0
+        self.events = 0
+        self._frames = self._bytes = self._refused = self._unanswered = 0
+        self._connections: set[str] = set()
+        self._first = self._last = ""
+
+    def take(self, exchange: Exchange) -> None:
+        for line in _lines_of(exchange):
+            self._connections.add(line.connection_id)
+            self._first = min(self._first or line.ts, line.ts)
+            self._last = max(self._last, line.ts)
+        frames = [line for line in (exchange.request, exchange.response) if line is not None]
+        self.exchanges += bool(frames)
+        self.events += not frames
+        self._frames += len(frames)
+        self._bytes += sum(frame.size for frame in frames)
+        self._refused += exchange.response is not None and bool(exchange.response.errors)
+        self._unanswered += exchange.state in (State.UNANSWERED, State.WAITING)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "from": self._first,
+            "to": self._last,
+            "connections": len(self._connections),
+            "exchanges": self.exchanges,
+            "frames": self._frames,
+            "bytes": size(self._bytes),
+            "refused": self._refused,
+            "unanswered": self._unanswered,
+        }
+
+
+def _row(session: Session, exchange: Exchange) -> list[Any]:
+    index = session.index
+    entry = exchange.row - index.first
+    line, frame = exchange.line, exchange.frame
+    level = SEVERITIES[index.severity[entry]]
+    name, *version = (text for text, _ in api(exchange))
+    return [
+        (exchange.request or line).ts[11:23],
+        "#" + safe(line.connection_id.rpartition("-")[2]),
+        safe(frame.client_id or "") if frame is not None else "",
+        name,
+        "".join(version).strip(),
+        "".join(text for text, _ in what(exchange)).strip(),
+        size(index.size[entry]) if frame is not None else "",
+        _latency(session, exchange),
+        [[text.strip(), style] for text, style in wrong(exchange, level)],
+        level,
+        frame is None,
+    ]
+
+
+def _latency(session: Session, exchange: Exchange) -> str:
+    if exchange.state == State.ONE_WAY:
+        return "no answer"
+    if exchange.state == State.UNANSWERED:
+        return "never"
+    waited = duration(session.index.waited(exchange.row, session.now))
+    return f"> {waited}" if exchange.state == State.WAITING else waited
+
+
+def _told(exchange: Exchange) -> dict[str, Any]:
+    """The lines of an exchange without bodies and bytes, and their findings in words, the worst first."""
+    lines, findings = [], []
+    for line in _lines_of(exchange):
+        lines.append({name: value for name, value in as_mapping(line).items() if name not in ("body", "frame")})
+        found = [as_entry(line)] if isinstance(line, FindingLine) else best_first(getattr(line, "findings", ()))
+        findings.append([finding_json(each) for each in found])
+    return {"lines": lines, "findings": findings}
+
+
+def _add_sides(session: Session, taken: list[int], sides: Chunks, room: int) -> list[int]:
+    """Add the sides of these rows while there is room, those with findings first; for each row where they are."""
+    index = session.index
+    places = [-1] * len(taken)
+
+    def urgency(number: int) -> tuple[int, int]:
+        entry = taken[number] - index.first
+        return -2 * index.severity[entry] - index.errors[entry], number
+
+    for number in sorted(range(len(taken)), key=urgency):
+        if sides.size > room:
+            break
+        exchange = session.exchange(taken[number])
+        if exchange is None or exchange.frame is None:
+            continue
+        request, response = exchange.request, exchange.response
+        made = [
+            None if request is None else side_json(side(request)),
+            None if response is None else side_json(side(response, request)),
+        ]
+        places[number] = sides.add(made)
+    sides.close()
+    return places
+
+
+def _notes(summary: _Summary, taken: int, places: list[int]) -> list[str]:
+    notes = []
+    every = summary.exchanges + summary.events
+    if taken < every:
+        notes.append(f"the page has the first {taken:,} of {every:,} rows: {_NARROW}")
+    there = sum(place >= 0 for place in places)
+    if there < summary.exchanges:
+        some = f"{there:,} of {summary.exchanges:,} exchanges, those with findings first"
+        notes.append(f"the page has the fields and bytes of {some}: {_NARROW}")
+    return notes
+
+
+def _causes(told: Findings, taken: int) -> list[dict[str, Any]]:
+    """What is wrong, the worst first: each cause with the row of its first finding, -1 if the page does not have it."""
+    return [
+        finding_json(cause.finding)
+        | {
+            "count": cause.count,
+            "connections": len(cause.places),
+            "row": cause.first_row if cause.first_row < taken else -1,
+            "what": safe(f"{cause.api} v{cause.api_version} {cause.direction}") if cause.api else None,
+        }
+        for cause in told.causes(MOST_CAUSES)
+    ]

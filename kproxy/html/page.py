@@ -1,0 +1,97 @@
+"""The output of ``kproxy dissect --html``: lines are spooled, and at the end they become one page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from kproxy.browse.overviews.every import Overviews
+from kproxy.browse.rows.store import Spool
+from kproxy.browse.session import Session
+from kproxy.browse.sources.source import Source
+from kproxy.cli.errors import CommandError
+from kproxy.filters import Filter
+from kproxy.html.assemble import page
+from kproxy.html.contents import contents
+from kproxy.outputs.choice import Output
+from kproxy.outputs.text import safe
+from kproxy.trace.encoding import append_line
+from kproxy.trace.lines import Detail, Line
+
+#: Bytes that go to the spool at once.
+_BUFFER = 1 << 20
+
+
+class _Lines(Source):
+    """Lines that are all there when somebody looks."""
+
+    async def run(self) -> None:
+        """Nothing is to come."""
+
+
+class _NoOverviews(Overviews):
+    """A page has none, and of the findings only those of the rows that it has."""
+
+    def takers(self) -> tuple[()]:
+        """Nobody."""
+        return ()
+
+
+class Page(Output):
+    """Gathers everything: an exchange is shown if the filter matches request and response together.
+
+    Raises:
+        CommandError: The file is a terminal; later, that the disk is full.
+    """
+
+    def __init__(self, file: TextIO, chosen: Filter | None) -> None:
+        if file.isatty():
+            raise CommandError(
+                "--html writes a page for a browser: redirect it, e.g. kproxy dissect --html FILE > page.html"
+            )
+        super().__init__(file, chosen)
+        self._spool = Spool()
+        self._names: list[str] = []
+        self._pending = bytearray()
+
+    def detail(self, asked: Detail) -> Detail:
+        """All there is, whatever was asked."""
+        return Detail.RAW
+
+    def begin(self, name: str) -> None:
+        """What is written next is of the input `name`; where it lies is nobody's business."""
+        self._names.append(safe(Path(name).name))
+
+    def write(self, line: Line) -> bool:
+        """Keep a line; whether it matches the filter by itself."""
+        append_line(line, self._pending)
+        if len(self._pending) >= _BUFFER:
+            self._spill()
+        return super().write(line)
+
+    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
+        """It is shown at the end."""
+
+    def _spill(self) -> None:
+        try:
+            self._spool.append(bytes(self._pending))
+        except OSError as error:
+            raise CommandError(f"no room to gather the frames: {error.strerror}") from None
+        self._pending.clear()
+
+    def close(self) -> None:
+        """Write the page."""
+        self._spill()
+        source = _Lines(", ".join(self._names[:3]), self._spool)
+        session = Session(source, _NoOverviews())
+        session.shown.choose(self._filter)
+        try:
+            while session.work(1.0):
+                pass
+            made = contents(session, self._names)
+        finally:
+            source.close()
+        self.warnings = made["notes"]
+        self._file.buffer.write(page(f"kproxy: {source.name}", made).encode())
+        super().close()

@@ -1,0 +1,121 @@
+"""A side of an exchange as a page has it: its fields in a row, its bytes, its findings, its records."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+from dissectors.meanings.times import LAST_MS, utc
+from kproxy.browse.fields.detail import Side
+from kproxy.browse.fields.field import MORE, Field
+from kproxy.browse.fields.records import Part, Record, record_fields, records
+from kproxy.outputs.findings import notes
+from kproxy.outputs.text import safe
+from kproxy.trace.lines import FindingEntry
+
+#: What a page has of one side: fields, elements of an array, bytes, records of a field, records, characters of a value.
+MOST_FIELDS = 1_500
+MOST_ELEMENTS = 100
+MOST_BYTES = 32 << 10
+MOST_RECORDS = 50
+MOST_RECORDS_IN_ALL = 200
+MOST_TEXT = 2_000
+
+_MOST_DEPTH = 60
+
+
+def side_json(side: Side) -> dict[str, Any]:
+    """All that a page shows of a side.
+
+    ``fields`` are ``[depth, name, kind, text, meaning, start, end]``, parents before their children; ``marks`` the
+    numbers of the fields that the findings are about, null where there is none; ``records`` are
+    ``{"path", "rows", "more", "problems"}`` with rows of ``[offset, time, key, value, headers, field]``, a key or value
+    being ``[form, text, size, schema id, cut]``; an offset is text, for a browser has no 64 bits.
+    """
+    made: dict[str, Any] = {
+        "missing": _safe(side.missing),
+        "error": _safe(side.error),
+        "departure": _safe(side.departure),
+    }
+    if side.frame is not None:
+        made["frame"] = base64.b64encode(side.frame[:MOST_BYTES]).decode("ascii")
+    numbers: dict[int, int] = {}
+    made["fields"] = list(_fields(side.fields, numbers))
+    made["marks"] = [_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings]
+    left = MOST_RECORDS_IN_ALL
+    made["records"] = []
+    for field in record_fields(side.fields):
+        if left <= 0 or id(field) not in numbers:
+            break
+        found = records(field, min(left, MOST_RECORDS))
+        left -= len(found.records)
+        made["records"].append(
+            {
+                "path": safe(field.path),
+                "rows": [[*_record(each), _number([field, each.batch, each.field], numbers)] for each in found.records],
+                "more": found.more,
+                "problems": [safe(problem) for problem in found.problems],
+            }
+        )
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def finding_json(finding: FindingEntry) -> dict[str, Any]:
+    """A finding in words."""
+    made = {
+        "severity": finding.severity,
+        "code": safe(finding.code),
+        "name": safe(finding.name),
+        "message": safe(finding.message),
+        "path": _safe(finding.path),
+        "span": finding.span,
+        "notes": [[name, safe(said)] for name, said in notes(finding)],
+    }
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def _fields(fields: list[Field], numbers: dict[int, int]) -> Iterator[list[Any]]:
+    """The fields in the order of the frame as far as there is room; the number of each goes into `numbers`."""
+    waiting = [(0, field) for field in reversed(fields)]
+    count = 0
+    while waiting:
+        depth, field = waiting.pop()
+        if count == MOST_FIELDS:
+            yield [0, "…", "", "more than a page has", "", field.start, None]
+            return
+        numbers[id(field)] = count
+        count += 1
+        span = [field.start, field.end]
+        yield [depth, safe(field.name), safe(field.kind), field.text, safe(field.meaning or ""), *span]
+        if field.kind == MORE or field.is_leaf or depth == _MOST_DEPTH:
+            continue
+        inside = field.children
+        if len(inside) > MOST_ELEMENTS:
+            following = inside[MOST_ELEMENTS]
+            total = len(inside) if field.count is None else field.count
+            rest = Field("…", field.path, None if following.start is None else (following.start, field.end or 0),
+                         kind=MORE, count=total - MOST_ELEMENTS)  # fmt: skip
+            inside = [*inside[:MOST_ELEMENTS], rest]
+        waiting += [(depth + 1, each) for each in reversed(inside)]
+
+
+def _number(way: list[Field], numbers: dict[int, int]) -> int | None:
+    """The number of the field at the end of a way, or of the last one on it that the page has."""
+    return next((numbers[id(field)] for field in reversed(way) if id(field) in numbers), None)
+
+
+def _record(record: Record) -> list[Any]:
+    at = record.timestamp
+    time = utc(at) if at is not None and 0 <= at <= LAST_MS else None
+    headers = [[safe(name), _part(value)] for name, value in record.headers[:MOST_ELEMENTS]]
+    return [str(record.offset), time, _part(record.key), _part(record.value), headers]
+
+
+def _part(part: Part) -> list[Any]:
+    cut = part.cut or len(part.text) > MOST_TEXT
+    return [part.form, part.text[:MOST_TEXT], part.size, part.schema_id, cut]
+
+
+def _safe(text: str | None) -> str | None:
+    return None if text is None else safe(text)

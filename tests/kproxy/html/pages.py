@@ -1,0 +1,70 @@
+"""Pages taken apart: their markup as a browser reads it, their data unpacked."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+
+from kproxy.filters import parse
+from kproxy.html.page import Page
+from kproxy.trace.lines import Line
+
+
+@dataclass
+class Opened(HTMLParser):
+    """A page: its elements with their attributes, the text of each, and its data."""
+
+    text: str
+    elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    _open: str = ""
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.feed(self.text)
+        self.close()
+        [data] = [text for text in self.texts["script"] if text.startswith("{")]
+        self.data: dict[str, Any] = json.loads(data)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.texts.setdefault(tag, []).append("")
+        self._open = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.texts[self._open][-1] += data
+
+    def unpacked(self, name: str) -> list[Any]:
+        """What is packed in chunks."""
+        return [value for chunk in self.data[name] for value in json.loads(zlib.decompress(base64.b64decode(chunk)))]
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The trace lines of all rows."""
+        return [line for row in self.unpacked("lines") for line in row["lines"]]
+
+    def sides(self, row: int) -> Any:
+        """Request and response of a row."""
+        return self.unpacked("sides")[self.data["places"][row]]
+
+
+def page_of(lines: Iterable[Line], *, chosen: str = "", names: Iterable[str] = ("a.pcap",)) -> tuple[Opened, Page]:
+    """The page of these lines."""
+    file = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    output = Page(file, parse(chosen) if chosen else None)
+    for name in names:
+        output.begin(name)
+    for line in lines:
+        output.write(line)
+    output.close()
+    return Opened(file.buffer.getvalue().decode()), output  # type: ignore[attr-defined]

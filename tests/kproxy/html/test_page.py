@@ -1,0 +1,254 @@
+"""The page: nothing in it reaches out, nothing off the wire becomes markup, and it says what the trace says."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dissectors import records
+from kproxy.browse.fields.detail import side
+from kproxy.html import contents
+from kproxy.trace.lines import Detail, FindingEntry, RequestLine, ResponseLine, TopicEntry
+from tests.kproxy.browse.sides import request_line, response_line
+from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.cli.conftest import Run
+from tests.kproxy.frames import request, response
+from tests.kproxy.html.pages import Opened, page_of
+
+_BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
+_STORY = Path(__file__).parents[3] / "captures" / "fetch-v11-records-with-int32-lengths.pcap.gz"
+
+
+@pytest.fixture(scope="module")
+def bug() -> Opened:
+    return page_of(lines_of(_BUG, detail=Detail.RAW), names=[str(_BUG)])[0]
+
+
+def test_the_page_asks_nobody_for_anything(bug: Opened) -> None:
+    [policy] = [attrs["content"] or "" for tag, attrs in bug.elements if "http-equiv" in attrs and tag == "meta"]
+    allowed = dict(each.strip().split(" ", 1) for each in policy.split(";"))
+    assert allowed.keys() == {"default-src", "style-src", "script-src", "base-uri", "form-action"}
+    assert allowed["default-src"] == allowed["base-uri"] == allowed["form-action"] == "'none'"
+    [style], [script] = bug.texts["style"], [text for text in bug.texts["script"] if not text.startswith("{")]
+    for text, source in ((style, allowed["style-src"]), (script, allowed["script-src"])):
+        assert source == f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    for tag, attrs in bug.elements:
+        assert not attrs.keys() & {"src", "href", "action", "style", "srcset", "data", "ping"}, tag
+        assert not any(name.startswith("on") for name in attrs), tag
+    assert not re.search(r"https?://|@import|url\(|//[a-z]+\.", bug.text)
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|\bfetch\(|XMLHttp|WebSocket", script
+    )
+
+
+def test_it_has_what_the_trace_has(kproxy: Run) -> None:
+    shown = Opened(kproxy("dissect", "--html", _BUG).stdout)
+    traced = [json.loads(line) for line in kproxy("dissect", "--json", "--detail", "full", _BUG).stdout.splitlines()]
+    for line in traced:
+        line.pop("body", None)
+    assert sorted(map(json.dumps, shown.lines)) == sorted(map(json.dumps, traced))
+
+
+def test_the_summary(bug: Opened) -> None:
+    data = bug.data
+    assert data["files"] == [_BUG.name]
+    assert (data["connections"], data["exchanges"], data["frames"], data["refused"], data["unanswered"]) == (
+        2,
+        7,
+        14,
+        2,
+        0,
+    )
+    assert (data["from"], data["to"]) == ("2026-11-21T02:19:54.864670Z", "2026-11-21T02:20:01.830112Z")
+    [cause] = data["causes"]
+    assert (cause["code"], cause["severity"], cause["count"], cause["connections"]) == ("L005", "error", 2, 2)
+    row = bug.unpacked("rows")[cause["row"]]
+    assert row[1:6] == ["#0", "producer-1", "Metadata", "v2", "t[0]"]
+    assert row[8:] == [[["L005 field-from-newer-version", "error"]], "error", False]
+    assert data["notes"] == []
+
+
+def test_a_side_has_its_fields_bytes_and_marks(bug: Opened) -> None:
+    number = bug.data["causes"][0]["row"]
+    [asked, answered] = [line for line in lines_of(_BUG, detail=Detail.RAW) if getattr(line, "api", "") == "Metadata"][
+        :2
+    ]
+    assert isinstance(asked, RequestLine)
+    assert isinstance(answered, ResponseLine)
+    shown, wanted = bug.sides(number)[1], side(answered, asked)
+    assert base64.b64decode(shown["frame"]) == wanted.frame
+    assert shown["departure"] == wanted.departure
+    [mark] = shown["marks"]
+    assert shown["fields"][mark] == [1, "throttle_time_ms", "int32", "0", "", 8, 12]
+    assert [field[1] for field in shown["fields"] if field[0] == 0] == ["size", "header", "body"]
+    [[finding]] = [each for each in bug.unpacked("lines")[number]["findings"] if each]
+    assert finding["span"] == [8, 12]
+    assert ["edit", "throttle_time_ms of version 3 is written too (99 % sure)"] in finding["notes"]
+
+
+def exchange(topic: str, number: int = 1) -> list[RequestLine | ResponseLine]:
+    """A Produce and its response."""
+    data = records.encode([{"records": [{"key": topic.encode("utf-8", "surrogateescape"), "value": b'{"a": 1}'}]}])
+    asked = request("Produce", 7, {"transactional_id": None, "acks": 1, "timeout_ms": 1, "topic_data": [
+        {"name": topic, "partition_data": [{"index": 0, "records": data}]}]}, correlation_id=number)  # fmt: skip
+    answered = response("Produce", 7, {"responses": [{"name": topic, "partition_responses": [
+        {"index": 0, "error_code": 0, "base_offset": 5}]}], "throttle_time_ms": 0}, correlation_id=number)  # fmt: skip
+    columns: dict[str, Any] = {"correlation_id": number, "topics": [TopicEntry(topic, partitions=[0])]}
+    return [
+        request_line(asked, client_id=topic, **columns),
+        response_line(answered, 0, 7, request_ts="2026-03-01T00:00:00.000000Z", latency_us=7, **columns),
+    ]
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "</script><img src=x onerror=alert(1)>",
+        "<!--<script>",
+        "\udcff\udc80",
+        "\u202eevil\u0000\x1b[31m\u2028",
+        "{{data}}",
+        "&lt;&amp;",
+    ],
+)
+def test_what_came_off_the_wire_is_no_markup(topic: str) -> None:
+    entry = FindingEntry("L001", "trailing-bytes", "error", topic, path=topic, span=(8, 12), hint=topic, expected=topic)
+    asked, answered = exchange(topic)
+    asked = msgspec.structs.replace(asked, findings=[entry], not_decoded=None, group_id=topic)
+    name = topic.replace("/", "").encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    opened, _ = page_of([asked, answered], names=[name])
+    plain, _ = page_of(exchange("t"))
+    assert [tag for tag, _ in opened.elements] == [tag for tag, _ in plain.elements]
+    assert opened.data["causes"][0]["message"]
+    [row] = opened.unpacked("rows")
+    assert all(text.isprintable() for text in (row[2], row[5]))
+    [[[_, _, key, value, *_]]] = [each["rows"] for each in opened.sides(0)[0]["records"]]
+    assert value[:2] == ["json", '{\n  "a": 1\n}']
+    assert key[0] in ("text", "hex")
+    assert opened.lines[0]["client_id"]
+    [title] = opened.texts["title"]
+    assert title.startswith("kproxy: ")
+
+
+def test_records_are_decoded() -> None:
+    opened, _ = page_of(exchange("orders"))
+    [found] = opened.sides(0)[0]["records"]
+    [[offset, time, key, value, headers, field]] = found["rows"]
+    assert (offset, time, headers) == ("0", None, [])
+    assert (key[:2], value[:2]) == (["text", "orders"], ["json", '{\n  "a": 1\n}'])
+    assert opened.sides(0)[0]["fields"][field][1:3] == ["[0]", "record"]
+
+
+def test_secrets_are_not_in_it() -> None:
+    frame = request("SaslAuthenticate", 1, {"auth_bytes": b"\0user\0hunter2"})
+    opened, _ = page_of([request_line(frame)])
+    everything = opened.text + json.dumps([opened.unpacked(name) for name in ("rows", "lines", "sides")])
+    assert "hunter2" not in everything
+    assert b"hunter2" not in base64.b64decode(opened.sides(0)[0]["frame"])
+    assert "(redacted, 13 bytes)" in everything
+
+
+def test_lines_without_bytes_have_what_there_is() -> None:
+    asked, answered = exchange("orders")
+    asked.frame, answered.frame, answered.body = None, None, {"throttle_time_ms": 4}
+    opened, _ = page_of([asked, answered])
+    request_side, response_side = opened.sides(0)
+    assert "record it with --detail raw" in request_side["missing"]
+    assert ["topic", "", '"orders"'] in [field[1:4] for field in request_side["fields"]]
+    assert [field[1] for field in response_side["fields"]] == ["body", "throttle_time_ms"]
+    assert "frame" not in response_side
+
+
+def test_what_is_beside_exchanges_is_a_row_too(bug: Opened) -> None:
+    rows = bug.unpacked("rows")
+    assert [row[3] for row in rows if row[10]] == ["open", "open", "close", "close"]
+    assert all(bug.data["places"][number] == -1 for number, row in enumerate(rows) if row[10])
+
+
+def test_a_filter_takes_whole_exchanges(bug: Opened) -> None:
+    opened, _ = page_of(lines_of(_BUG, detail=Detail.RAW), chosen="error=UNSUPPORTED_VERSION")
+    assert [row[3:5] for row in opened.unpacked("rows")] == [["ApiVersions", "v4"]] * 2
+    assert [line["kind"] for line in opened.lines] == ["request", "response"] * 2
+    assert opened.data["filter"] == "error=UNSUPPORTED_VERSION"
+    assert opened.data["causes"] == []
+    assert len(bug.unpacked("rows")) == 11
+
+
+def test_a_large_frame_is_cut() -> None:
+    body = {"brokers": [], "topics": [{"name": f"t{number}", "partitions": []} for number in range(5_000)]}
+    frame = response("Metadata", 1, body)
+    opened, _ = page_of([response_line(frame, 3, 1)])
+    shown = opened.sides(0)[1]
+    assert len(base64.b64decode(shown["frame"])) == 32 << 10
+    [more] = [field for field in shown["fields"] if field[1] == "…"]
+    assert (more[3], more[5] is not None, more[6]) == ("4,900 more", True, len(frame))
+
+
+def test_too_much_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = list(itertools.chain.from_iterable(exchange(f"topic-{number}", number) for number in range(700)))
+    finding = FindingEntry("L001", "trailing-bytes", "error", "bytes follow")
+    lines[-1].findings = [finding]
+    whole, output = page_of(lines)
+    assert output.warnings == whole.data["notes"] == []
+    monkeypatch.setattr(contents, "MOST_SIZE", 40_000)
+    opened, output = page_of(lines)
+    [note] = output.warnings
+    assert re.fullmatch(
+        r"the page has the fields and bytes of \d+ of 700 exchanges, those with findings first: .*", note
+    )
+    assert opened.data["places"][-1] == 0
+    assert -1 in opened.data["places"]
+    assert len(opened.text) < len(whole.text)
+    monkeypatch.setattr(contents, "MOST_SIZE", 4_000)
+    opened, output = page_of(lines)
+    rows, fields = output.warnings
+    assert re.match(r"the page has the first \d+ of 700 rows", rows)
+    assert "bytes of " in fields
+    assert 0 < len(opened.unpacked("rows")) < 700
+    assert opened.data["causes"][0]["row"] == -1
+    assert opened.data["exchanges"] == 700
+
+
+@pytest.mark.parametrize("option", ["--json", "--findings", "--fields=ts", "--format=json"])
+def test_one_form_at_a_time(kproxy: Run, option: str) -> None:
+    done = kproxy("dissect", "--html", option, _BUG)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"kproxy: give --html or {option.partition('=')[0]}, not both\n"
+
+
+def test_a_terminal_is_no_browser() -> None:
+    ours, theirs = os.openpty()
+    try:
+        command = [sys.executable, "-m", "kproxy", "dissect", "--html", _BUG]
+        done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, check=False, timeout=60)
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert done.returncode == 2
+    assert done.stderr.decode().startswith("kproxy: --html writes a page for a browser: redirect it")
+
+
+def test_several_files_and_what_is_ignored(kproxy: Run) -> None:
+    done = kproxy("dissect", "--html", "--ignore", "L", _BUG, _STORY)
+    opened = Opened(done.stdout)
+    assert opened.data["files"] == [_BUG.name, _STORY.name]
+    assert not any(cause["code"].startswith("L") for cause in opened.data["causes"])
+    assert "L005" not in json.dumps(opened.lines)
+    assert kproxy("dissect", "--html", "--fail-on", "never", _BUG).returncode == 0
+    assert kproxy("dissect", "--html", _BUG).returncode == 1
+
+
+def test_nothing_at_all() -> None:
+    opened, output = page_of([])
+    assert (opened.data["rows"], opened.data["exchanges"], output.warnings) == ([], 0, [])

@@ -1,0 +1,124 @@
+"""A real browser without a screen, driven over two pipes with the DevTools protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.peers.processes import dies_with_us, until
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--remote-debugging-pipe",
+)
+
+
+def executable() -> str | None:
+    """A browser on PATH."""
+    return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+class Tab:
+    """One page. `events` are what the browser told, the newest last."""
+
+    def __init__(self, to: int, back: int) -> None:
+        self.events: deque[dict[str, Any]] = deque(maxlen=10_000)
+        self._to, self._back = to, back
+        self._rest = b""
+        self._last = 0
+        self._session: str | None = None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Ask the browser for something."""
+        self._last += 1
+        message: dict[str, Any] = {"id": self._last, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while (answer := self._next()).get("id") != self._last:
+            self.events.append(answer)
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            data = os.read(self._back, 1 << 16)
+            assert data, "the browser has gone"
+            self._rest += data
+        whole, _, self._rest = self._rest.partition(b"\0")
+        message: dict[str, Any] = json.loads(whole)
+        return message
+
+    def run(self, script: str) -> Any:
+        """The value of an expression in the page."""
+        done = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in done, done["exceptionDetails"]
+        return done["result"].get("value")
+
+    def until(self, script: str) -> Any:
+        """The expression's first true value; True for an element."""
+        return until(script, lambda: self.run(f"(found => found instanceof Node || found)({script})"))
+
+    def key(self, key: str) -> None:
+        """Press a key."""
+        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    def point(self, element: str, *, click: bool = False) -> None:
+        """Move to the middle of what an expression gives, and perhaps click."""
+        x, y = self.run(f"(() => {{ const box = ({element}).getBoundingClientRect();"
+                        " return [box.x + box.width / 2, box.y + box.height / 2]; })()")  # fmt: skip
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        for kind in ("mousePressed", "mouseReleased") if click else ():
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+
+@contextmanager
+def browser(program: str, profile: Path) -> Iterator[Tab]:
+    """A browser with an empty profile, for as long as the block lasts."""
+    to_it, to = os.pipe()
+    back, from_it = os.pipe()
+    # It reads from descriptor 3 and writes to 4.
+    command = [
+        "bash",
+        "-c",
+        f'exec "$@" 3<&{to_it} 4>&{from_it}',
+        "bash",
+        program,
+        *_FLAGS,
+        f"--user-data-dir={profile}",
+    ]
+    process = subprocess.Popen(
+        dies_with_us(command), pass_fds=(to_it, from_it), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    os.close(to_it)
+    os.close(from_it)
+    try:
+        yield Tab(to, back)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(to)
+        os.close(back)
