@@ -1,0 +1,133 @@
+"""`kproxy web`: what `kproxy tui` shows, in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kproxy.cli import again, tui
+from kproxy.cli.errors import CLEAN, CommandError
+
+if TYPE_CHECKING:
+    import socket
+
+    from kproxy.browse.sources.own import OwnProxy
+    from kproxy.web.door import Door
+    from kproxy.web.server import WebServer
+
+HELP = "the same in a browser"
+
+_EXAMPLES = """
+examples:
+  kproxy web capture.pcap
+  kproxy web --listen 9092 --upstream broker:9092
+  kproxy web 9092 --bind 8000                   of the proxy that listens on 9092
+  ssh -L 8092:localhost:8092 HOST kproxy web    of a proxy elsewhere
+
+Open the address that it prints: the token in it is the key, another one each time. Every window is a session of its
+own; a proxy is one for all.
+
+exit status: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage, nothing to show or an address that cannot be used,
+3 an upstream that cannot be reached
+"""
+_PORT = "8092"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    tui.configure(parser)
+    parser.add_argument(
+        "--bind", metavar="[HOST:]PORT", default=_PORT,
+        help="serve here, on loopback unless HOST says otherwise (default: %(default)s; 0: any free port)",
+    )  # fmt: skip
+    parser.epilog = _EXAMPLES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal ends it; the exit status."""
+    try:
+        from kproxy.web.door import Door
+        from kproxy.web.server import WebServer
+    except ImportError:
+        raise CommandError("kproxy web needs the textual-serve package: pip install 'kproxy[web]'") from None
+    from kproxy.outputs.stderr import say
+    from kproxy.proxy.loop import run as run_loop
+
+    sockets, host = _bound(args.bind)
+    port = sockets[0].getsockname()[1]
+    door = Door(host, port)
+    proxy = None
+    try:
+        proxy = tui.own_proxy(args, tell=say)
+        server = WebServer(_session(args, proxy), _title(args, proxy), door)
+        run_loop(_serve(server, sockets, _address(host, port, door)))
+    finally:
+        if proxy is not None:
+            proxy.stop()
+    return CLEAN
+
+
+def _bound(text: str) -> tuple[list[socket.socket], str | None]:
+    """Where to serve, and the host as it was given."""
+    from kproxy.proxy.address import TcpAddress, parse_listen
+    from kproxy.proxy.sockets import ListenError, listen
+
+    try:
+        address = parse_listen(text, "--bind")
+        if not isinstance(address, TcpAddress):
+            raise CommandError(f"--bind {text}: browsers need a port")
+        return listen(address, "--bind"), address.host
+    except (ValueError, ListenError) as error:
+        raise CommandError(str(error)) from None
+
+
+def _session(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
+    """The command line of a session.
+
+    Raises:
+        CommandError: It would not work.
+    """
+    if any(name == "-" or Path(name).is_fifo() for name in args.sources):
+        raise CommandError("kproxy web reads no pipe, since every window begins anew: write it to a file first")
+    sources = args.sources
+    if proxy is None:
+        source = tui.source_of(args)
+        try:
+            tui.app_of(args, source)
+        finally:
+            source.close()
+    else:
+        sources = [str(proxy.control)]
+    words = [sys.executable, "-m", "kproxy", "tui", *again.options_of(args, tui.add_views), "--", *sources]
+    return "exec " + shlex.join(words)
+
+
+def _title(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
+    named = args.listen if proxy else args.sources
+    return " ".join(["kproxy", *(Path(name).name for name in named[:3])])
+
+
+def _address(host: str | None, port: int, door: Door) -> str:
+    import socket as sockets
+
+    from kproxy.proxy.address import TcpAddress
+
+    name = sockets.gethostname() if host in ("0.0.0.0", "::") else host or "127.0.0.1"  # noqa: S104
+    return f"http://{TcpAddress(name, port)}/?token={door.token}"
+
+
+async def _serve(server: WebServer, sockets: list[socket.socket], address: str) -> None:
+    import ipaddress
+
+    from kproxy.outputs.stderr import say, warn
+    from kproxy.proxy.loop import stop_on_signals
+
+    if not all(ipaddress.ip_address(each.getsockname()[0]).is_loopback for each in sockets):
+        warn("the address is open to others, and what is sent is not encrypted; ssh -L needs no --bind")
+    with stop_on_signals() as stop:
+        say(f"open {address}")
+        say("Ctrl-C ends it")
+        await server.serve_on(sockets, stop)

@@ -1,0 +1,148 @@
+"""The server of `kproxy web`: textual-serve's sessions, our own page, and nothing for those who have no token."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import logging
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from importlib.resources import files
+from string import Template
+from typing import Final
+
+from aiohttp import web
+from textual_serve.app_service import AppService
+from textual_serve.server import Server
+
+from kproxy.web.door import Door, is_same_origin
+
+MOST_SESSIONS: Final = 8
+_FONT_SIZES: Final = range(6, 41)
+_GRACE_S: Final = 3.0
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class WebServer(Server):
+    """Every browser window is a session of its own: a process that runs a command.
+
+    Args:
+        command: A line for the shell. Nothing that a browser sends becomes part of it.
+        title: Of the page.
+        door: Who may come in.
+    """
+
+    def __init__(self, command: str, title: str, door: Door) -> None:
+        super().__init__(command, title=title)
+        self._door = door
+        self._page = Template((files("kproxy.web") / "page.html").read_text(encoding="utf-8"))
+        self._sessions = 0
+        self._sockets: set[web.WebSocketResponse] = set()
+
+    async def serve_on(self, sockets: Sequence[socket.socket], stop: asyncio.Event) -> None:
+        """Serve until `stop` is set; then sessions have three seconds to end."""
+        logging.getLogger("textual-serve").setLevel(logging.ERROR)
+        runner = web.AppRunner(await self._make_app(), access_log=None, shutdown_timeout=_GRACE_S)
+        await runner.setup()
+        for each in sockets:
+            await web.SockSite(runner, each).start()
+        await stop.wait()
+        await runner.cleanup()
+
+    async def _make_app(self) -> web.Application:
+        app = web.Application(middlewares=[self._guard])
+        app.add_routes([
+            web.get("/", self.handle_index),
+            web.get("/ws", self.handle_websocket),
+            web.get("/download/{key}", self.handle_download),
+            web.static("/static", self.statics_path),
+        ])  # fmt: skip
+        app.on_response_prepare.append(_add_headers)
+        app.on_shutdown.append(self.on_shutdown)
+        return app
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let in who may come in."""
+        if not self._door.is_ours(request.host):
+            raise web.HTTPForbidden(text="This server does not go by that name.\n")
+        if not self._door.is_open_to(request.query if request.path == "/" else {}, request.cookies):
+            raise web.HTTPForbidden(text="Open the address that kproxy web has printed, with its token.\n")
+        return await handler(request)
+
+    async def handle_index(self, request: web.Request) -> web.Response:
+        """The page. Whoever comes with the token in the URL gets it as a cookie, and the page takes it from the URL.
+
+        A redirect would do the same, but a browser that was led here by a link in another site does not send a cookie
+        that is `SameSite=Strict` along on it.
+        """
+        size = request.query.get("fontsize", "")
+        nonce = secrets.token_urlsafe(16)
+        websocket = f"ws://{request.host}/ws"
+        page = self._page.substitute(
+            title=html.escape(self.title),
+            nonce=nonce,
+            websocket=html.escape(websocket),
+            font_size=int(size) if size.isdecimal() and int(size) in _FONT_SIZES else 16,
+        )
+        response = web.Response(text=page, content_type="text/html")
+        response.headers["Content-Security-Policy"] = (
+            f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; font-src 'self';"
+            f" img-src 'self' data:; connect-src 'self' {websocket}; base-uri 'none'; form-action 'none';"
+            " frame-ancestors 'none'"
+        )
+        response.set_cookie(self._door.cookie, self._door.token, httponly=True, samesite="Strict", path="/")
+        return response
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """A session."""
+        if not is_same_origin(request.headers.get("Origin"), request.host):
+            raise web.HTTPForbidden(text="A session begins on the page of this server.\n")
+        if self._sessions >= MOST_SESSIONS:
+            raise web.HTTPServiceUnavailable(text=f"There are {MOST_SESSIONS} sessions, that is all there may be.\n")
+        self._sessions += 1
+        try:
+            return await super().handle_websocket(request)
+        finally:
+            self._sessions -= 1
+
+    async def _process_messages(self, websocket: web.WebSocketResponse, app_service: AppService) -> None:
+        self._sockets.add(websocket)
+        try:
+            await super()._process_messages(websocket, app_service)
+        finally:
+            self._sockets.discard(websocket)
+            await _end(app_service)
+
+    async def on_shutdown(self, app: web.Application) -> None:
+        """End the sessions."""
+        for each in tuple(self._sockets):
+            await each.close()
+
+
+async def _end(session: AppService) -> None:
+    """Have the process of a session end; one that does not in time is killed."""
+    process = session._process
+    assert process is not None
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_GRACE_S):
+            await session.stop()
+            session.stdin.close()
+            await process.wait()
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
+
+
+async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(_HEADERS)

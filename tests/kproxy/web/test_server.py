@@ -1,0 +1,230 @@
+"""The server, before a client that can send what it likes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import shlex
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from kproxy.web import server as module
+from kproxy.web.door import Door
+from kproxy.web.server import MOST_SESSIONS, WebServer
+
+#: An application as textual-serve knows them: gives back what is typed, and ends when it is told to.
+ECHO = """
+import sys
+read, write = sys.stdin.buffer, sys.stdout.buffer
+write.write(b"__GANGLION__\\n")
+write.flush()
+while kind := read.read(1):
+    size = read.read(4)
+    data = read.read(int.from_bytes(size, "big"))
+    if kind == b"D":
+        write.write(kind + size + data)
+        write.flush()
+    elif b'"quit"' in data:
+        break
+"""
+COMMAND = "exec " + shlex.join([sys.executable, "-S", "-c", ECHO])
+
+
+class Client:
+    """A client of a running server, on whose address it stands."""
+
+    def __init__(self, door: Door, port: int, http: aiohttp.ClientSession) -> None:
+        self.door = door
+        self.host = f"127.0.0.1:{port}"
+        self._http = http
+
+    async def get(self, path: str, *, key: bool = True, **headers: str) -> tuple[int, str, aiohttp.ClientResponse]:
+        """Status, text, and all of it."""
+        if key:
+            headers["Cookie"] = f"{self.door.cookie}={self.door.token}"
+        url = URL(f"http://{self.host}{path}", encoded=True)
+        async with self._http.get(url, headers=headers, allow_redirects=False) as response:
+            return response.status, await response.text(errors="replace"), response
+
+    async def open(self, *, key: bool = True, **headers: str) -> aiohttp.ClientWebSocketResponse:
+        """A session."""
+        headers = {"Origin": f"http://{self.host}", **headers}
+        if key:
+            headers["Cookie"] = f"{self.door.cookie}={self.door.token}"
+        return await self._http.ws_connect(f"http://{self.host}/ws?width=80&height=24", headers=headers)
+
+    async def refused(self, *, key: bool = True, **headers: str) -> int:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
+            await self.open(key=key, **headers)
+        return raised.value.status
+
+
+async def said(session: aiohttp.ClientWebSocketResponse, text: str) -> bytes:
+    """Type something; what the application gives back."""
+    await session.send_str(json.dumps(["stdin", text]))
+    return bytes(await session.receive_bytes(timeout=20))
+
+
+@pytest.fixture
+async def stop() -> asyncio.Event:
+    return asyncio.Event()
+
+
+@pytest.fixture
+async def client(stop: asyncio.Event) -> AsyncIterator[Client]:
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setblocking(False)
+    port = listening.getsockname()[1]
+    door = Door(None, port)
+    server = WebServer(COMMAND, "kproxy <b>.pcap", door)
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http, asyncio.TaskGroup() as tasks:
+        tasks.create_task(server.serve_on([listening], stop))
+        yield Client(door, port, http)
+        stop.set()
+
+
+async def open_when_there_is_room(client: Client) -> aiohttp.ClientWebSocketResponse:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        with suppress(aiohttp.WSServerHandshakeError):
+            return await client.open()
+        await asyncio.sleep(0.02)
+    raise AssertionError("there is no room")
+
+
+PATHS = ("/", "/static/js/textual.js", "/static/", "/ws", "/download/x", "/nowhere")
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_without_the_token_there_is_nothing(client: Client, path: str) -> None:
+    for given in (path, f"{path}?token=x", f"{path}?token=", f"{path}?token=%ff"):
+        assert (await client.get(given, key=False))[0] == 403
+    other = {"Cookie": f"{client.door.cookie}=x; kproxy-1={client.door.token}; token={client.door.token}"}
+    assert (await client.get(path, key=False, **other))[0] == 403
+    if path != "/":
+        assert (await client.get(f"{path}?token={client.door.token}", key=False))[0] == 403
+
+
+async def test_the_token_gives_the_page_and_a_cookie_that_gives_the_rest(client: Client) -> None:
+    status, page, response = await client.get(f"/?token={client.door.token}", key=False)
+    assert status == 200
+    cookie = response.cookies[client.door.cookie]
+    assert (cookie.value, cookie["httponly"], cookie["samesite"], cookie["path"]) == (
+        client.door.token,
+        True,
+        "Strict",
+        "/",
+    )
+    assert cookie["max-age"] == cookie["expires"] == ""
+    assert client.door.token not in page
+    for path in ("/", *re.findall(r'(?:src|href)="(/[^"]+)"', page), *re.findall(r'url\("([^"]+)"\)', page)):
+        assert (await client.get(path))[0] == 200, path
+
+
+async def test_the_page_asks_for_nothing_from_elsewhere_and_may_not(client: Client) -> None:
+    _, page, response = await client.get("/")
+    assert set(re.findall(r"\w+://[^\s\"')]+", page)) == {f"ws://{client.host}/ws"}
+    policy = dict(part.split(" ", 1) for part in response.headers["Content-Security-Policy"].split("; "))
+    nonce = re.search(r'nonce="([^"]+)"', page)
+    assert nonce
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == f"'self' 'nonce-{nonce[1]}'"
+    assert policy["connect-src"] == f"'self' ws://{client.host}/ws"
+    assert policy["frame-ancestors"] == "'none'"
+    assert nonce[1] not in (await client.get("/"))[1]
+    for path in ("/", "/static/js/textual.js", "/nowhere"):
+        headers = (await client.get(path))[2].headers
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [("20", "20"), ("", "16"), ("999", "16"), ("-1", "16"), ("%C2%B2", "16"), ("%22%3E%3Cscript%3E", "16")],
+)
+async def test_what_comes_from_outside_is_not_in_the_page(client: Client, size: str, shown: str) -> None:
+    _, page, _ = await client.get(f"/?fontsize={size}")
+    assert f'data-font-size="{shown}"' in page
+    assert "kproxy &lt;b&gt;.pcap" in page
+    assert "<b>" not in page
+
+
+async def test_only_what_belongs_to_the_page_is_served(client: Client) -> None:
+    for path in (
+        "/static/",
+        "/static/..",
+        "/static/../server.py",
+        "/static/%2e%2e/server.py",
+        "/download/x",
+        "/nowhere",
+    ):
+        assert (await client.get(path))[0] in (403, 404), path
+
+
+async def test_a_name_that_is_not_its_own_is_refused_with_the_right_token_too(client: Client) -> None:
+    for name in ("evil.example", f"evil.example:{client.host.rpartition(':')[2]}"):
+        assert (await client.get("/", Host=name))[0] == 403
+        assert await client.refused(Host=name, Origin=f"http://{name}") == 403
+    status, page, _ = await client.get("/", Host="localhost:9000")  # ssh -L 9000:localhost:8092
+    assert status == 200
+    assert "ws://localhost:9000/ws" in page
+
+
+async def test_a_session_needs_the_cookie_and_begins_on_the_page(client: Client) -> None:
+    assert await client.refused(key=False) == 403
+    assert await client.refused(Origin="http://evil.example") == 403
+    assert await client.refused(Origin=f"https://{client.host}") == 403
+    assert await client.refused(Origin="null") == 403
+    status, _, _ = await client.get("/ws", Upgrade="websocket", Connection="Upgrade")  # no browser
+    assert status == 403
+    async with await client.open() as session:
+        assert await said(session, "j\x1b[A; é") == "j\x1b[A; é".encode()
+
+
+async def test_there_are_so_many_sessions_and_no_more(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SESSIONS", 2)
+    assert MOST_SESSIONS == 8
+    one, two = await client.open(), await client.open()
+    assert await client.refused() == 503
+    assert await said(two, "x") == b"x"
+    await one.close()
+    three = await open_when_there_is_room(client)
+    assert await said(three, "y") == b"y"
+    await two.close()
+    await three.close()
+
+
+async def test_sessions_end_with_the_server(client: Client, stop: asyncio.Event) -> None:
+    session = await client.open()
+    assert await said(session, "x") == b"x"
+    stop.set()
+    message = await session.receive(timeout=20)
+    assert message.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+
+
+async def test_the_token_is_in_no_log(
+    client: Client, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    await client.get(f"/?token={client.door.token}", key=False)
+    async with await client.open() as session:
+        await said(session, "x")
+        await session.send_str("no json")
+    await client.get("/")
+    out, err = capfd.readouterr()
+    assert client.door.token not in caplog.text + out + err
+
+
+def test_the_page_is_part_of_the_package() -> None:
+    assert (Path(module.__file__).parent / "page.html").is_file()
