@@ -1,0 +1,133 @@
+"""kproxy's decoder against those of Python clients, on the bodies that real clients and brokers exchanged in captures.
+
+A peer that is not installed is left out, and so are messages that a peer does not know.
+
+python benchmarks/decode.py
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import importlib
+import io
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from dissectors.decode import decode
+from dissectors.message import plan, read_request, read_response
+from kproxy.trace.lines import Detail, RequestLine, ResponseLine
+from tests.kproxy.captured import DATA, lines_of
+
+#: API key, version, and whether it is a request.
+Kind = tuple[int, int, bool]
+#: How a library reads a body; anything raised says that it cannot.
+Reader = Callable[[bytes], Any]
+_ROUNDS = 5
+
+
+def bodies() -> dict[Kind, list[bytes]]:
+    """The messages of all captures of real clients, without their headers."""
+    found: dict[Kind, list[bytes]] = {}
+    for path in sorted((DATA / "pcap").glob("*.pcap.gz")):
+        for line in lines_of(path, detail=Detail.RAW):
+            if not isinstance(line, RequestLine | ResponseLine) or not line.frame:
+                continue
+            assert line.api_key is not None
+            assert line.api_version is not None
+            frame = base64.b64decode(line.frame)
+            is_request = isinstance(line, RequestLine)
+            message = read_request(frame) if is_request else read_response(frame, line.api_key, line.api_version)
+            if message.layout is not None and message.error is None and message.version == line.api_version:
+                found.setdefault((line.api_key, line.api_version, is_request), []).append(frame[message.body_start :])
+    return found
+
+
+def kproxy(kind: Kind) -> Reader:
+    """What the proxy, `dissect` and the built-in broker read with."""
+    key, version, is_request = kind
+    known = plan(key, version)
+    assert known is not None
+    return functools.partial(decode, known.request if is_request else known.response)
+
+
+def kio(kind: Kind) -> Reader:
+    """A library of the protocol alone; what reads is machine code."""
+    from kio.index import load_request_schema, load_response_schema
+    from kio.serial import entity_reader
+
+    key, version, is_request = kind
+    read = entity_reader((load_request_schema if is_request else load_response_schema)(key, version))
+    return lambda body: read(body, 0)
+
+
+def kafka_python(kind: Kind) -> Reader:
+    """A client that makes Python of Kafka's schemas, as kproxy does."""
+    from kafka.protocol.api_message import ApiMessage
+
+    for each in ("admin", "consumer", "metadata", "producer", "sasl"):
+        importlib.import_module(f"kafka.protocol.{each}")
+    key, version, is_request = kind
+    [found] = [each for each in ApiMessage.__subclasses__() if key == each.API_KEY and each.is_request() is is_request]
+    return functools.partial(found.decode, version=version)
+
+
+def aiokafka(kind: Kind) -> Reader:
+    """A client with a class per message and version, written by hand."""
+    from aiokafka.protocol.api import RequestStruct, Response
+
+    for each in ("admin", "commit", "coordination", "fetch", "group", "metadata", "offset", "produce", "transaction"):
+        importlib.import_module(f"aiokafka.protocol.{each}")
+    key, version, is_request = kind
+    base = RequestStruct if is_request else Response
+    [found] = [each for each in base.__subclasses__() if (key, version) == (each.API_KEY, each.API_VERSION)]
+    return lambda body: found.decode(io.BytesIO(body))
+
+
+def readable(library: Callable[[Kind], Reader], messages: dict[Kind, list[bytes]]) -> dict[Kind, Reader]:
+    """The readers of a library, of the kinds all of whose messages it can read."""
+    readers: dict[Kind, Reader] = {}
+    for kind, those in messages.items():
+        with suppress(Exception):
+            reader = library(kind)
+            for body in those:
+                reader(body)
+            readers[kind] = reader
+    return readers
+
+
+def measured(calls: list[tuple[Reader, bytes]]) -> float:
+    """CPU seconds for all messages once."""
+    began = time.process_time()
+    for reader, body in calls:
+        reader(body)
+    return time.process_time() - began
+
+
+def main() -> None:
+    """Measure each peer five times in turns with kproxy, on what both can read, and compare the best."""
+    messages = bodies()
+    ours = readable(kproxy, messages)
+    print(f"{sum(map(len, messages.values()))} messages of {len(ours)} kinds")
+    for library in (kafka_python, aiokafka, kio):
+        theirs = readable(library, messages)
+        if not theirs:
+            print(f"{library.__name__}: not installed")
+            continue
+        calls = {
+            name: [(readers[kind], body) for kind in theirs for body in messages[kind]]
+            for name, readers in (("kproxy", ours), (library.__name__, theirs))
+        }
+        best = dict.fromkeys(calls, float("inf"))
+        for _ in range(_ROUNDS):
+            for name, those in calls.items():
+                best[name] = min(best[name], measured(those))
+        count = len(calls["kproxy"])
+        times = ", ".join(f"{name} {1e6 * seconds / count:.2f} us" for name, seconds in best.items())
+        print(f"{count} of them: {times} a message; ratio {best[library.__name__] / best['kproxy']:.1f}")
+
+
+if __name__ == "__main__":
+    main()
