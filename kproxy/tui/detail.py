@@ -29,6 +29,9 @@ _LARGE = 1 << 15
 
 _MOST_ERRORS = 5
 
+#: What the head says of an event that is no frame, or the row.
+_IN_HEAD = {"v", "kind", "ts", "connection_id"}
+
 
 class SidePane(Vertical):
     """The fields of a request, or of a response."""
@@ -80,7 +83,9 @@ class Detail(Vertical):
     Detail > #wrong { height: auto; max-height: 35%; background: $surface; padding: 0 1; }
     Detail.whole > #wrong { max-height: 45%; }
     Detail > #sides { height: 1fr; }
-    Detail HexView { width: 1fr; min-width: 45; height: 1fr; border-left: solid $panel; }
+    Detail.event > #wrong { max-height: 100%; height: 1fr; }
+    Detail.event > #sides { display: none; }
+    Detail HexView { width: 1fr; min-width: 46; height: 1fr; border-left: solid $panel; }
     Detail.narrow SidePane { display: none; }
     Detail.narrow SidePane.active { display: block; }
     Detail.wide HexView { width: 79; }
@@ -135,9 +140,9 @@ class Detail(Vertical):
         panes = self.panes
         exchange = self._exchange
         is_frame = exchange is not None and exchange.event is None
-        waiting = "" if not is_frame else "not seen" if request is None else "no response yet"
-        panes[0].show(request, "not seen" if is_frame else "")
-        panes[1].show(response, waiting)
+        self.set_class(not is_frame, "event")
+        panes[0].show(request, "not seen")
+        panes[1].show(response, "not seen" if request is None else "no response yet")
         self._tell()
         worst = max((each for each in (response, request) if each is not None), key=_severity, default=None)
         self.active = "request" if worst is None or worst is request else "response"
@@ -249,6 +254,10 @@ def _told(exchange: Exchange | None, request: Side | None, response: Side | None
         ):
             if said:
                 text.append(name, "dim").append(f"{safe(said)}\n")
+    elif exchange.event is not None:
+        for name, fact in msgspec.to_builtins(exchange.event).items():
+            if name not in _IN_HEAD and fact:
+                text.append(f"{name}: ", "dim").append(f"{safe(str(fact))}\n")
     text.append_text(_head(exchange))
     return text
 

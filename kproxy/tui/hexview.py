@@ -33,7 +33,7 @@ class HexView(ScrollView, can_focus=True):
     }  # fmt: skip
     DEFAULT_CSS = """
     HexView {
-        background: $surface; padding: 0 1;
+        background: $surface; padding: 0 1; scrollbar-size-vertical: 1;
         & > .hex--place { color: $text-muted; }
         & > .hex--text { color: $text-muted; }
         & > .hex--zero { color: $text-disabled; }
