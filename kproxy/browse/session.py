@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kproxy.browse.overviews.every import Overviews
+from kproxy.browse.rows.asking import asker
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import Index, State, time_of
 from kproxy.browse.rows.light import parse_light
@@ -41,7 +42,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self.index = Index()
-        self.shown = Shown(self.index, self.exchange)
+        self.shown = Shown(self.index, lambda chosen: asker(chosen, self.index, self.source.store))
 
     @property
     def now(self) -> int:
@@ -51,7 +52,7 @@ class Session:
     def work(self, seconds: float) -> bool:
         """Read and filter for so long; whether there is more to do."""
         ends = time.perf_counter() + seconds
-        more = self._read(ends)
+        more = self._read(ends - seconds / 2 if self.shown.is_behind else ends)
         index = self.index
         if index.changed:
             self.version += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -111,7 +112,7 @@ def _lines(name: str, args: argparse.Namespace, output: Output) -> Iterator[Line
     with source:
         shown = _shown(name)
         try:
-            traced = open_trace(source, shown, warn)
+            traced = open_trace(source, shown, partial(_tell, output))
             yield from traced.lines if traced.lines is not None else _captured(traced.source, shown, args, output)
         except (CaptureError, TraceError) as error:
             raise CommandError(str(error)) from None
@@ -141,28 +142,33 @@ def _captured(source: BinaryIO, name: str, args: argparse.Namespace, output: Out
         for event in reassembler.close():
             yield from dissector.take(event)
     if capture.truncated:
-        warn(f"{name}: {capture.truncated}; what stands before it was read")
+        _tell(output, f"{name}: {capture.truncated}; what stands before it was read")
     for reason, count in reassembler.skipped.items():
         if reason not in _EXPECTED:
-            warn(f"{name}: {count} packets skipped: {reason}")
-    _tell_other(name, dissector, packets, args)
+            _tell(output, f"{name}: {count} packets skipped: {reason}")
+    _tell_other(name, dissector, packets, args, output)
+
+
+def _tell(output: Output, sentence: str) -> None:
+    warn(sentence)
+    output.note(sentence)
 
 
 #: Reasons to skip a packet that are no news.
 _EXPECTED = frozenset({"not IP", "not TCP"})
 
 
-def _tell_other(name: str, dissector: Dissector, packets: int, args: argparse.Namespace) -> None:
+def _tell_other(name: str, dissector: Dissector, packets: int, args: argparse.Namespace, output: Output) -> None:
     other = ", ".join(f"{count} {kind}" for kind, count in dissector.other.most_common())
     if dissector.flows == 0:
         where = f" on port {', '.join(map(str, args.port))}" if args.port else ""
         beside = f"; other TCP connections: {other}" if other else ""
-        warn(f"{name}: no Kafka connection{where} in {packets} packets{beside}")
+        _tell(output, f"{name}: no Kafka connection{where} in {packets} packets{beside}")
         if dissector.other["TLS"] and not args.keylog:
-            warn(f"{name}: TLS may hide Kafka: give --keylog FILE to decrypt it")
+            _tell(output, f"{name}: TLS may hide Kafka: give --keylog FILE to decrypt it")
     if dissector.undecrypted:
         more = f" (and {len(dissector.undecrypted) - 1} more)" if len(dissector.undecrypted) > 1 else ""
-        warn(f"{name}: not decrypted: {dissector.undecrypted[0]}{more}")
+        _tell(output, f"{name}: not decrypted: {dissector.undecrypted[0]}{more}")
 
 
 def stem_of(name: str) -> str:

@@ -158,7 +158,7 @@ class Client(asyncio.Protocol):
                 self._greeted.set_result(parse_greeting(line))
                 return
             reply = msgspec.json.decode(line, type=dict[str, Any])
-        except (ControlError, ValueError) as error:
+        except (ControlError, msgspec.DecodeError, ValueError) as error:
             self._fail(str(error))
             return
         future = self._asked.get(number) if isinstance(number := reply.get("id"), int) else None

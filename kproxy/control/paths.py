@@ -14,7 +14,7 @@ from typing import Final
 from kproxy.control.protocol import ControlError, Greeting, parse_greeting
 from kproxy.processes import is_alive
 
-_GREETING_S: Final = 1.0
+_GREETING_S: Final = 3.0  # an inspector that is behind says it late
 _GREETING_BYTES: Final = 64 * 1024
 _ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104
 
@@ -44,7 +44,7 @@ def own_path(pid: int) -> Path:
 
 
 def running() -> list[Running]:
-    """The proxies of this user that answer; blocks, for a second at most for one that does not.
+    """The proxies of this user that answer; blocks, for three seconds at most for one that does not.
 
     Sockets that dead processes have left are removed.
     """

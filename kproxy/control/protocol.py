@@ -59,10 +59,10 @@ def parse_greeting(line: bytes) -> Greeting:
     """
     try:
         greeting = msgspec.json.decode(line, type=Greeting)
-    except ValueError:
+    except (msgspec.DecodeError, ValueError):  # msgspec 0.20: the first is none of the second
         try:
             raise ControlError(msgspec.json.decode(line, type=Refusal).error) from None
-        except ValueError:
+        except (msgspec.DecodeError, ValueError):
             raise ControlError("what answers is no kproxy") from None
     if greeting.protocol != PROTOCOL:
         raise ControlError(

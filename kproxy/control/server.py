@@ -128,7 +128,7 @@ class Server:
     def _answer(self, viewer: Viewer, line: bytes) -> None:
         try:
             asked = msgspec.json.decode(line, type=Request)
-        except (ValueError, RecursionError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             viewer.end(f"that is no request: {error}")
             return
         try:

@@ -35,6 +35,9 @@ class Output(ABC):
     def begin(self, name: str) -> None:  # noqa: B027  # most have nothing to do
         """What is written next is of the input `name`."""
 
+    def note(self, sentence: str) -> None:  # noqa: B027  # most have nothing to do
+        """The user is told this of the input."""
+
     def write(self, line: Line) -> bool:
         """Write a line if it matches; whether it did."""
         mapping = None

@@ -12,7 +12,7 @@ from dissectors.findings import Severity
 from kproxy.eventlines import ROW_BYTES
 from kproxy.outputs.text import Piece, safe
 from kproxy.trace.encoding import encode_json
-from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry, FindingLine
+from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry, FindingLine, ResponseLine
 
 #: How bad a severity is.
 RANK = {severity.value: rank for rank, severity in enumerate(Severity)}
@@ -38,6 +38,20 @@ def cause_of(finding: FindingEntry, api: str | None, api_version: int | None, di
     edit = finding.edit and (finding.edit.kind, finding.edit.field, finding.edit.detail, finding.edit.then)
     place = edit or path  # the edit says where, and better
     return encode_json((finding.code, finding.severity, api, api_version, direction, place))
+
+
+def urgency(finding: FindingEntry, count: int, *, harmless: bool) -> tuple[int, bool, bool, int, str]:
+    """What is to be looked at first has the lowest; `harmless`: each of them was in a request that was served.
+
+    After the severity counts whether anybody came to harm: brokers pass over much in requests. Then what a diagnosis
+    explains stands before what is only seen, for that is more often its consequence.
+    """
+    return -RANK.get(finding.severity, 0), harmless, finding.edit is None, -count, finding.code
+
+
+def was_served(line: ResponseLine) -> bool:
+    """Whether a request was answered without an error; where the response departs, its errors are guesses."""
+    return not line.errors or any(finding.edit is not None for finding in line.findings)
 
 
 def as_entry(line: FindingLine) -> FindingEntry:
@@ -136,9 +150,17 @@ def _sure(confidence: float | None) -> str:
     return f" ({'over 99' if confidence > 0.99 else round(100 * confidence)} % sure)"
 
 
+def excerpt_bytes(excerpt: ExcerptEntry) -> bytes:
+    """The bytes of an excerpt; none, if a trace has something else there."""
+    try:
+        return bytes.fromhex(excerpt.hex)
+    except ValueError:
+        return b""
+
+
 def _excerpt_rows(excerpt: ExcerptEntry, span: tuple[int, int], style: str) -> Iterator[list[Piece]]:
     """Rows of hex and text, and below those that the span touches a row of carets."""
-    data = bytes.fromhex(excerpt.hex)
+    data = excerpt_bytes(excerpt)
     width = _column(min(ROW_BYTES, len(data))) - 1
     # A span without bytes has one caret, where they should stand.
     first = min(span[0] - excerpt.start, len(data))

@@ -41,6 +41,9 @@ STYLES = {
 BODY_LINES = 60
 VALUE_CHARACTERS = 120
 
+#: What is above this, in a forged line, is shown as this.
+_LARGEST = 1 << 63
+
 #: Expected and got together, where they stand in a row of their own.
 SIDES_CHARACTERS = 80
 
@@ -165,7 +168,9 @@ def painter(file: TextIO) -> Callable[[list[Piece]], str]:
     )
     if system is None or console.no_color or not console.is_terminal:
         return lambda pieces: "".join(text for text, _ in pieces).rstrip()
-    return lambda pieces: "".join(STYLES[style].render(text, color_system=system) for text, style in pieces)
+    return lambda pieces: "".join(
+        STYLES.get(style, STYLES[""]).render(text, color_system=system) for text, style in pieces
+    )
 
 
 def topics(entries: list[TopicEntry], most: int = 3) -> str:
@@ -187,7 +192,7 @@ def size(count: int) -> str:
     """``512 B``, ``3.4 KB`` (1 KB is 1000 bytes)."""
     if count < 1000:
         return f"{count} B"
-    value = float(count)
+    value = float(min(count, _LARGEST))
     for unit in ("KB", "MB", "GB"):
         value /= 1000
         if value < 999.95 or unit == "GB":
@@ -201,6 +206,7 @@ def duration(us: int | None) -> str:
         return ""
     if us < 1000:
         return f"{us} us"
+    us = min(us, _LARGEST)
     return f"{us / 1000:.1f} ms" if us < 1_000_000 else f"{us / 1_000_000:.1f} s"
 
 

@@ -49,7 +49,10 @@ def parse_line(data: bytes | str) -> Line:
     Raises:
         msgspec.DecodeError: Not JSON, or not a line of the trace; of a format newer than this one too.
     """
-    line: Line = _DECODER.decode(data)
+    try:
+        line: Line = _DECODER.decode(data)
+    except RecursionError:
+        raise msgspec.DecodeError("nested too deeply") from None
     return line
 
 

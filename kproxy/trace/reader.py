@@ -85,7 +85,7 @@ def read_trace(source: io.BufferedReader[Any], name: str, warn: Callable[[str], 
 def _why(name: str, raw: bytes, error: Exception) -> str:
     try:
         format_ = msgspec.json.decode(raw, type=dict).get("v")
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         format_ = None
     if isinstance(format_, int) and format_ > FORMAT:
         return f"{name} has trace format {format_}, this kproxy reads up to {FORMAT}: upgrade kproxy"

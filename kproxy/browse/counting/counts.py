@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kproxy.browse.counting.names import LONGEST
 from kproxy.outputs.findings import RANK
 from kproxy.trace.lines import ErrorEntry, FindingEntry, FindingLine
 
@@ -58,7 +59,7 @@ class ErrorCounts:
         """Count the errors of a response, which has some."""
         self.responses += 1
         names = self._names
-        for name in {error.name for error in errors}:
+        for name in {error.name[:LONGEST] for error in errors}:
             known = name if name in names or len(names) < MOST_TEXTS else OTHERS
             names[known] = names.get(known, 0) + 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Generic, TypeVar
 
-from kproxy.trace.lines import RequestLine, ResponseLine
+from kproxy.trace.lines import GapLine, RequestLine, ResponseLine
 
 #: Requests that are remembered; clients that are never answered cannot fill memory.
 MOST = 100_000
@@ -16,22 +16,17 @@ ValueT = TypeVar("ValueT")
 class InFlight(Generic[ValueT]):
     """Pairs responses with what was remembered of their requests, by correlation id and by when those were sent.
 
-    The time tells apart what has one correlation id. `untracked` counts requests that were not remembered, as there
-    were `most` of them already.
+    The time tells apart what has one correlation id.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        self.most = MOST if most is None else most
-        self.untracked = 0
+        self._most = MOST if most is None else most
         self._count = 0
         self._waiting: dict[str, dict[tuple[int | None, str | None], ValueT]] = {}
 
     def asked(self, line: RequestLine, value: ValueT) -> bool:
         """A request was sent: remember `value`. Whether it was: a Produce with acks=0 gets no response."""
-        if line.acks == 0 or line.correlation_id is None:
-            return False
-        if self._count >= self.most:
-            self.untracked += 1
+        if line.acks == 0 or line.correlation_id is None or self._count >= self._most:
             return False
         waiting = self._waiting.get(line.connection_id)
         if waiting is None:
@@ -60,6 +55,13 @@ class InFlight(Generic[ValueT]):
         waiting = self._waiting.pop(connection_id, {})
         self._count -= len(waiting)
         return waiting.values()
+
+    def missed(self, gap: GapLine) -> list[ValueT]:
+        """Something was not seen: what waited for a response that may have been there, and waits no longer."""
+        if gap.direction == "request":
+            return []
+        connections = [gap.connection_id] if gap.connection_id else list(self._waiting)
+        return [value for each in connections for value in self.ended(each)]
 
     def of(self, connection_id: str) -> Collection[ValueT]:
         """What waits on a connection, the oldest first."""

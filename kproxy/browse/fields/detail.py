@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,15 +14,14 @@ from dissectors.conversation import Conversation
 from dissectors.diagnosis import Diagnosis, examine
 from dissectors.diagnosis.diagnose import repaired, right_layout
 from dissectors.events import RequestReceived, ResponseReceived
-from dissectors.message import Message, plan, read_request, read_response
+from dissectors.message import Message, plan
 from dissectors.sensitive import may_hold_secrets, withheld
-from kproxy.browse.fields.field import Field, ancestors, deepest
+from kproxy.browse.fields.field import Field, ancestors, covering
+from kproxy.browse.fields.frames import FrameLine, message_of, topic_names
 from kproxy.browse.fields.told import body_fields, facts, fields_at
 from kproxy.browse.fields.wire import WireFields
 from kproxy.outputs.findings import best_first
-from kproxy.trace.lines import FindingEntry, RequestLine, ResponseLine
-
-FrameLine = RequestLine | ResponseLine
+from kproxy.trace.lines import FindingEntry, RequestLine
 
 _RECORD_IT = "record it with --detail raw"
 
@@ -52,9 +49,9 @@ class Side:
     error: str | None = None
     departure: str | None = None
 
-    def at(self, offset: int) -> Field | None:
-        """The innermost field that has the byte at `offset` of the frame."""
-        return deepest(self.fields, offset)
+    def way(self, offset: int) -> list[Field]:
+        """The fields that have the byte at `offset` of the frame, outermost first."""
+        return covering(self.fields, offset)
 
     def find(self, path: str) -> list[Field]:
         """The fields on the way to the path of a finding, outermost first, as far as there are any."""
@@ -72,7 +69,7 @@ def side(line: FrameLine, request: RequestLine | None = None) -> Side:
     if line.not_decoded:
         made.missing = f"not decoded: {line.not_decoded}"
     elif line.frame is not None:
-        if (message := _message(line)) is not None:
+        if (message := message_of(line)) is not None:
             layouts = message.header_layout, message.layout
             _settle(message, line, request)
             if message.diagnosis is not None and layouts != (message.header_layout, message.layout):
@@ -93,23 +90,6 @@ def side(line: FrameLine, request: RequestLine | None = None) -> Side:
     return made
 
 
-def _message(line: FrameLine) -> Message | None:
-    """The frame of a line, as read by the right layout; None if there is none."""
-    if line.frame is None:
-        return None
-    try:
-        frame = base64.b64decode(line.frame, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    if len(frame) < 4:
-        return None
-    if isinstance(line, RequestLine):
-        return read_request(frame)
-    if line.api_key is None or line.api_version is None:
-        return None
-    return read_response(frame, line.api_key, line.api_version)
-
-
 def _settle(message: Message, line: FrameLine, request: RequestLine | None) -> None:
     """Read a frame that departs as it is written: as the findings say; if they say nothing, as a diagnosis does."""
     if message.reads_well and not message.oddities:
@@ -121,7 +101,7 @@ def _settle(message: Message, line: FrameLine, request: RequestLine | None) -> N
     if isinstance(line, RequestLine):
         examine(_received(message), Conversation())
     else:
-        asked = _message(request) if request is not None else None
+        asked = message_of(request) if request is not None else None
         size = len(message.frame) - 4
         answer = ResponseReceived(0, 0, size, message.correlation_id, message, _received(asked) if asked else None)
         examine(answer, Conversation())
@@ -147,8 +127,7 @@ def _diagnosed(message: Message, found: FindingEntry) -> Diagnosis | None:
 
 def _show(made: Side, message: Message) -> None:
     line = made.line
-    names = {entry.topic_id: entry.topic for entry in line.topics if entry.topic_id}
-    wire = WireFields(message, names.get, partial(fields_at, line.body))
+    wire = WireFields(message, topic_names(line).get, partial(fields_at, line.body))
     made.fields, made.error = wire.fields, wire.error
     hidden = wire.secrets
     if line.body == {} and may_hold_secrets(message):

@@ -100,19 +100,15 @@ class Field:
         return f"<Field {self.path} {self.kind} {self.start}..{self.end} {self.text}>"
 
 
-def deepest(fields: Iterable[Field], offset: int) -> Field | None:
-    """The innermost field that has the byte at `offset`; of compressed bytes the field that they are."""
-    found: Field | None = None
-    pages = 0
+def covering(fields: Iterable[Field], offset: int) -> list[Field]:
+    """The fields that have the byte at `offset`, outermost first; of compressed bytes the field that they are."""
+    way: list[Field] = []
     while True:
-        covering = [each for each in fields if each.start is not None and each.start <= offset < (each.end or 0)]
-        if not covering or (found is not None and len(covering) > 1):
-            return found
-        found = covering[0]
-        pages += found.kind == MORE
-        if pages > MOST_PAGES:
-            return found
-        fields = found.children
+        having = [each for each in fields if each.start is not None and each.start <= offset < (each.end or 0)]
+        if not having or (way and len(having) > 1) or sum(each.kind == MORE for each in way) > MOST_PAGES:
+            return way
+        way.append(having[0])
+        fields = having[0].children
 
 
 def ancestors(fields: list[Field], path: str) -> list[Field]:

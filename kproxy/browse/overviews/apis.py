@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from dissectors import schemas
 from kproxy.browse.counting.counts import ErrorCounts, Severities, SeverityCounts
 from kproxy.browse.counting.in_flight import InFlight
+from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.counting.percentiles import Histogram
 from kproxy.browse.counting.rates import Clock, Series
-from kproxy.trace.lines import CloseLine, Line, RequestLine, ResponseLine
+from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Pairs of API key and version that are listed although no Kafka has them.
 MOST_UNKNOWN = 1_000
-LONGEST_NAME = 256
 
 _Key = tuple[int | None, int | None]
 
@@ -96,11 +96,6 @@ class Apis:
         """Of a part of `Api.all_time`, in ns."""
         return self._clock.width
 
-    @property
-    def untracked(self) -> int:
-        """Requests that are not counted as in flight, since there were too many."""
-        return self._in_flight.untracked
-
     def take(self, line: Line, row: int, at: int) -> None:
         """Take the next line; its row in the index, and its time in ns."""
         if at > self.now:
@@ -115,10 +110,13 @@ class Apis:
             version = self._versions.get((line.api_key, line.api_version)) or self._new(line)
             if version is not None:
                 self._response(version, line, row)
-        elif isinstance(line, CloseLine):
+        elif isinstance(line, OpenLine | CloseLine):  # a trace may use an id again, and not have said the end
             for version in self._in_flight.ended(line.connection_id):
                 version.in_flight -= 1
                 version.unanswered += 1
+        elif isinstance(line, GapLine):
+            for version in self._in_flight.missed(line):
+                version.in_flight -= 1
 
     def _new(self, line: RequestLine | ResponseLine) -> _Version | None:
         """A version that was not seen before, None if it is not to be listed."""
@@ -128,7 +126,7 @@ class Apis:
                 self.others += 1
                 return None
             self._unknown += 1
-        made = self._versions[key] = _Version(line.api and line.api[:LONGEST_NAME], self._clock.series())
+        made = self._versions[key] = _Version(line.api and line.api[:LONGEST], self._clock.series())
         return made
 
     def _request(self, version: _Version, line: RequestLine, row: int) -> None:

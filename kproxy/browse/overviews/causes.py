@@ -1,10 +1,9 @@
-"""What is wrong: rules, their causes, the connections that these are on; and which of them to look at first."""
+"""What is wrong: rules, their causes, the connections that these are on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kproxy.outputs.findings import RANK
 from kproxy.trace.lines import FindingEntry
 
 
@@ -66,19 +65,3 @@ class Rule:
     count: int
     unassigned: int
     causes: tuple[Cause, ...]
-
-
-def urgency(cause: Cause) -> tuple[int, bool, bool, int, str]:
-    """What is to be looked at first has the lowest.
-
-    After the severity counts whether anybody came to harm: brokers pass over much in requests. Then what a diagnosis
-    explains stands before what is only seen, for that is more often its consequence.
-    """
-    finding = cause.finding
-    return (
-        -RANK.get(finding.severity, 0),
-        cause.harmless,
-        finding.edit is None,
-        -cause.count,
-        finding.code,
-    )

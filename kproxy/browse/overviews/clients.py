@@ -10,6 +10,7 @@ from dissectors import removed
 from dissectors.addresses import host_of
 from dissectors.message import api_name
 from kproxy.browse.counting.counts import ErrorCounts, Severities, SeverityCounts
+from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.counting.recent import Recent
 from kproxy.browse.overviews.kafka4 import MOST_SERVERS, OldUse, Server, Use, Verdict, judge
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
@@ -21,7 +22,6 @@ _AT_ONCE = 1_000
 MOST_VERSIONS = 100
 #: Client ids of a connection that are told apart without looking them up.
 _MOST_ON_A_CONNECTION = 16
-LONGEST_NAME = 256
 
 _API_VERSIONS = 18
 _UNSUPPORTED_VERSION = 35
@@ -121,6 +121,9 @@ class Clients:
 
     def take(self, line: Line, row: int, at: int) -> None:
         """Take the next line; its row in the index, and its time in ns."""
+        if isinstance(line, GapLine):
+            self._miss(line)
+            return
         connection = self._connections.get(line.connection_id)
         if connection is None:
             connection = self._connections[line.connection_id] = _Connection()
@@ -136,10 +139,14 @@ class Clients:
             del self._connections[line.connection_id]
             if connection.client is not None:
                 connection.client.repeated += sum(repeat.count for repeat in line.repeated)
-        elif isinstance(line, GapLine):
-            connection.whole = connection.whole and line.direction == "response"
         elif connection.client is not None:
             connection.client.findings.add((line,))
+
+    def _miss(self, gap: GapLine) -> None:
+        """Requests may have gone by unseen: on a connection, or if the trace lacks lines, on any."""
+        for connection_id in [gap.connection_id] if gap.connection_id else list(self._connections):
+            if gap.direction != "response" and (connection := self._connections.get(connection_id)) is not None:
+                connection.whole = False
 
     def _request(self, connection: _Connection, line: RequestLine, row: int, at: int) -> None:
         key, version = line.api_key, line.api_version
@@ -197,7 +204,7 @@ class Clients:
         if connection.server is None:
             connection.host = host_of(line.client)
             connection.server = self._servers.touch(line.server, lambda: Server(line.server))
-        name = line.client_id and line.client_id[:LONGEST_NAME]
+        name = line.client_id and line.client_id[:LONGEST]
         client = connection.clients.get(name)
         if client is None or not client.listed:
             key = (name, *connection.software, connection.host)
@@ -254,7 +261,7 @@ class Clients:
 
 def _announce(connection: _Connection, name: str, version: str) -> None:
     """A client says what software it is: it is another one than before, if it said something else or nothing."""
-    software = name[:LONGEST_NAME], version[:LONGEST_NAME]
+    software = name[:LONGEST], version[:LONGEST]
     if software != connection.software:
         connection.software, connection.client = software, None
         connection.clients.clear()

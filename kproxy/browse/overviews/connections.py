@@ -8,15 +8,15 @@ from itertools import chain
 
 from kproxy.browse.counting.counts import ErrorCounts, SeverityCounts
 from kproxy.browse.counting.in_flight import InFlight
+from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.counting.percentiles import Histogram
 from kproxy.browse.overviews.connection import Connection, Throttle, Waiting
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Connections that are listed.
 MOST = 10_000
-#: Client ids of a connection that are kept, and their characters.
+#: Client ids of a connection that are kept.
 MOST_CLIENT_IDS = 8
-LONGEST_NAME = 256
 #: Pairs of API and version of a connection that are kept.
 MOST_VERSIONS = 200
 
@@ -74,19 +74,18 @@ class Connections:
         self._closed: OrderedDict[str, _State] = OrderedDict()
         self._in_flight: InFlight[_Waiting] = InFlight()
 
-    @property
-    def untracked(self) -> int:
-        """Requests that are not counted as in flight, since there were too many."""
-        return self._in_flight.untracked
-
     def take(self, line: Line, row: int, at: int) -> None:
         """Take the next line; its row in the index, and its time in ns."""
         connection_id = line.connection_id
+        if isinstance(line, GapLine):
+            self._in_flight.missed(line)
+            if not connection_id:  # lines that the trace lacks
+                for each in self._open.values():
+                    each.shown = None
+                return
         state = self._open.get(connection_id)
         if state is None:
             state = self._other(line, row, at)
-            if state is None:
-                return
         else:
             self._open.move_to_end(connection_id)
         state.shown = None
@@ -107,10 +106,8 @@ class Connections:
             state.gaps += 1
             state.gap_bytes += line.bytes
 
-    def _other(self, line: Line, row: int, at: int) -> _State | None:
-        """The connection of a line that is on none that is open; None if it is of no connection."""
-        if isinstance(line, GapLine) and not line.connection_id:
-            return None  # lines that the trace lacks
+    def _other(self, line: Line, row: int, at: int) -> _State:
+        """The connection of a line that is on none that is open."""
         ended = None if isinstance(line, OpenLine) else self._closed.get(line.connection_id)
         return ended or self._new(line, row, at)
 
@@ -235,10 +232,10 @@ class Connections:
 def _introduce(state: _State, line: RequestLine) -> None:
     """A client says who it is."""
     state.client, state.server = line.client, line.server
-    client_id = line.client_id and line.client_id[:LONGEST_NAME]
+    client_id = line.client_id and line.client_id[:LONGEST]
     state.last_client_id = client_id
     if line.software_name is not None:
-        state.software = line.software_name[:LONGEST_NAME], (line.software_version or "")[:LONGEST_NAME]
+        state.software = line.software_name[:LONGEST], (line.software_version or "")[:LONGEST]
     if client_id is not None and client_id not in state.client_ids:
         state.more_client_ids = len(state.client_ids) == MOST_CLIENT_IDS
         if not state.more_client_ids:
@@ -248,7 +245,7 @@ def _introduce(state: _State, line: RequestLine) -> None:
 def _login(state: _State, line: ResponseLine) -> None:
     """An answer to a step of a login, or to what comes behind one."""
     if line.api in _SASL and line.errors:
-        state.sasl, state.sasl_error = "failed", line.errors[0].name[:LONGEST_NAME]
+        state.sasl, state.sasl_error = "failed", line.errors[0].name[:LONGEST]
     elif line.api == "SaslHandshake":
         state.sasl, state.sasl_error = "asked", None
     elif line.api is not None and line.api != "ApiVersions":  # behind the handshake of v0 come tokens without an API

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from dissectors.findings import Severity
 from kproxy.browse.counting.recent import Recent
-from kproxy.browse.overviews.causes import Cause, Place, Rule, urgency
-from kproxy.outputs.findings import RANK, as_entry, cause_of
+from kproxy.browse.overviews.causes import Cause, Place, Rule
+from kproxy.outputs.findings import RANK, as_entry, cause_of, urgency, was_served
 from kproxy.outputs.reports.causes import MOST_SENTENCES
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 
@@ -39,7 +39,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Cause:
-    """What is known of a cause; `told` of its findings are in the trace, `answered` of them in requests that worked."""
+    """What is known of a cause; `told` of its findings are in the trace, `served` of them in requests that worked."""
 
     key: bytes
     finding: FindingEntry
@@ -51,7 +51,7 @@ class _Cause:
     last_row: int
     last_at: int
     told: int = 0
-    answered: int = 0
+    served: int = 0
     elsewhere: int = 0
     sentences: dict[str, None] = field(default_factory=dict)
     places: dict[str, _Place] = field(default_factory=dict)
@@ -95,8 +95,8 @@ class Findings:
                 ends = line.client, line.server
                 for each in line.findings:
                     self._found(each, line, "response", ends, row, at)
-            if self._asked and row in self._asked:
-                self._answered(self._asked.pop(row), line)
+            if self._asked and row in self._asked and was_served(line):
+                self._served(self._asked.pop(row))
         elif isinstance(line, FindingLine):
             between = self._ends.get(line.connection_id, (None, None))
             self._found(as_entry(line), line, line.direction, between, row, at)
@@ -160,12 +160,10 @@ class Findings:
             self._places -= len(cause.places)
             self.others += cause.told
 
-    def _answered(self, causes: Iterable[_Cause], line: ResponseLine) -> None:
-        """A request with findings was answered; where the response departs, its errors are guesses."""
-        if not line.errors or any(finding.edit is not None for finding in line.findings):
-            self._shown = None
-            for cause in causes:
-                cause.answered += 1
+    def _served(self, causes: Iterable[_Cause]) -> None:
+        self._shown = None
+        for cause in causes:
+            cause.served += 1
 
     def _repeated(self, line: CloseLine, row: int, at: int) -> None:
         self._shown = None
@@ -187,12 +185,16 @@ class Findings:
             for cause in self._causes.values():
                 causes.setdefault(cause.finding.code, []).append(cause)
             rules = [_rule(code, each, self._repeats.get(code)) for code, each in causes.items()]
-            self._shown = sorted(rules, key=lambda rule: (not rule.causes, *map(urgency, rule.causes[:1])))
+            self._shown = sorted(rules, key=lambda rule: (not rule.causes, *map(_urgency, rule.causes[:1])))
         return self._shown
 
     def causes(self, most: int | None = None) -> list[Cause]:
         """The causes, the worst first; `most` of them at most."""
-        return sorted((cause for rule in self.rules() for cause in rule.causes), key=urgency)[:most]
+        return sorted((cause for rule in self.rules() for cause in rule.causes), key=_urgency)[:most]
+
+
+def _urgency(cause: Cause) -> tuple[object, ...]:
+    return urgency(cause.finding, cause.count, harmless=cause.harmless)
 
 
 def _rule(code: str, causes: list[_Cause], repeats: _Repeats | None) -> Rule:
@@ -200,7 +202,7 @@ def _rule(code: str, causes: list[_Cause], repeats: _Repeats | None) -> Rule:
         only = _row(causes[0], repeats, 0)
         return Rule(code, only.finding.name, only.finding.severity, only.count, 0, (only,))
     repeated = _count(repeats)
-    rows = sorted((_row(cause, None, repeated) for cause in causes), key=urgency)
+    rows = sorted((_row(cause, None, repeated) for cause in causes), key=_urgency)
     name, severity = (
         (rows[0].finding.name, rows[0].finding.severity) if rows else (repeats.name if repeats else "", _usual(code))
     )
@@ -221,7 +223,7 @@ def _row(cause: _Cause, repeats: _Repeats | None, unassigned: int) -> Cause:
         direction=cause.direction,
         count=cause.told + _count(repeats),
         unassigned=unassigned,
-        harmless=cause.answered == cause.told,
+        harmless=cause.served == cause.told,
         sentences=tuple(cause.sentences),
         places=tuple(places),
         elsewhere=cause.elsewhere + (repeats.elsewhere if repeats else 0),

@@ -20,7 +20,6 @@ class Traffic:
     batches: int
     compression: tuple[tuple[str, int], ...]
     records_rate: float
-    bytes_rate: float
     minute: tuple[int, ...]
     all_time: tuple[int, ...]
 
@@ -29,8 +28,9 @@ class Traffic:
 class Topic:
     """A topic; `topic` is None while only its id is known. `row`s are of the index, `last_at` in ns since the epoch.
 
-    `lag` is what the reader who is furthest behind has yet to read, `lag_max` the most that ever was, at `lag_row`;
-    None if no Fetch response told. `errors` are those that name it, in responses of any API.
+    `lag` is what the reader who is furthest behind has yet to read, `lag_max` the most that ever was; None if no Fetch
+    response told. `errors` are those that name it, in responses of any API; not of a Produce for several topics that is
+    refused for some of them.
     """
 
     topic: str | None
@@ -39,9 +39,7 @@ class Topic:
     fetched: Traffic
     lag: int | None
     lag_max: int | None
-    lag_row: int | None
     errors: tuple[tuple[str, int], ...]
-    error_row: int | None
     producers: int
     consumers: int
     partitions: int
@@ -89,6 +87,5 @@ class Reader:
     is_group: bool
     lag: int
     lag_max: int
-    lag_row: int
     last_at: int
     last_row: int

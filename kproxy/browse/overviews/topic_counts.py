@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kproxy.browse.counting.counts import ErrorCounts, most_first
+from kproxy.browse.counting.names import Who
 from kproxy.browse.counting.rates import Clock, Series
 from kproxy.browse.counting.recent import Recent
 from kproxy.browse.overviews.topic import Client, Partition, Reader, Topic, Traffic
@@ -23,7 +24,6 @@ class Side:
     """Counts what is written, or what is read."""
 
     records_each: Series
-    bytes_each: Series
     requests: int = 0
     empty: int = 0
     records: int = 0
@@ -38,7 +38,6 @@ class Side:
             self.empty += 1
             return
         self.bytes += size
-        self.bytes_each.add(size)
         self.records += records
         self.records_each.add(records)
         self.batches += entry.batches or 0
@@ -52,7 +51,6 @@ class Side:
     def merge(self, other: Side) -> None:
         """Take over what another has counted."""
         self.records_each.merge(other.records_each)
-        self.bytes_each.merge(other.bytes_each)
         self.requests += other.requests
         self.empty += other.empty
         self.records += other.records
@@ -73,7 +71,6 @@ class Side:
             batches=self.batches,
             compression=most_first(self.compression),
             records_rate=clock.rate(minute, now),
-            bytes_rate=clock.rate(clock.minute(self.bytes_each, now=now), now),
             minute=minute,
             all_time=clock.all_time(self.records_each),
         )
@@ -108,13 +105,12 @@ class ReaderState:
     lags: dict[int, int] = field(default_factory=dict)
     lag: int = 0
     lag_max: int = 0
-    lag_row: int = 0
     last_at: int = 0
     last_row: int = 0
 
     def row(self, name: str, is_group: bool) -> Reader:
         """What is known of it."""
-        return Reader(name, is_group, self.lag, self.lag_max, self.lag_row, self.last_at, self.last_row)
+        return Reader(name, is_group, self.lag, self.lag_max, self.last_at, self.last_row)
 
 
 def count(value: int | None) -> int:
@@ -131,19 +127,14 @@ class TopicState:
     key: str
     sides: tuple[Side, Side]
     partitions: Recent[int, PartitionState]
-    clients: Recent[tuple[str, str], ClientState]
+    clients: Recent[Who, ClientState]
     readers: Recent[tuple[str, bool], ReaderState]
     first_row: int
     topic: str | None = None
     topic_id: str | None = None
     errors: ErrorCounts = field(default_factory=ErrorCounts)
-    error_row: int | None = None
     last_at: int = 0
     last_row: int = 0
-
-    def series(self) -> list[Series]:
-        """All of its series."""
-        return [each for side in self.sides for each in (side.records_each, side.bytes_each)]
 
     def merge(self, other: TopicState) -> None:
         """Take over what was counted of the same topic under its id."""
@@ -169,21 +160,17 @@ class TopicState:
         self.first_row = min(self.first_row, other.first_row)
         if self.last_at <= other.last_at:
             self.last_at, self.last_row = other.last_at, other.last_row
-            self.error_row = other.error_row or self.error_row
 
     def row(self, clock: Clock, now: int, readers: Sequence[tuple[tuple[str, bool], ReaderState]]) -> Topic:
         """What is known of it; `readers` begin with the one that is furthest behind."""
-        furthest = max((reader for _, reader in readers), key=lambda reader: reader.lag_max, default=None)
         return Topic(
             topic=self.topic,
             topic_id=self.topic_id,
             produced=self.sides[0].row(clock, now),
             fetched=self.sides[1].row(clock, now),
             lag=readers[0][1].lag if readers else None,
-            lag_max=furthest.lag_max if furthest is not None else None,
-            lag_row=furthest.lag_row if furthest is not None else None,
+            lag_max=max((reader.lag_max for _, reader in readers), default=None),
             errors=self.errors.row(),
-            error_row=self.error_row,
             producers=sum(client.requests[0] > 0 for client in self.clients.values()),
             consumers=sum(client.requests[1] > 0 for client in self.clients.values()),
             partitions=len(self.partitions),
@@ -208,7 +195,7 @@ class TopicState:
             for number, each in sorted(self.partitions.items())
         ]
 
-    def client_rows(self, groups: Mapping[tuple[str, str], str]) -> list[Client]:
+    def client_rows(self, groups: Mapping[Who, str]) -> list[Client]:
         """Its clients, who came last first; `groups` by host and client id."""
         return [
             Client(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from dissectors.addresses import host_of
+from kproxy.browse.counting.names import LONGEST, Who, who_of
 from kproxy.browse.counting.rates import Clock
 from kproxy.browse.counting.recent import Recent
 from kproxy.browse.overviews.topic import Client, Partition, Reader, Topic
 from kproxy.browse.overviews.topic_counts import ClientState, PartitionState, ReaderState, Side, TopicState, count
-from kproxy.trace.lines import ErrorEntry, Line, RequestLine, ResponseLine, TopicEntry
+from kproxy.trace.lines import CloseLine, ErrorEntry, Line, OpenLine, RequestLine, ResponseLine, TopicEntry
 
 #: Topics, ids whose names are known, connections whose fetch sessions are followed, clients whose groups are known.
 MOST_TOPICS = 1_000
@@ -23,9 +23,6 @@ FEWEST = 8
 MOST_PARTITIONS = 2_000  # of one
 #: Topics of a fetch session that are followed.
 MOST_FETCHED = 32
-
-#: Characters of a name that count; Kafka allows 249.
-LONGEST = 250
 
 #: The id that stands for none.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -45,18 +42,15 @@ class Topics:
 
     Attributes:
         now: The latest time that a line had, ns.
-        unplaced: Errors in answers to a Produce for several topics of which it cannot be said which one they mean: such
-            an answer need not have the order of its request.
     """
 
     def __init__(self) -> None:
         self.now = 0
-        self.unplaced = 0
         self._clock = Clock()
         self._topics: Recent[str, TopicState] = Recent(MOST_TOPICS)
         self._names: Recent[str, str] = Recent(MOST_IDS)
         self._sessions: Recent[str, dict[str, None]] = Recent(MOST_CONNECTIONS)
-        self._groups: Recent[tuple[str, str], str] = Recent(MOST_CLIENTS)
+        self._groups: Recent[Who, str] = Recent(MOST_CLIENTS)
 
     @property
     def let_go(self) -> int:
@@ -86,16 +80,18 @@ class Topics:
                 self._asked(line)
             elif line.group_id and line.api in _MEMBERSHIP:
                 self._joined(line)
+        elif isinstance(line, OpenLine | CloseLine):
+            self._sessions.pop(line.connection_id, None)
 
     def _produced(self, line: RequestLine, row: int, at: int) -> None:
         self._clock.move(at)
-        who = host_of(line.client), (line.client_id or "")[:LONGEST]
+        who = who_of(line)
         for entry in line.topics:
             self._count(self._topic(entry, row, at), 0, entry, who, row, at)
 
     def _fetched(self, line: ResponseLine, row: int, at: int) -> None:
         self._clock.move(at)
-        who = host_of(line.client), (line.client_id or "")[:LONGEST]
+        who = who_of(line)
         for entry in line.topics:
             topic = self._topic(entry, row, at)
             self._count(topic, 1, entry, who, row, at)
@@ -120,7 +116,7 @@ class Topics:
 
     def _joined(self, line: RequestLine) -> None:
         """A member of a group: what its client reads it reads for the group, unless it is in several."""
-        who = host_of(line.client), (line.client_id or "")[:LONGEST]
+        who = who_of(line)
         group = (line.group_id or "")[:LONGEST]
         known = self._groups.get(who)
         if known is None:
@@ -154,13 +150,13 @@ class Topics:
     def _new(self, key: str, row: int) -> TopicState:
         clock = self._clock
         most = max(FEWEST, min(MOST_PARTITIONS, MOST_PARTS // (len(self._topics) + 1)))
-        sides = (Side(clock.series(), clock.series()), Side(clock.series(), clock.series()))
+        sides = (Side(clock.series()), Side(clock.series()))
         name = None if key[:1] == "\0" else key
         return TopicState(key, sides, Recent(most), Recent(most), Recent(FEWEST), row, name)
 
     def _forget(self, topic: TopicState) -> None:
-        for series in topic.series():
-            self._clock.forget(series)
+        for side in topic.sides:
+            self._clock.forget(side.records_each)
 
     def _learn(self, entries: list[TopicEntry] | tuple[TopicEntry, ...]) -> None:
         """Names of topic ids; what was counted under an id goes to the name."""
@@ -183,7 +179,7 @@ class Topics:
             nameless.key = nameless.topic = name
             self._topics[name] = nameless
 
-    def _count(self, topic: TopicState, side: int, entry: TopicEntry, who: tuple[str, str], row: int, at: int) -> None:
+    def _count(self, topic: TopicState, side: int, entry: TopicEntry, who: Who, row: int, at: int) -> None:
         size, records = count(entry.bytes), count(entry.records)
         topic.sides[side].add(entry, size, records)
         client = topic.clients.get(who)
@@ -213,7 +209,7 @@ class Topics:
         return partition
 
     def _lags(
-        self, topic: TopicState, entry: TopicEntry, lag: int, group: str | None, who: tuple[str, str], row: int, at: int
+        self, topic: TopicState, entry: TopicEntry, lag: int, group: str | None, who: Who, row: int, at: int
     ) -> None:
         """What a Fetch tells of how far its reader is behind, over the partitions that it brings."""
         key = (group[:LONGEST], True) if group else (f"{who[1]} at {who[0]}", False)
@@ -226,8 +222,7 @@ class Topics:
                 reader.lag += lag - lags.get(number, 0)
                 lags[number] = lag
             lag = 0
-        if reader.lag >= reader.lag_max:
-            reader.lag_max, reader.lag_row = reader.lag, row
+        reader.lag_max = max(reader.lag_max, reader.lag)
         reader.last_at, reader.last_row = at, row
 
     def _refused(self, line: ResponseLine, errors: list[ErrorEntry], row: int, at: int) -> None:
@@ -240,12 +235,10 @@ class Topics:
             if place is not None and (index := int(place[1])) < len(line.topics):
                 found.setdefault(index, []).append(error)
         if line.api == "Produce" and len(found) not in (0, len(line.topics)):
-            self.unplaced += len(errors)
-            return
+            return  # such an answer need not have the order of its request
         for index, of in found.items():
             topic = self._topic(line.topics[index], row, at)
             topic.errors.add(of)
-            topic.error_row = row
 
     def rows(self, now: int | None = None) -> list[Topic]:
         """The topics by name; rates up to `now` (ns), by default the latest time."""

@@ -25,7 +25,7 @@ def what(exchange: Exchange) -> Cell:
     """What it is about: group, topics, or what the event says."""
     frame = exchange.frame
     if frame is None:
-        return [(_event(exchange), "")]
+        return [(safe(_event(exchange)), "")]
     pieces: list[Piece] = []
     if frame.group_id is not None:
         pieces.append((f"group {safe(frame.group_id) or '(empty)'}  ", ""))
@@ -48,8 +48,8 @@ def _event(exchange: Exchange) -> str:
         how = " ".join(part for part in (event.how, f"by {event.by}" if event.by else None) if part)
         return f"{how}  {event.requests} requests, {event.responses} responses".strip()
     if isinstance(event, GapLine):
-        return f"{event.direction}: {event.bytes} bytes not inspected: {safe(event.reason)}"
-    return safe(event.message) if isinstance(event, FindingLine) else ""
+        return f"{event.direction}: {event.bytes} bytes not inspected: {event.reason}"
+    return event.message if isinstance(event, FindingLine) else ""
 
 
 def wrong(exchange: Exchange, level: str) -> Cell:
@@ -58,10 +58,10 @@ def wrong(exchange: Exchange, level: str) -> Cell:
     for side in (exchange.response, exchange.request):
         if isinstance(side, ResponseLine) and side.errors:
             names = dict.fromkeys(safe(error.name) for error in side.errors)
-            pieces.append((", ".join(names) + "  ", "error"))
+            pieces.append((", ".join(names), "error"))
     worst = next((finding for finding in exchange.findings if finding.severity == level), None)
     if worst is not None:
-        pieces.append((safe(f"{worst.code} {worst.name}"), worst.severity))
+        pieces.append((("  " if pieces else "") + safe(f"{worst.code} {worst.name}"), worst.severity))
     if isinstance(exchange.event, CloseLine) and exchange.event.unanswered:
         pieces.append((f"{exchange.event.unanswered} unanswered", "warning"))
     if isinstance(exchange.request, RequestLine) and isinstance(exchange.response, ResponseLine):

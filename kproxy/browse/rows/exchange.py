@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from kproxy.trace.encoding import as_mapping
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 
 
@@ -44,16 +42,3 @@ class Exchange:
         if isinstance(self.event, FindingLine):
             found.append(self.event)
         return found
-
-    def as_mapping(self) -> dict[str, Any]:
-        """As a filter sees it: the fields of the response, where it has none those of the request, findings of both."""
-        merged = as_mapping(self.line)
-        if self.request is not None and self.response is not None:
-            asked = as_mapping(self.request)
-            findings = asked.get("findings", []) + merged.get("findings", [])
-            merged = asked | merged
-            if findings:
-                merged["findings"] = findings
-            if asked.get("not_decoded") and not merged.get("not_decoded"):
-                merged["not_decoded"] = asked["not_decoded"]
-        return merged

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterable
 from enum import IntEnum
 from functools import lru_cache
 
@@ -22,6 +23,7 @@ class State(IntEnum):
     UNANSWERED = 3  # its connection has ended
     ORPHAN = 4  # a response to a request that was not seen
     EVENT = 5  # no frame at all
+    UNSEEN = 6  # the response may be among what was not inspected
 
 
 #: Severity of a row, as a number: the worst of its findings.
@@ -29,6 +31,9 @@ SEVERITIES = ("", *sorted(RANK, key=RANK.__getitem__))
 _LEVEL = {name: level for level, name in enumerate(SEVERITIES)}
 
 _NAME_CHARACTERS = 200
+
+#: The latest time that fits, in the year 2262; only a damaged capture is of later ones.
+_LATEST = (1 << 63) - 1
 
 #: Correlation ids of a connection that are waited for, at most; a client that is never answered cannot fill memory.
 MOST_WAITING = 10_000
@@ -40,11 +45,12 @@ def _second(text: str) -> int:
 
 
 def time_of(ts: str) -> int:
-    """The `ts` of a line in ns since the epoch; 0 of one that is no time."""
+    """The `ts` of a line in ns since the epoch; 0 of one that is no time, or of which the index has none."""
     try:
-        return _second(ts[:19]) + int(ts[20:26]) * 1000
+        at = _second(ts[:19]) + int(ts[20:26]) * 1000
     except (ValueError, OverflowError):
         return 0
+    return at if 0 <= at <= _LATEST else 0
 
 
 class Index:
@@ -72,6 +78,7 @@ class Index:
         self.now = 0  # the latest time that a line had, ns
         self.changed: set[int] = set()  # rows that are new or not what they were; whoever reads them clears it
         self._waiting: dict[int, dict[int, deque[int]]] = {}
+        self._unseen: dict[int, dict[int, deque[int]]] = {}  # the same of those in `State.UNSEEN`
 
     @property
     def end(self) -> int:
@@ -96,7 +103,9 @@ class Index:
             level = _LEVEL.get(line.severity, 0)
         elif isinstance(line, GapLine):
             length = line.bytes
-        elif isinstance(line, CloseLine):
+            if line.direction != "request":
+                self._miss([connection] if line.connection_id else list(self._waiting))
+        elif isinstance(line, OpenLine | CloseLine):  # a trace may use an id again, and not have said the end
             self._close(connection)
         row = self._add(at, api, length, connection, client, state, level, 0)
         self.places[0].append(place)
@@ -136,13 +145,15 @@ class Index:
 
     def _asked(self, connection: int, correlation_id: int | None) -> int | None:
         """The row of the request that is answered, which waits no longer."""
-        waiting = self._waiting.get(connection)
-        if not waiting or correlation_id is None or not (rows := waiting.get(correlation_id)):
+        if correlation_id is None:
             return None
-        row = rows.popleft()
-        if not rows:
-            del waiting[correlation_id]
-        return row if row >= self.first else None
+        for waiting in (self._waiting.get(connection), self._unseen.get(connection)):
+            if waiting and (rows := waiting.get(correlation_id)):
+                row = rows.popleft()
+                if not rows:
+                    del waiting[correlation_id]
+                return row if row >= self.first else None
+        return None
 
     def _add(
         self, at: int, api: int, size: int, connection: int, client: int, state: State, level: int, errors: int
@@ -162,11 +173,24 @@ class Index:
         return row
 
     def _close(self, connection: int) -> None:
+        self._unseen.pop(connection, None)
         for rows in self._waiting.pop(connection, {}).values():
-            for row in rows:
-                if row >= self.first:
-                    self.state[row - self.first] = State.UNANSWERED
-                    self.changed.add(row)
+            self._settle(rows, State.UNANSWERED)
+
+    def _miss(self, connections: list[int]) -> None:
+        """What was not seen may have held any response."""
+        for connection in connections:
+            for correlation_id, rows in self._waiting.pop(connection, {}).items():
+                self._settle(rows, State.UNSEEN)
+                unseen = self._unseen.setdefault(connection, {})
+                if len(unseen) < MOST_WAITING:
+                    unseen.setdefault(correlation_id, deque(maxlen=64)).extend(rows)
+
+    def _settle(self, rows: Iterable[int], state: State) -> None:
+        for row in rows:
+            if row >= self.first:
+                self.state[row - self.first] = state
+                self.changed.add(row)
 
     def waiting(self) -> int:
         """How many requests are in flight."""

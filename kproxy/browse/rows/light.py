@@ -27,5 +27,5 @@ def parse_light(data: bytes) -> Line | None:
     """A line of a trace whose `body` and `frame` are not to be looked at; None if it is none."""
     try:
         return cast("Line", _DECODER.decode(data))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from enum import StrEnum
 
-from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import Index
+from kproxy.browse.rows.sorting import in_order
 from kproxy.filters import Filter
+
+#: Sorting anew takes one part in so many of the time.
+_SHARE = 20
 
 
 class Order(StrEnum):
@@ -30,12 +33,13 @@ class Shown:
 
     Args:
         index: Whose rows.
-        exchange: Reads a row, for the filter; None if it is no longer kept.
+        asker: Makes of a filter a function that says whether it matches a row.
     """
 
-    def __init__(self, index: Index, exchange: Callable[[int], Exchange | None]) -> None:
+    def __init__(self, index: Index, asker: Callable[[Filter], Callable[[int], bool]]) -> None:
         self._index = index
-        self._exchange = exchange
+        self._asker = asker
+        self._matches: Callable[[int], bool] | None = None
         self.filter: Filter | None = None
         self.only_findings = False
         self.order = Order.TIME
@@ -45,24 +49,39 @@ class Shown:
         self._scanned = 0  # rows below this number have been asked
         self._sorted: Sequence[int] | None = None
         self._stale = False
+        self._sorting: Generator[None, None, Sequence[int]] | None = None
+        self._sorting_from = 0  # the first row of the index then
         self._sort_took = 0.0
         self._sorted_at = 0.0
 
     def choose(self, chosen: Filter | None, *, only_findings: bool = False) -> None:
         """Show the rows that the filter matches, and of these perhaps only those with findings."""
         self.filter, self.only_findings = chosen, only_findings
+        self._matches = None if chosen is None else self._asker(chosen)
         self._rows = None if chosen is None and not only_findings else array("Q")
         self._scanned = self._index.first
-        self._sorted = None
-        self.version += 1
+        self._sort_anew()
 
     def sort(self, order: Order, *, reverse: bool = False) -> None:
         """Show them in this order."""
         self.order, self.reverse = order, reverse
-        self._sorted = None
-        self._stale = order is not Order.TIME or reverse
+        self._sort_anew()
+
+    def _sort_anew(self) -> None:
+        self._sorted = self._sorting = None
+        self._stale = self.is_unsorted
         self._sort_took = 0.0
         self.version += 1
+
+    @property
+    def is_unsorted(self) -> bool:
+        """Whether the order that was chosen is still to be made."""
+        return self._sorted is None and (self.order is not Order.TIME or self.reverse)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are rows to be asked, or an order to be made."""
+        return self.is_unsorted or (self._rows is not None and self._scanned < self._index.end)
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -85,8 +104,9 @@ class Shown:
                 self._set(row, wanted=self._wants(row))
 
     def work(self, seconds: float) -> bool:
-        """Ask rows that were not asked yet, for so long; whether there is more to do."""
+        """Ask rows that were not asked yet, and sort, for so long; whether there is more to do."""
         ends = time.perf_counter() + seconds
+        more = self._sort(ends)
         if self._rows is not None:
             while self._scanned < self._index.end:
                 row = self._scanned
@@ -97,25 +117,38 @@ class Shown:
                 self._scanned += 1
                 if not row & 15 and time.perf_counter() > ends:
                     return True
-        self._sort()
-        return False
+        return more or self._sort(ends)
 
-    def _sort(self) -> None:
-        """Sort anew what has changed; the longer that takes, the less often."""
-        if not self._stale or (self.order is Order.TIME and not self.reverse):
-            return
+    def _sort(self, ends: float) -> bool:
+        """Sort anew what has changed; the longer that takes, the less often. Whether there is more to do."""
+        if self._sorting is None or self._sorting_from != self._index.first:
+            if not self._stale or (self.order is Order.TIME and not self.reverse):
+                return False
+            if not self.is_unsorted and time.perf_counter() - self._sorted_at < _SHARE * self._sort_took:
+                return False
+            self._begin_to_sort()
         began = time.perf_counter()
-        if self._sorted is not None and began - self._sorted_at < 20 * self._sort_took:
-            return
-        rows: Sequence[int] = range(self._index.first, self._index.end) if self._rows is None else self._rows
+        while self._sorting is not None and time.perf_counter() <= ends:
+            try:
+                next(self._sorting)
+            except StopIteration as made:
+                self._show(made.value)
+        self._sort_took += time.perf_counter() - began
+        return self._sorting is not None
+
+    def _begin_to_sort(self) -> None:
+        self._stale, self._sort_took = False, 0.0
+        first = self._sorting_from = self._index.first
+        rows: Sequence[int] = range(first, self._index.end) if self._rows is None else self._rows
         if self.order is Order.TIME:
-            self._sorted = rows[::-1]
+            self._show(rows[::-1])
         else:
-            keys, first = self._keys(), self._index.first
-            self._sorted = array("Q", sorted(rows, key=lambda row: keys(row - first), reverse=not self.reverse))
-        self._stale = False
+            keys, sign = self._keys(), 1 if self.reverse else -1
+            self._sorting = in_order(rows[:], lambda row: sign * keys(row - first))
+
+    def _show(self, rows: Sequence[int]) -> None:
+        self._sorted, self._sorting = rows, None
         self._sorted_at = time.perf_counter()
-        self._sort_took = self._sorted_at - began
         self.version += 1
 
     def _keys(self) -> Callable[[int], int]:
@@ -138,10 +171,7 @@ class Shown:
     def _wants(self, row: int) -> bool:
         if self.only_findings and not self._index.severity[row - self._index.first]:
             return False
-        if self.filter is None:
-            return True
-        exchange = self._exchange(row)
-        return exchange is not None and self.filter.matches(exchange.as_mapping())
+        return self._matches is None or self._matches(row)
 
     def _set(self, row: int, *, wanted: bool) -> None:
         assert self._rows is not None

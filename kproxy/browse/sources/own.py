@@ -38,7 +38,7 @@ class OwnProxy:
     Args:
         arguments: Options of the root command.
         control: The socket, if one of them is ``--control``.
-        tell: Called with each sentence from a thread, beside `messages`.
+        tell: Called with each sentence of a proxy that has begun, from a thread, beside `messages`.
 
     Raises:
         NotStarted: It ended before it listened.
@@ -72,12 +72,16 @@ class OwnProxy:
     def _listen(self) -> None:
         assert self._process.stderr is not None
         for line in self._process.stderr:
-            if sentence := line.strip():
-                self.messages.append(sentence)
-                self._tell(sentence)
+            if not (sentence := line.strip()):
+                continue
+            self.messages.append(sentence)
             if line.startswith(_SENTENCE):
                 self._last_word = sentence.removeprefix(_SENTENCE)
-            if line.startswith(_BEGUN):
+            if self._begun.is_set():
+                self._tell(sentence)
+            elif line.startswith(_BEGUN):
+                for each in self.messages:
+                    self._tell(each)
                 self._begun.set()
         self._process.wait()
         self._begun.set()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from dissectors import embedded
-from dissectors.message import read_request, read_response
+from kproxy.browse.fields.frames import FrameLine, frame_of, message_of, topic_names
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.eventlines import excerpt
 from kproxy.outputs.findings import best_first, full_rows
@@ -22,39 +21,30 @@ from kproxy.trace.lines import RequestLine, ResponseLine
 _MOST_BYTES = 1024
 _MOST_BODY = 8000
 
-FrameLine = RequestLine | ResponseLine
-
-
-def frame_of(line: FrameLine | None) -> bytes | None:
-    """The bytes of a frame, secrets zero; None if the trace has none."""
-    if line is None or line.frame is None:
-        return None
-    try:
-        return base64.b64decode(line.frame, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-
 
 def as_hex(line: FrameLine) -> str | None:
     """The frame as hex, 16 bytes a line; None without bytes."""
     frame = frame_of(line)
-    if frame is None:
-        return None
-    return "\n".join(frame[at : at + 16].hex(" ") for at in range(0, len(frame), 16))
+    return None if frame is None else _hex(frame)
+
+
+def _hex(data: bytes) -> str:
+    return "\n".join(data[at : at + 16].hex(" ") for at in range(0, len(data), 16))
 
 
 def as_command(exchange: Exchange, *, request: bool) -> str | None:
     """The `kproxy explain` line for one side; None without its bytes."""
-    asked, answered = frame_of(exchange.request), frame_of(exchange.response)
+    asked = frame_of(exchange.request) if exchange.request is not None else None
     if request:
         return None if asked is None else f"kproxy explain {asked.hex()}"
-    if answered is None:
+    line = exchange.response
+    if line is None or (answered := frame_of(line)) is None:
         return None
     if asked is not None:
         return f"kproxy explain --request {asked.hex()} {answered.hex()}"
-    line = exchange.response
-    assert line is not None
-    return f"kproxy explain --api {line.api} --version {line.api_version} {answered.hex()}" if line.api else None
+    if not line.api:
+        return None
+    return f"kproxy explain --api {shlex.quote(line.api)} --version {line.api_version} {answered.hex()}"
 
 
 def as_json(exchange: Exchange) -> str:
@@ -76,17 +66,8 @@ def body_of(line: FrameLine) -> dict[str, Any] | None:
     """The decoded body, as the trace has it at full detail; None if there is neither that nor its bytes."""
     if line.body is not None or line.not_decoded:
         return line.body
-    frame = frame_of(line)
-    if frame is None or len(frame) < 4:
-        return None
-    if isinstance(line, RequestLine):
-        message = read_request(frame)
-    elif line.api_key is not None and line.api_version is not None:
-        message = read_response(frame, line.api_key, line.api_version)
-    else:
-        return None
-    names = {entry.topic_id: entry.topic for entry in line.topics if entry.topic_id}
-    return embedded.presentable(message, names.get)
+    message = message_of(line)
+    return None if message is None else embedded.presentable(message, topic_names(line).get)
 
 
 def as_markdown(exchange: Exchange) -> str:
@@ -129,8 +110,7 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
             )
         if bytes_ is not None:
             more = f"\n... {len(bytes_) - _MOST_BYTES} more bytes" if len(bytes_) > _MOST_BYTES else ""
-            hexed = "\n".join(bytes_[at : at + 16].hex(" ") for at in range(0, min(len(bytes_), _MOST_BYTES), 16))
-            yield from _folded(f"{kind}, {len(bytes_)} bytes", hexed + more, "text")
+            yield from _folded(f"{kind}, {len(bytes_)} bytes", _hex(bytes_[:_MOST_BYTES]) + more, "text")
 
 
 def _code(text: str) -> str:

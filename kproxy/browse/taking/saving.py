@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from kproxy.browse.rows.index import State
-from kproxy.browse.session import Session
-from kproxy.trace.encoding import append_line, parse_line
+from kproxy.browse.session import Note, Session
+from kproxy.trace.encoding import encode_line, parse_line
 
 _SLICE = 2000
 _AT_ONCE = 1 << 20
@@ -70,12 +70,17 @@ def _lines(session: Session, rows: set[int]) -> Iterator[bytes]:
         raw = session.source.store.read(place, size)
         note = session.notes.get(row)
         if note is not None and (note.text or note.marked):
-            line = msgspec.structs.replace(parse_line(raw), note=note.text or None, marked=note.marked)
-            noted = bytearray()
-            append_line(line, noted)
-            yield bytes(noted)
-        else:
+            yield _noted(raw, note)
+        elif raw:  # else it is no longer kept
             yield raw + b"\n"
+
+
+def _noted(raw: bytes, note: Note) -> bytes:
+    """A line with its note; one that cannot be read to its end as it is."""
+    try:
+        return encode_line(msgspec.structs.replace(parse_line(raw), note=note.text or None, marked=note.marked))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return raw + b"\n" if raw else b""
 
 
 def _write(file: int, out: bytearray) -> None:

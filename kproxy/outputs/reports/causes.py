@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from kproxy.outputs.findings import RANK, as_entry, cause_of
+from dissectors.ledgers import Bounded
+from kproxy.outputs.findings import as_entry, cause_of, urgency, was_served
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Further sentences of a cause that are kept: they may name another topic or group.
 MOST_SENTENCES = 3
+#: Requests with a finding whose response is waited for.
+_MOST_ASKED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +35,16 @@ class Place:
 class Cause:
     """What is wrong in the same way, wherever it is: its first finding stands for all.
 
-    `unassigned` are repeats of the same rule that may be of this cause or of another one.
+    `told` counts those that stand in lines, and `served` the requests with one of them that were answered without an
+    error. `unassigned` are repeats of the same rule that may be of this cause or of another one.
     """
 
     key: bytes
     finding: FindingEntry
     place: Place
     count: int = 0
+    told: int = 0
+    served: int = 0
     connections: set[str] = field(default_factory=set)
     files: Counter[str] = field(default_factory=Counter)
     sentences: dict[str, None] = field(default_factory=dict)
@@ -60,6 +66,7 @@ class Causes:
         self._causes: dict[bytes, Cause] = {}
         self._ends: dict[str, tuple[str, str]] = {}
         self._repeated: Counter[tuple[str, str, str]] = Counter()
+        self._asked: Bounded[tuple[str, int | None, str | None], list[Cause]] = Bounded(_MOST_ASKED)
 
     def begin(self, file: str) -> None:
         """The lines that follow are of this input."""
@@ -76,9 +83,15 @@ class Causes:
                 self._repeated[repeat.code, line.connection_id, self._file] += repeat.count
         elif isinstance(line, FindingLine):
             self._found(as_entry(line), self._place(line))
-        elif isinstance(line, RequestLine | ResponseLine):
+        elif isinstance(line, RequestLine):
+            causes = [self._found(finding, self._place(line)) for finding in line.findings]
+            if causes and line.acks != 0:
+                self._asked[line.connection_id, line.correlation_id, line.ts] = causes
+        elif isinstance(line, ResponseLine):
             for finding in line.findings:
                 self._found(finding, self._place(line))
+            for cause in self._asked.pop((line.connection_id, line.correlation_id, line.request_ts), ()):
+                cause.served += was_served(line)
 
     def _place(self, line: RequestLine | ResponseLine | FindingLine) -> Place:
         if isinstance(line, FindingLine):
@@ -93,17 +106,19 @@ class Causes:
             line.api, line.api_version, line.correlation_id, line.offset,
         )  # fmt: skip
 
-    def _found(self, finding: FindingEntry, place: Place) -> None:
+    def _found(self, finding: FindingEntry, place: Place) -> Cause:
         key = cause_of(finding, place.api, place.api_version, place.direction)
         cause = self._causes.get(key)
         if cause is None:
             cause = self._causes[key] = Cause(key, finding, place)
         elif finding.message != cause.finding.message and len(cause.sentences) < MOST_SENTENCES:
             cause.sentences[finding.message] = None
+        cause.told += 1
         cause.add(1, place.connection_id, place.file)
+        return cause
 
     def found(self) -> list[Cause]:
-        """The causes, the worst first, then the most frequent. Call it once, at the end."""
+        """The causes, the most urgent first. Call it once, at the end."""
         by_code: dict[str, list[Cause]] = {}
         for cause in self._causes.values():
             by_code.setdefault(cause.finding.code, []).append(cause)
@@ -115,5 +130,5 @@ class Causes:
                 cause.unassigned += count
         return sorted(
             self._causes.values(),
-            key=lambda cause: (-RANK.get(cause.finding.severity, 0), -cause.count, cause.finding.code),
+            key=lambda cause: urgency(cause.finding, cause.count, harmless=cause.served == cause.told),
         )

@@ -72,6 +72,11 @@ def closed(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> Cl
                      **more)  # type: ignore[arg-type]  # fmt: skip
 
 
+def missed(connection_id: str = "n-1", direction: str = "response", *, at: int = BEGAN) -> GapLine:
+    """Bytes of a connection were not seen; without one, lines of all."""
+    return GapLine(v=1, ts=timestamp(at), connection_id=connection_id, direction=direction, bytes=9, reason="lost")
+
+
 _texts = st.one_of(st.sampled_from(["", "a", "b", "SaslHandshake", "SaslAuthenticate", "\x1b[2J"]), st.text(max_size=3))
 _numbers = st.one_of(st.integers(-2, 3), st.sampled_from([-(2**31), 2**31 - 1, 2**63, 18, 35]))
 _base = {

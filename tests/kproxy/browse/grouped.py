@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kproxy.browse.overviews.groups import Groups, GroupView, Stall
 from kproxy.browse.rows.light import parse_light
-from kproxy.trace.clock import timestamp
+from kproxy.trace.clock import nanoseconds, timestamp
 from kproxy.trace.lines import (
     CloseLine,
     ErrorEntry,
@@ -23,8 +23,8 @@ from kproxy.trace.lines import (
     RequestLine,
     ResponseLine,
 )
-from tests.kproxy.browse.fed import feed
-from tests.kproxy.browse.sessions import BEGAN, SECOND
+from tests.kproxy.browse.fed import closed, feed, missed
+from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 #: Traces of librdkafka 2.16.0 behind kproxy, only what is about the group, at kproxy's own broker or at Kafka 4.3.1:
 #: killed-member (Kafka; three members, one gets SIGKILL, another joins while its session lasts),
@@ -50,52 +50,24 @@ class Story:
 
     def ask(self, at: float, who: str, api: str, *, member: str | None = "", **more: Any) -> RequestLine:
         """Member `who` sends a request; `member` is its member id, by default the one made of its name."""
-        line = RequestLine(
-            ts=timestamp(BEGAN + int(at * SECOND)),
-            correlation_id=next(self._ids),
-            offset=0,
-            **{"size": MEMBER, **self._what(who, api, member), **more},
-        )
+        line = request(next(self._ids), at=at, api=api, **{"size": MEMBER, **self._what(who, member), **more})
         self.lines.append(line)
         return line
 
     def answer(self, asked: RequestLine, at: float, *, error: str = "", **more: Any) -> None:
         """A request is answered."""
-        ns = BEGAN + int(at * SECOND)
-        repeated = {
-            name: getattr(asked, name)
-            for name in (
-                "v",
-                "connection_id",
-                "client",
-                "server",
-                "api",
-                "client_id",
-                "group_id",
-                "member_id",
-                "generation_id",
-            )
-        }
-        self.lines.append(
-            ResponseLine(
-                ts=timestamp(ns),
-                request_ts=asked.ts,
-                latency_us=1,
-                correlation_id=asked.correlation_id,
-                offset=0,
-                errors=[ErrorEntry("error_code", 1, error)] if error else [],
-                **{**repeated, "size": MEMBER, **more},
-            )
-        )
+        after_us = (BEGAN + int(at * SECOND) - nanoseconds(asked.ts)) // 1000
+        facts = {name: getattr(asked, name) for name in ("group_id", "member_id", "generation_id")} | {"size": MEMBER}
+        errors = [ErrorEntry("error_code", 1, error)] if error else []
+        self.lines.append(response(asked, after_us=after_us, errors=errors, **facts | more))
 
-    def say(self, at: float, who: str, api: str, *, error: str = "", **more: Any) -> None:
-        """A request and its answer a millisecond later."""
-        answer = {name: more.pop(name) for name in ("answer_size", "to") if name in more}
-        asked = self.ask(at, who, api, **more)
-        told = {"size": answer["answer_size"]} if "answer_size" in answer else {}
-        if "to" in answer:
-            told["generation_id"] = answer["to"]
-        self.answer(asked, at + 0.001, error=error, **told)
+    def say(
+        self, at: float, who: str, api: str, *, error: str = "", to: int | None = None, answer_size: int = MEMBER,
+        **more: Any,
+    ) -> None:  # fmt: skip
+        """A request and its answer a millisecond later, which may tell a generation: `to`."""
+        told = {} if to is None else {"generation_id": to}
+        self.answer(self.ask(at, who, api, **more), at + 0.001, error=error, size=answer_size, **told)
 
     def joined(self, at: float, *who: str, generation: int = 1) -> None:
         """All of them join, the first as the leader, and get their assignment."""
@@ -130,15 +102,7 @@ class Story:
 
     def closes(self, at: float, who: str, *, by: str | None = "client") -> None:
         """The connection of `who` ends."""
-        what = self._what(who, "", None)
-        self.lines.append(
-            CloseLine(
-                ts=timestamp(BEGAN + int(at * SECOND)),
-                by=by,
-                how="fin",
-                **{name: what[name] for name in ("v", "connection_id", "client", "server")},
-            )
-        )
+        self.lines.append(closed(f"n-{who}", at=BEGAN + int(at * SECOND), by=by, how="fin"))
 
     def finds(self, at: float, who: str, code: str, message: str) -> None:
         """A rule finds something beside the frames."""
@@ -155,18 +119,9 @@ class Story:
             )
         )
 
-    def misses(self, at: float, who: str) -> None:
-        """Bytes of the connection of `who` are not seen."""
-        self.lines.append(
-            GapLine(
-                v=1,
-                ts=timestamp(BEGAN + int(at * SECOND)),
-                connection_id=f"n-{who}",
-                direction="response",
-                bytes=9,
-                reason="lost",
-            )
-        )
+    def misses(self, at: float, who: str | None) -> None:
+        """Responses on the connection of `who` are not seen; lines of all, if that is nobody."""
+        self.lines.append(missed(f"n-{who}" if who else "", "response" if who else "both", at=BEGAN + int(at * SECOND)))
 
     def view(self, now: float) -> GroupView:
         """The group as it is at `now`."""
@@ -179,13 +134,11 @@ class Story:
         """What stands still at `now`, or did before."""
         return list(self.view(now).stalls)
 
-    def _what(self, who: str, api: str, member: str | None) -> dict[str, Any]:
+    def _what(self, who: str, member: str | None) -> dict[str, Any]:
         return {
-            "v": 1,
             "connection_id": f"n-{who}",
             "client": f"10.0.0.1:{4000 + sum(map(ord, who))}",
             "server": "b1:9092",
-            "api": api,
             "client_id": who,
             "group_id": self.group,
             "member_id": who + TAIL if member == "" else member,

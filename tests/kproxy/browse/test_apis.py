@@ -16,7 +16,7 @@ from kproxy.browse.overviews.apis import MOST_UNKNOWN, Api, Apis
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, RequestLine, ResponseLine
-from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, opened, torn
+from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, missed, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, SECOND, finding, request, response
 
 Frame = RequestLine | ResponseLine
@@ -105,6 +105,17 @@ def test_what_waits_and_what_waited_in_vain() -> None:
     assert (row.in_flight, row.unanswered, row.one_way) == (1, 0, 1)
     row = only(opened(), *asked, response(asked[0]), closed())
     assert (row.in_flight, row.unanswered) == (0, 1)
+
+
+def test_what_may_have_been_answered_waits_no_longer() -> None:
+    asked = [request(1), request(2)]
+    for gap in (missed(), missed("")):
+        row = only(opened(), *asked, gap, closed())
+        assert (row.in_flight, row.unanswered) == (0, 0)
+    row = only(*asked, missed(direction="request"))
+    assert row.in_flight == 2
+    row = only(opened(), *asked, opened(), request(1, at=1))
+    assert (row.in_flight, row.unanswered) == (1, 2)
 
 
 def test_the_slowest_is_found() -> None:

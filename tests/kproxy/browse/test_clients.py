@@ -15,8 +15,8 @@ from kproxy.browse.overviews import clients
 from kproxy.browse.overviews.clients import ApiUse, Client, Clients
 from kproxy.browse.overviews.kafka4 import Verdict
 from kproxy.browse.rows.index import time_of
-from kproxy.trace.lines import ErrorEntry, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
-from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, opened, torn
+from kproxy.trace.lines import ErrorEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
+from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, missed, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, request, response
 from tests.kproxy.captured import DATA, lines_of
 from tests.kproxy.captures_made import CAPTURES
@@ -119,13 +119,12 @@ def test_a_client_that_asked_on_another_connection_remembers() -> None:
 
 
 def test_where_the_beginning_was_not_seen_nobody_knows_whether_it_asked() -> None:
-    gap = GapLine(v=1, ts=opened().ts, connection_id="n-1", direction="request", bytes=70, reason="lost")
-    for lines in ([old()], [opened(midstream=True), old()], [opened(), gap, old()]):
+    gap, lines_lost = missed(direction="request"), missed("", "both")
+    for lines in ([old()], [opened(midstream=True), old()], [opened(), gap, old()], [opened(), lines_lost, old()]):
         client = only(*lines)
         assert client.verdict is Verdict.UNKNOWN
         assert client.reason == f"{SENTENCE}; whether it negotiates was not seen"
-    gap.direction = "response"
-    assert only(opened(), gap, old()).verdict is Verdict.REFUSED
+    assert only(opened(), missed(), old()).verdict is Verdict.REFUSED
 
 
 def test_a_server_that_answers_newer_versions_shows_that_the_client_has_none() -> None:

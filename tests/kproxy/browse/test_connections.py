@@ -17,7 +17,7 @@ from kproxy.browse.overviews.connection import Connection, Throttle, Waiting
 from kproxy.browse.overviews.connections import MOST_CLIENT_IDS, Connections
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import CloseLine, ErrorEntry, GapLine, Line, RepeatEntry, RequestLine, ResponseLine
-from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, opened, torn
+from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, missed, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 
@@ -196,9 +196,9 @@ def test_of_many_open_connections_those_stay_that_spoke_last(monkeypatch: pytest
 def test_requests_that_are_never_answered_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_flight, "MOST", 15)
     overview = feed(Connections(), [request(number) for number in range(20)])
-    assert (overview.rows()[0].in_flight, overview.untracked) == (15, 5)
+    assert overview.rows()[0].in_flight == 15
     feed(overview, [closed(), request(1, connection_id="n-2")])
-    assert (overview.rows()[-1].in_flight, overview.untracked) == (1, 5)
+    assert overview.rows()[-1].in_flight == 1
 
 
 def test_a_trace_that_does_not_say_when_connections_end_leaves_nothing_behind() -> None:
@@ -209,6 +209,15 @@ def test_a_trace_that_does_not_say_when_connections_end_leaves_nothing_behind() 
         assert waiting.answered(response(asked)) == number
     assert waiting.answered(response(asked)) is None
     assert not waiting._waiting
+
+
+def test_what_may_have_been_answered_waits_no_longer() -> None:
+    for gap, waits in ((missed(), 0), (missed(""), 0), (missed(direction="request"), 1)):
+        overview = feed(Connections(), [opened(), request(1)])
+        assert overview.rows()[0].in_flight == 1
+        feed(overview, [gap])
+        [row] = overview.rows()
+        assert (row.in_flight, row.oldest is None) == (waits, not waits)
 
 
 def test_an_id_that_is_used_again_is_another_connection() -> None:

@@ -41,6 +41,10 @@ def leaves(fields: Iterable[Field]) -> Iterator[Field]:
             yield each
 
 
+def innermost(made: Side, offset: int) -> Field | None:
+    return next(reversed(made.way(offset)), None)
+
+
 def frame_lines(path: Path, detail: Detail) -> Iterator[tuple[RequestLine | ResponseLine, RequestLine | None]]:
     """The lines of frames as a trace file gives them back, each response with its request."""
     asked: dict[tuple[str, int | None], RequestLine] = {}
@@ -155,7 +159,7 @@ def test_a_tagged_field_has_its_tag_and_size() -> None:
     assert made.frame is not None
     assert found.start is not None
     assert made.frame[found.start : found.end] == b"\x01\x08" + (7).to_bytes(8, "big")
-    assert made.at(found.start) is found
+    assert innermost(made, found.start) is found
 
 
 @pytest.mark.parametrize("path", _TRAFFIC[:20], ids=lambda path: path.name)
@@ -166,10 +170,10 @@ def test_from_byte_to_field_and_from_path_to_field(path: Path) -> None:
             if each.path and "_tags." not in each.path:
                 assert made.find(each.path)[-1].path == each.path
             if each.start is not None and each.start < (each.end or 0):
-                at = made.at(each.start)
+                at = innermost(made, each.start)
                 assert at is not None
                 assert (at.start, at.end) == (each.start, each.end)
-        assert made.at(line.size) is None
+        assert innermost(made, line.size) is None
         assert made.find("no.such[0].field") == []
 
 
@@ -239,7 +243,7 @@ def test_what_follows_is_found_by_its_bytes_too() -> None:
     assert made.frame is not None
     [*_, wanted] = made.find("topic_data[0].partition_data[0].records[0].records[1999].value")
     assert wanted.start is not None
-    assert made.at(wanted.start + 5) is wanted
+    assert innermost(made, wanted.start + 5) is wanted
 
 
 def test_secrets_stay_secrets() -> None:
@@ -277,7 +281,7 @@ def everything(made: Side) -> None:
         assert isinstance(each.text, str)
         waiting += each.children
     for offset in range(0, len(made.frame or b""), 7):
-        made.at(offset)
+        innermost(made, offset)
     for each in record_fields(made.fields):
         records_of(each, 20)
 

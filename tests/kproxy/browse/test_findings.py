@@ -55,12 +55,15 @@ def test_the_cause_of_a_story_is_the_first(name: str, expected: Expected) -> Non
 
 
 @pytest.mark.parametrize("name", ["all", *FOUND])
-def test_causes_and_counts_are_those_of_the_report(name: str) -> None:
+def test_causes_counts_and_order_are_those_of_the_report(name: str) -> None:
     lines = captured() if name == "all" else bug_lines(name)
-    overview, report = feed(Findings(), lines), reported(lines)
+    overview, found = feed(Findings(), lines), reported(lines).found()
+    assert [(each.finding.code, each.count) for each in found] == [
+        (each.finding.code, each.count) for each in overview.causes()
+    ]
     expected = Counter(
         (cause.finding.code, cause.finding.message, cause.count, cause.unassigned, len(cause.connections))
-        for cause in report.found()
+        for cause in found
     )
     assert expected == Counter(
         (cause.finding.code, cause.finding.message, cause.count, cause.unassigned, len(cause.places))
@@ -139,6 +142,7 @@ def test_what_brokers_pass_over_comes_behind_what_does_harm() -> None:
     assert [(cause.finding.code, cause.harmless) for cause in overview.causes()] == [("S005", False), ("L010", True)]
     overview = feed(Findings(), [asked, response(asked, errors=[REFUSED]), harm])
     assert [cause.finding.code for cause in overview.causes()] == ["L010", "S005"]
+    assert [cause.finding.code for cause in reported([asked, response(asked), harm]).found()] == ["S005", "L010"]
 
 
 def test_the_errors_of_a_response_that_departs_are_guesses() -> None:

@@ -7,9 +7,10 @@ import tracemalloc
 import pytest
 from hypothesis import given
 
+from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.overviews.groups import Groups, Kind, Protocol, Standing, lanes, model, overview
 from kproxy.browse.overviews.groups.lanes import label
-from kproxy.browse.overviews.groups.model import LONGEST, MOST_LANES
+from kproxy.browse.overviews.groups.model import MOST_LANES
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.browse import grouped
@@ -57,7 +58,7 @@ def test_a_member_is_one_lane_from_the_search_for_its_coordinator_on() -> None:
     assert (second.generation, second.severity) == (1, "")
     assert [event.row for event in lane.steps] == [0, 1, 2, 3]
     assert lane.spells == ((lane.steps[-1].until, None),)
-    assert (lane.member.commits, lane.member.heartbeat_at, lane.member.row) == (1, BEGAN + 5 * SECOND, 0)
+    assert (lane.member.commits, lane.member.row) == (1, 0)
 
 
 def test_a_heartbeat_that_forgets_its_member_id_is_still_its_members() -> None:
@@ -101,10 +102,19 @@ def test_generations_and_the_rebalances_between_them() -> None:
     story.synced(6.7, "a", "b", generation=2)
     view = story.view(8)
     assert [boundary.generation for boundary in view.boundaries] == [1, 2]
-    first, second = view.rebalances
-    assert (first.generation, second.generation, second.by) == (1, 2, "b" + TAIL)
-    assert (second.since, second.until) == (BEGAN + 5 * SECOND, BEGAN + 6_701_000_000)
-    assert view.row.last_rebalance_ns == second.until - second.since
+    assert (view.row.rebalances, view.row.longest_rebalance_ns) == (2, 1_701_000_000)
+
+
+def test_a_coordinator_that_has_lost_the_group_begins_at_one_again() -> None:
+    story = Story()
+    story.joined(0, "a", "b", generation=7)
+    story.beats(1, 10, "a", "b", generation=7)
+    for who in ("a", "b"):
+        story.say(10, who, "Heartbeat", generation_id=7, error="UNKNOWN_MEMBER_ID")
+    story.joined(11, "a", "b", generation=1)
+    view = story.view(15)
+    assert [boundary.generation for boundary in view.boundaries] == [7, 1]
+    assert (view.row.generation, view.row.state, view.row.members) == (1, "stable", 2)
 
 
 def test_a_static_member_that_comes_back_is_no_rebalance() -> None:

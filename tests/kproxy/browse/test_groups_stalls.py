@@ -6,6 +6,7 @@ import pytest
 
 from kproxy.browse.overviews.groups import StallKind, Standing, State
 from kproxy.trace.lines import FindingEntry
+from tests.kproxy.browse.fed import opened
 from tests.kproxy.browse.grouped import LEADER, TAIL, Story, kinds
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 
@@ -180,6 +181,34 @@ def test_what_was_not_seen_is_not_missing() -> None:
     assert story.stalls(40) == []
 
 
+def test_a_rebalance_of_which_the_end_was_not_seen_is_over() -> None:
+    story = two_members()
+    story.ask(10, "a", "JoinGroup")
+    story.ask(10, "b", "JoinGroup")
+    story.misses(11, None)
+    story.beats(12, 40, "a", "b", generation=2)
+    view = story.view(40)
+    assert (view.stalls, view.row.state, view.row.members) == ((), State.STABLE, 2)
+
+
+def test_lines_that_are_missing_may_be_anybodys_heartbeats() -> None:
+    story = two_members()
+    story.misses(30, None)
+    story.beats(31, 40, "a", "b")
+    assert story.stalls(40) == []
+
+
+def test_a_connection_whose_id_is_used_again_has_ended() -> None:
+    story = two_members()
+    story.ask(10, "a", "Heartbeat", generation_id=1)
+    story.lines.append(opened("n-a", at=BEGAN + 20 * SECOND))
+    story.say(21, "a", "OffsetFetch", member=None)
+    story.beats(10, 40, "b")
+    view = story.view(40)
+    assert view.stalls == ()
+    assert [lane.member.member_id for lane in view.lanes] == ["a" + TAIL, "b" + TAIL, ""]
+
+
 def test_a_member_that_goes_without_leaving_keeps_its_partitions() -> None:
     story = two_members()
     story.closes(10, "a")
@@ -208,7 +237,6 @@ def test_a_member_that_leaves_is_not_missed() -> None:
     story.say(12, "b", "LeaveGroup", member=None)
     view = story.view(13)
     assert (view.stalls, view.row.state, view.row.members) == ((), State.EMPTY, 0)
-    assert view.row.rebalancing_since is None
 
 
 def test_a_member_that_joins_for_ever() -> None:

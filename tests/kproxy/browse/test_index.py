@@ -1,18 +1,16 @@
 """The index: rows, their states, and what is let go."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.browse.rows.index import MOST_WAITING, Index, State, time_of
 from kproxy.browse.session import Session
 from kproxy.trace.clock import timestamp
-from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine
+from kproxy.trace.lines import FindingLine, GapLine
+from tests.kproxy.browse.fed import closed, missed, opened
 from tests.kproxy.browse.sessions import BEGAN, Given, finding, read, request, response, session_of
 from tests.kproxy.captured import DATA, lines_of
-
-
-def close(connection_id: str = "n-1") -> CloseLine:
-    return CloseLine(v=1, ts=timestamp(BEGAN), connection_id=connection_id, client="a", server="b")
 
 
 def states(session: Session) -> list[State]:
@@ -37,7 +35,7 @@ def test_what_is_not_answered_waits_until_its_connection_ends() -> None:
     assert session.index.waiting() == 1
     assert session.index.waited(0, BEGAN + 5_000_000) == 5000
     assert isinstance(session.source, Given)
-    session.source.add(close())
+    session.source.add(closed())
     read(session)
     assert states(session)[0] is State.UNANSWERED
     assert session.index.waited(0, BEGAN) is None
@@ -56,12 +54,33 @@ def test_a_correlation_id_that_is_used_twice_is_answered_in_order() -> None:
     assert list(session.index.latency) == [1, 2]
 
 
+def test_an_id_that_is_used_again_answers_nothing_of_before() -> None:
+    first, second = request(7), request(7, at=9)
+    session = session_of([opened(), first, opened(), second, response(second)])
+    assert states(session) == [State.EVENT, State.UNANSWERED, State.EVENT, State.ANSWERED]
+
+
+@pytest.mark.parametrize(("gap", "state"), [
+    (missed(), State.UNSEEN), (missed(direction="both"), State.UNSEEN), (missed(""), State.UNSEEN),
+    (missed(direction="request"), State.WAITING), (missed("n-2"), State.WAITING),
+])  # fmt: skip
+def test_a_response_may_be_among_what_was_not_seen(gap: GapLine, state: State) -> None:
+    early, late = request(1), request(2)
+    session = session_of([early, late, gap, response(late)])
+    assert states(session) == [state, State.ANSWERED, State.EVENT]
+    assert session.index.waiting() == (state is State.WAITING)
+    assert isinstance(session.source, Given)
+    session.source.add(closed())
+    read(session)
+    assert states(session)[0] is (State.UNANSWERED if state is State.WAITING else State.UNSEEN)
+
+
 def test_events_have_rows() -> None:
     lines = [
-        OpenLine(v=1, ts=timestamp(BEGAN), connection_id="n-1", client="a", server="b"),
+        opened(),
         FindingLine(v=1, ts=timestamp(BEGAN), connection_id="n-1", code="C1", name="x", severity="error", message="m"),
-        GapLine(v=1, ts=timestamp(BEGAN), connection_id="n-1", direction="both", bytes=3, reason="behind"),
-        close(),
+        missed(),
+        closed(),
     ]
     session = session_of(lines)
     assert [session.exchange(row).event for row in range(4)] == lines  # type: ignore[union-attr]
@@ -106,6 +125,7 @@ def test_lines_that_are_none_are_counted() -> None:
 def test_times() -> None:
     assert time_of(timestamp(BEGAN + 1000)) == BEGAN + 1000
     assert time_of("when?") == 0
+    assert time_of("9999-12-31T23:59:59.999999Z") == time_of("0001-01-01T00:00:00.000000Z") == 0
 
 
 LINES = list(lines_of(DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"))

@@ -1,5 +1,6 @@
 """An exchange as text, and rows as a trace of their own."""
 
+import errno
 import json
 import stat
 import subprocess
@@ -10,12 +11,12 @@ import pytest
 
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.session import Session
-from kproxy.browse.taking import copies
+from kproxy.browse.taking import copies, saving
 from kproxy.browse.taking.saving import save
 from kproxy.filters import parse
-from kproxy.trace.encoding import parse_line
+from kproxy.trace.encoding import encode_line, parse_line
 from kproxy.trace.lines import CloseLine, OpenLine, RequestLine, ResponseLine
-from tests.kproxy.browse.sessions import read, request, response, session_of, session_of_capture
+from tests.kproxy.browse.sessions import Given, read, request, response, session_of, session_of_capture
 from tests.kproxy.captured import DATA
 
 BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
@@ -43,6 +44,12 @@ def test_the_command_explains_the_frame_as_the_trace_did(session: Session) -> No
     asked = copies.as_command(exchange, request=True)
     assert asked is not None
     assert subprocess.run([sys.executable, "-m", *asked.split()], capture_output=True, check=False).returncode == 0
+
+
+def test_the_name_of_an_api_is_no_command() -> None:
+    forged = response(request(1), api="Fetch; rm -rf ~", frame="AAAABAAAAAE=")
+    command = copies.as_command(Exchange(0, 1, None, forged), request=False)
+    assert command == "kproxy explain --api 'Fetch; rm -rf ~' --version 12 0000000400000001"
 
 
 def test_hex_is_the_frame(session: Session) -> None:
@@ -98,10 +105,24 @@ def test_what_is_shown_is_saved_with_its_notes(session: Session, tmp_path: Path)
     assert len(path.read_bytes().splitlines()) == 4
 
 
-def test_a_save_that_fails_leaves_nothing(session: Session, tmp_path: Path) -> None:
+def test_a_line_that_cannot_be_read_to_its_end_is_saved_as_it_is(tmp_path: Path) -> None:
+    source = Given([request(1)])
+    odd = encode_line(request(2)).replace(b'"size"', b'"body":[],"size"')
+    source.spool.append(odd)
+    session = Session(source)
+    read(session)
+    session.note(0).marked = session.note(1).marked = True
+    list(save(session, tmp_path / "saved.jsonl"))
+    first, second = (tmp_path / "saved.jsonl").read_bytes().splitlines(keepends=True)
+    assert (parse_line(first).marked, second) == (True, odd)
+
+
+def test_a_save_that_fails_leaves_nothing(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(saving, "_write", full)
     path = tmp_path / "saved.jsonl"
-    saving = save(session, path)
-    session.source.store.close()
-    with pytest.raises((OSError, ValueError)):
-        list(saving)
+    with pytest.raises(OSError, match="no room"):
+        list(save(session, path))
     assert not path.exists()

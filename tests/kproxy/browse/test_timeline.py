@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.browse.overviews.groups import Groups, GroupView, Kind, timeline
-from kproxy.browse.overviews.groups.timeline import ASCII, LEGEND, UNICODE, Grid, Mark, Window, lay_out
+from kproxy.browse.overviews.groups.timeline import LEGEND, UNICODE, Grid, Mark, Window, lay_out
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import Line
 from tests.kproxy.browse import grouped
@@ -93,20 +93,18 @@ def test_a_member_that_is_silent_is_marked_until_it_is_heard_of() -> None:
     story.beats(10, 40, "b")
     story.beats(30, 40, "a")
     view = story.view(40)
-    a, b = lay_out(view, MINUTE, 60, ASCII).cells
-    assert "".join(cell.glyph for cell in a) == "J" + "." * 9 + "~" * 20 + "." * 10 + "-" + " " * 19
-    assert "".join(cell.glyph for cell in b) == "J" + "." * 39 + "-" + " " * 19
+    a, b = lay_out(view, MINUTE, 60).cells
+    assert "".join(cell.glyph for cell in a) == "J" + "•" * 9 + "░" * 20 + "•" * 10 + "─" + " " * 19
+    assert "".join(cell.glyph for cell in b) == "J" + "•" * 39 + "─" + " " * 19
     assert {cell.severity for cell in a[9:31]} == {"error"}
 
 
-def test_legends_name_everything_in_both_sets_of_glyphs() -> None:
+def test_the_legend_names_everything() -> None:
     named = {kind for kind, _ in LEGEND}
-    assert named == {*UNICODE} - {timeline.NOTHING} == {*ASCII} - {timeline.NOTHING}
+    assert named == {*UNICODE} - {timeline.NOTHING}
     assert named >= {*Kind}
-    assert all(len(glyph) == 1 for glyph in (*UNICODE.values(), *ASCII.values()))
-    assert "".join(ASCII.values()).isascii()
-    for glyphs in (UNICODE, ASCII):
-        assert len(set(glyphs.values())) == len(glyphs)
+    assert all(len(glyph) == 1 for glyph in UNICODE.values())
+    assert len({*UNICODE.values()}) == len(UNICODE)
 
 
 @pytest.mark.parametrize(
@@ -185,6 +183,6 @@ def test_torn_lines_are_laid_out_too(lines: list[tuple[Line, int]], window: Wind
             view = groups.view(row.group, now)
             assert view is not None
             for each in (window, near):
-                grid = lay_out(view, each, columns, ASCII)
+                grid = lay_out(view, each, columns)
                 assert [len(cells) for cells in grid.cells] == [columns] * len(view.lanes)
-                assert "".join(cell.glyph for cells in grid.cells for cell in cells).isascii()
+                assert {cell.glyph for cells in grid.cells for cell in cells} <= {*UNICODE.values()}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dissectors.addresses import host_of
+from kproxy.browse.counting.names import LONGEST, Who, who_of
 from kproxy.browse.counting.recent import Recent
 from kproxy.browse.overviews.groups import lifecycle
-from kproxy.browse.overviews.groups.model import LONGEST, Event, Group, Kind, Lane
+from kproxy.browse.overviews.groups.model import Event, Group, Kind, Lane
 from kproxy.outputs.text import safe
 from kproxy.trace.lines import RequestLine, ResponseLine
 
@@ -41,11 +41,17 @@ class Lanes:
                 found.append((group, lane))
         return found
 
+    def falls_silent(self, connection_id: str) -> list[tuple[Group, Lane]]:
+        """The lanes that a connection spoke for, which has ended."""
+        found = self.spoken_for(connection_id)
+        self._speaks.pop(connection_id, None)
+        return found
+
     def of(self, group: Group, line: Frame, kind: Kind, row: int, at: int) -> Lane:
         """The lane of a line, as the latest that something happened in."""
         connection_id = line.connection_id
         member_id = (line.member_id or "")[:LONGEST]
-        who = host_of(line.client), (line.client_id or "")[:LONGEST]
+        who = who_of(line)
         nameless = "\0" + connection_id
         if member_id:
             key = member_id
@@ -84,7 +90,7 @@ class Lanes:
         if len(spoken) < MOST_SPOKEN or group.id in spoken:
             spoken[group.id] = lane.key
 
-    def _adopted(self, group: Group, key: str, member_id: str, nameless: str, who: tuple[str, str]) -> Lane | None:
+    def _adopted(self, group: Group, key: str, member_id: str, nameless: str, who: Who) -> Lane | None:
         """What was so far the lane of a connection or of a client, which now has a better name."""
         for earlier in (nameless, "\0\0" + "\0".join(who)):
             lane = group.lanes.get(earlier)
@@ -97,8 +103,7 @@ class Lanes:
         return None
 
     def _new(self, group: Group, key: str, line: Frame, row: int, at: int) -> Lane:
-        client_id = (line.client_id or "")[:LONGEST]
-        lane = Lane(key, "" if key[:1] == "\0" else key, client_id, line.client[:LONGEST], "", at, row)
+        lane = Lane(key, "" if key[:1] == "\0" else key, who_of(line)[1], line.client[:LONGEST], "", at, row)
         self._add(group, lane)
         return lane
 

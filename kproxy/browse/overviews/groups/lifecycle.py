@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from kproxy.browse.overviews.groups import meanings, members, rebalances, waits
-from kproxy.browse.overviews.groups.endings import goes, over
+from kproxy.browse.counting.names import LONGEST
+from kproxy.browse.overviews.groups import meanings, rebalances
 from kproxy.browse.overviews.groups.model import (
-    LONGEST,
     Begun,
     Event,
     Given,
@@ -16,7 +15,9 @@ from kproxy.browse.overviews.groups.model import (
     Standing,
     Streak,
 )
-from kproxy.trace.lines import CloseLine, RequestLine, ResponseLine
+from kproxy.browse.overviews.groups.stalls import members, waits
+from kproxy.browse.overviews.groups.stalls.endings import goes, over
+from kproxy.trace.lines import RequestLine, ResponseLine
 
 MOST_STREAKS = 20  # errors of a lane that are followed
 
@@ -129,7 +130,7 @@ def _told(group: Group, lane: Lane, event: Event, at: int) -> None:
     if lane.standing not in (Standing.JOINING, Standing.LEFT):
         lane.stand(Standing.MEMBER, at)
     if group.begun is None:
-        group.begun = Begun(at, lane.key, event.row, group.generation)
+        group.begun = Begun(at, group.generation)
 
 
 def _counted(streak: Streak | None, event: Event, at: int) -> Streak:
@@ -148,12 +149,23 @@ def _accepted(group: Group, lane: Lane, kind: Kind, at: int) -> None:
             over(group, members.refusal(group, lane, streak), at)
 
 
-def closed(group: Group, lane: Lane, line: CloseLine, at: int) -> None:
+def missed(group: Group, lane: Lane, at: int) -> None:
+    """Something was not seen, perhaps any answer or heartbeat: how a member that was joining stands is not known."""
+    lane.waiting.clear()
+    lane.gaps.clear()
+    lane.told = None
+    lane.beat_at = at
+    if lane.standing in (Standing.JOINING, Standing.JOINED, Standing.SYNCING):
+        lane.stand(Standing.SEEN, at)
+        group.begun = None
+
+
+def closed(group: Group, lane: Lane, by: str | None, at: int) -> None:
     """The connection of a member ended; `by` nobody means that it is no longer watched."""
-    if line.by in ("client", "server"):
+    if by in ("client", "server"):
         _vanishes(group, lane, at)
     group.closed_at = at
-    lane.gone = f"its connection was closed by the {line.by}" if line.by else "its connection is no longer watched"
+    lane.gone = f"its connection was closed by the {by}" if by else "its connection is no longer watched"
     lane.waiting.clear()
     _forgiven(group, lane)
 

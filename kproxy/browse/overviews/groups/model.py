@@ -6,16 +6,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct
+
 from kproxy.browse.counting.counts import ErrorCounts
+from kproxy.browse.counting.names import Who
 from kproxy.browse.counting.recent import Recent
 
 SECOND = 1_000_000_000
 
-#: Characters of a name that count; Kafka's own are 249 at most, a string of the protocol can have 32767.
-LONGEST = 250
-
 MOST_LANES = 1_000  # of a group
-MOST_PAST = 200  # of a group: rebalances, generations and stalls that are over, each
+MOST_PAST = 200  # of a group: generations, and stalls that are over, each
 MOST_SPELLS = 100  # of a lane
 
 #: The usual distance of heartbeats is the greatest of so many, known from so many on.
@@ -74,8 +74,7 @@ class State(StrEnum):
     UNKNOWN = "unknown"  # no member was seen, or nobody is left to tell
 
 
-@dataclass(slots=True)
-class Event:
+class Event(Struct, gc=False):  # tens of thousands, which the garbage collector need not look at
     """Something a member did, from `at` to `until` (ns), which is None while nobody has answered.
 
     `severity` is that of its error or finding, empty if all is well; `generation` the generation or epoch that it is
@@ -112,17 +111,6 @@ class Boundary:
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalance:
-    """A rebalance from its first sign to its first assignment, ns; `by` is the lane that began it."""
-
-    since: int
-    until: int
-    generation: int
-    by: str
-    row: int
-
-
 class StallKind(StrEnum):
     """Why a group, or a member, stands still."""
 
@@ -147,19 +135,19 @@ class StallKind(StrEnum):
 class Stall:
     """Why something stands still, from `since` to `until` (ns; None: still).
 
-    `who` waits, `blamed` are those that keep them waiting, both as keys of lanes; `text` is a sentence, `look` says
-    where to look next, `row` is where it began. `codes` are rules that say the same.
+    `row` is where it began; `text` is a sentence, `look` says where to look next. `who` waits, `blamed` are those that
+    keep them waiting, both as keys of lanes. `codes` are rules that say the same.
     """
 
     kind: StallKind
     severity: str
     since: int
-    until: int | None
-    who: tuple[str, ...]
-    blamed: tuple[str, ...]
+    row: int
     text: str
     look: str
-    row: int
+    who: tuple[str, ...] = ()
+    blamed: tuple[str, ...] = ()
+    until: int | None = None
     codes: tuple[str, ...] = ()
 
 
@@ -229,8 +217,6 @@ class Begun:
     """A rebalance that is going on; `generation` is the one before it."""
 
     at: int
-    by: str
-    row: int
     generation: int
 
 
@@ -253,14 +239,14 @@ class Group:
     last: int = 0
     protocol: Protocol = Protocol.UNKNOWN
     lanes: Recent[str, Lane] = field(default_factory=lambda: Recent(MOST_LANES))
-    clients: Recent[tuple[str, str], str] = field(default_factory=lambda: Recent(MOST_LANES))  # the lane of each
+    clients: Recent[Who, str] = field(default_factory=lambda: Recent(MOST_LANES))  # the lane of each
     generation: int = -1
     generation_at: int = 0
     boundaries: deque[Boundary] = field(default_factory=lambda: deque(maxlen=MOST_PAST))
     leader: str = ""
     begun: Begun | None = None
     rebalances: int = 0
-    rebalanced: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=MOST_PAST))
+    longest_rebalance: int = 0  # ns
     held_up: Stall | None = None  # JoinGroup that waited for a member which has joined since,
     held_up_at: int = 0  # as it was then
     given: Recent[str, Given] = field(default_factory=lambda: Recent(MOST_PAST))

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from kproxy.browse.counting.in_flight import InFlight
+from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.counting.recent import Recent
 from kproxy.browse.overviews.groups import lifecycle, meanings
-from kproxy.browse.overviews.groups.endings import over
 from kproxy.browse.overviews.groups.lanes import Lanes
-from kproxy.browse.overviews.groups.model import LONGEST, Event, Group, Kind, Lane, Protocol, Stall, StallKind
+from kproxy.browse.overviews.groups.model import Event, Group, Kind, Lane, Protocol, Stall, StallKind
 from kproxy.browse.overviews.groups.rows import GroupRow, GroupView, group_row, group_view
+from kproxy.browse.overviews.groups.stalls.endings import over
 from kproxy.outputs.findings import RANK
 from kproxy.outputs.text import safe
-from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, GapLine, Line, RequestLine, ResponseLine
+from kproxy.trace.lines import (
+    CloseLine,
+    FindingEntry,
+    FindingLine,
+    GapLine,
+    Line,
+    OpenLine,
+    RequestLine,
+    ResponseLine,
+)
 
 #: Groups that are kept: those that something happened in last.
 MOST_GROUPS = 500
@@ -77,8 +87,8 @@ class Groups:
         if isinstance(line, RequestLine | ResponseLine):
             if line.group_id is not None and (kind := _KINDS.get(line.api or "")) is not None:
                 self._frame(line, kind, row, at)
-        elif isinstance(line, CloseLine):
-            self._close(line, row, at)
+        elif isinstance(line, OpenLine | CloseLine):  # a trace may use an id again, and not have said the end
+            self._close(line.connection_id, line.by if isinstance(line, CloseLine) else None, row, at)
         elif isinstance(line, FindingLine):
             self._finding(line, row, at)
         elif isinstance(line, GapLine):
@@ -148,24 +158,21 @@ class Groups:
             group.events_let_go += len(kept) - most
             del kept[:-most]
 
-    def _close(self, line: CloseLine, row: int, at: int) -> None:
-        for _, event in self._in_flight.ended(line.connection_id):
+    def _close(self, connection_id: str, by: str | None, row: int, at: int) -> None:
+        for _, event in self._in_flight.ended(connection_id):
             event.until, event.error, event.severity = at, "connection ended", "warning"
-        for group, lane in self._lanes.spoken_for(line.connection_id):
-            if lane.connection_id == line.connection_id:
+        for group, lane in self._lanes.falls_silent(connection_id):
+            if lane.connection_id == connection_id:
                 self._keep(group, lane, Event(Kind.CLOSED, at, row, until=at))
-                lifecycle.closed(group, lane, line, at)
+                lifecycle.closed(group, lane, by, at)
 
     def _gap(self, line: GapLine, at: int) -> None:
-        """What was not seen may have held any answer, or any heartbeat."""
-        if not line.connection_id:
-            return
-        for _, event in self._in_flight.ended(line.connection_id):
+        """Something of a connection was not seen; if the trace lacks lines, of any."""
+        for _, event in self._in_flight.missed(line):
             event.until = at
-        for _, lane in self._lanes.spoken_for(line.connection_id):
-            lane.waiting.clear()
-            lane.gaps.clear()
-            lane.beat_at = at
+        every = ((group, lane) for group in self._groups.values() for lane in group.lanes.values())
+        for group, lane in self._lanes.spoken_for(line.connection_id) if line.connection_id else every:
+            lifecycle.missed(group, lane, at)
 
     def _finding(self, line: FindingLine, row: int, at: int) -> None:
         """A finding beside the frames: of the group that its connection speaks for, or that it names."""
@@ -195,11 +202,9 @@ def _stall(finding: FindingEntry | FindingLine, lane: Lane, row: int, at: int) -
         StallKind.FINDING,
         finding.severity,
         at,
-        at,
-        (lane.key,),
-        (),
+        row,
         safe(finding.message),
         safe(finding.hint or ""),
-        row,
-        (finding.code,),
+        (lane.key,),
+        codes=(finding.code,),
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kproxy.browse.overviews.groups import members, waits
-from kproxy.browse.overviews.groups.endings import goes, over
 from kproxy.browse.overviews.groups.model import (
     SECOND,
     Begun,
@@ -14,10 +12,11 @@ from kproxy.browse.overviews.groups.model import (
     Group,
     Lane,
     Protocol,
-    Rebalance,
     Stall,
     Standing,
 )
+from kproxy.browse.overviews.groups.stalls import members, waits
+from kproxy.browse.overviews.groups.stalls.endings import goes, over
 from kproxy.trace.lines import ResponseLine
 
 #: The leader's SyncGroup holds all assignments, the answer to its JoinGroup all subscriptions: what is left of their
@@ -41,7 +40,7 @@ def joins(group: Group, lane: Lane, event: Event) -> None:
     if lane.member_id:
         group.given.pop(lane.member_id, None)
     if group.begun is None and group.protocol is Protocol.CLASSIC:
-        group.begun = Begun(at, lane.key, event.row, group.generation)
+        group.begun = Begun(at, group.generation)
 
 
 def joined(group: Group, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
@@ -84,20 +83,17 @@ def synced(group: Group, lane: Lane, line: ResponseLine, at: int, row: int) -> N
     lane.stand(Standing.MEMBER, at)
     if line.generation_id is not None and line.generation_id > lane.generation:
         reached(group, lane, line.generation_id, at, row)
-    # A member that joins behind the first assignments begins the next rebalance.
-    if not group.in_standing(Standing.JOINING):
-        rebalanced(group, at)
-    elif group.begun is not None and group.begun.generation != group.generation:
+    if group.begun is not None and (
+        group.begun.generation != group.generation or not group.in_standing(Standing.JOINING)
+    ):
         rebalanced(group, at)
         group.begun = _next(group)
 
 
 def _next(group: Group) -> Begun | None:
-    waiting = [lane for lane in group.in_standing(Standing.JOINING) if lane.asked is not None]
-    first = min(waiting, key=lambda lane: lane.since, default=None)
-    if first is None or first.asked is None:
-        return None
-    return Begun(first.asked.at, first.key, first.asked.row, group.generation)
+    """A member that joins behind the first assignments begins the next rebalance."""
+    waiting = [lane.asked.at for lane in group.in_standing(Standing.JOINING) if lane.asked is not None]
+    return Begun(min(waiting), group.generation) if waiting else None
 
 
 def _held_up(group: Group, stall: Stall) -> Stall:
@@ -124,7 +120,7 @@ def reached(group: Group, lane: Lane, generation: int, at: int, row: int) -> Non
         if group.protocol is Protocol.CLASSIC:
             group.leader = ""
         else:
-            group.begun = group.begun or Begun(at, lane.key, row, before)
+            group.begun = group.begun or Begun(at, before)
         _expel(group, lane, at)
     reconciled(group, lagging, at)
 
@@ -158,7 +154,7 @@ def rebalanced(group: Group, at: int) -> None:
     group.begun = None
     if begun is not None and (begun.generation != group.generation or group.generation < 0):
         group.rebalances += 1
-        group.rebalanced.append(Rebalance(begun.at, at, group.generation, begun.by, begun.row))
+        group.longest_rebalance = max(group.longest_rebalance, at - begun.at)
 
 
 def cancelled(group: Group) -> None:

@@ -33,9 +33,6 @@ UNICODE: Mapping[str, str] = {
     Kind.COMMIT: "c", Kind.OFFSETS: "o", REJOIN: "R", REFUSED: "!",
     WAITING: "▒", STALLED: "░", MEMBER: "─", NOTHING: " ",
 }  # fmt: skip
-ASCII: Mapping[str, str] = {
-    **UNICODE, Kind.CLOSED: "x", Kind.HEARTBEAT: ".", WAITING: "=", STALLED: "~", MEMBER: "-",
-}  # fmt: skip
 
 #: What cells show, and what that means.
 LEGEND: tuple[tuple[str, str], ...] = (
@@ -128,7 +125,7 @@ class Window:
         return self.start + column * self.length // columns
 
 
-def lay_out(view: GroupView, window: Window, columns: int, glyphs: Mapping[str, str] = UNICODE) -> Grid:
+def lay_out(view: GroupView, window: Window, columns: int) -> Grid:
     """A group's lanes as rows of `columns` cells.
 
     What nobody has answered lasts until `view.now`. Nothing is drawn behind that.
@@ -136,7 +133,7 @@ def lay_out(view: GroupView, window: Window, columns: int, glyphs: Mapping[str, 
     stalled = _stalled(view.stalls, view.now)
     now = window.column(view.now, columns)
     return Grid(
-        tuple(_lane(lane, stalled.get(lane.member.key, ()), view.now, window, columns, glyphs) for lane in view.lanes),
+        tuple(_lane(lane, stalled.get(lane.member.key, ()), view.now, window, columns) for lane in view.lanes),
         tuple(_generations(view.boundaries, window, columns)),
         tuple(_times(window, columns)),
         now if 0 <= now < columns else None,
@@ -156,9 +153,7 @@ def _stalled(stalls: Iterable[Stall], now: int) -> dict[str, list[Band]]:
     return found
 
 
-def _lane(
-    lane: LaneView, stalled: Sequence[Band], now: int, window: Window, columns: int, glyphs: Mapping[str, str]
-) -> tuple[Cell, ...]:
+def _lane(lane: LaneView, stalled: Sequence[Band], now: int, window: Window, columns: int) -> tuple[Cell, ...]:
     shown = _Row(columns)
 
     def columns_of(since: int, until: int) -> range:
@@ -183,7 +178,7 @@ def _lane(
         shown.put(sent, event.kind if answered > sent else kind, event.severity if answered == sent else "", event.row)
         if answered > sent and (kind != event.kind or event.severity):
             shown.put(answered, kind, event.severity, event.row)
-    return shown.cells(glyphs)
+    return shown.cells()
 
 
 _Found = tuple[int, int, str, str, int | None]  # rank of the severity, what it says, kind, severity, row
@@ -210,12 +205,12 @@ class _Row:
             if found[:2] >= self._happens[column][:2]:
                 self._happens[column] = found
 
-    def cells(self, glyphs: Mapping[str, str]) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[Cell, ...]:
         """What happened, else what lasts, and the worse severity of the two."""
         made = []
         for lasts, happens in zip(self._lasts, self._happens, strict=True):
             _, _, kind, severity, row = happens if happens[1] else lasts
-            made.append(Cell(glyphs[kind], kind, lasts[3] if lasts[0] > happens[0] else severity, row))
+            made.append(Cell(UNICODE[kind], kind, lasts[3] if lasts[0] > happens[0] else severity, row))
         return tuple(made)
 
 

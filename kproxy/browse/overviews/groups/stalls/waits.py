@@ -1,7 +1,7 @@
 """What a whole group waits for, since when and why: sentences for people who have a consumer that hangs.
 
 Each function looks at a group as it is at a time `at` (ns), and yields what stands still then, as those of
-`kproxy.browse.overviews.groups.members` do of one member.
+`kproxy.browse.overviews.groups.stalls.members` do of one member.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kproxy.browse.overviews.groups import meanings
-from kproxy.browse.overviews.groups.members import SESSION, silence_limit
 from kproxy.browse.overviews.groups.model import SECOND, Group, Lane, Protocol, Stall, StallKind, Standing
-from kproxy.browse.overviews.groups.wording import ago, have, keys, names, severe
+from kproxy.browse.overviews.groups.stalls.members import SESSION, silence_limit
+from kproxy.browse.overviews.groups.stalls.wording import ago, have, keys, names, severe
 from kproxy.outputs.text import safe
 
 #: A JoinGroup is waited for when it takes longer than this (ns): that of a new group takes 3 s
@@ -58,8 +58,10 @@ def joins(group: Group, at: int) -> Iterator[Stall]:
     else:
         text = f"{wait}, and of the members seen here none is missing"
     assert first.asked is not None
-    yield Stall(StallKind.JOIN_WAITS, severe(at - since), since, None, keys(lanes), keys(missing), text,
-                _look(missing, bool(group.given)), first.asked.row)  # fmt: skip
+    look = _look(missing, bool(group.given))
+    yield Stall(
+        StallKind.JOIN_WAITS, severe(at - since), since, first.asked.row, text, look, keys(lanes), keys(missing)
+    )
 
 
 def _since(waiting: tuple[int, Lane]) -> int:
@@ -78,13 +80,11 @@ def _left_out(group: Group, lanes: list[Lane], at: int) -> Stall:
         StallKind.JOIN_UNANSWERED,
         "error",
         first.at,
-        None,
-        keys(lanes),
-        (),
+        first.row,
         f"JoinGroup of {names(lanes)} has had no answer for {ago(at - first.at)}, although others that joined in the "
         f"same round got generation {group.generation} {ago(at - group.generation_at)} earlier",
         "the coordinator has lost this request: its log; a client gives up after its request timeout and joins again",
-        first.row,
+        keys(lanes),
     )
 
 
@@ -161,13 +161,12 @@ def syncs(group: Group, at: int) -> Iterator[Stall]:
             StallKind.SYNC_WAITS,
             severe(at - asked.at),
             asked.at,
-            None,
-            keys(waiting),
-            () if served or leader is None or leader in waiting else (leader.key,),
+            asked.row,
             f"{names(waiting)} {have(waiting)} waited {ago(at - asked.at)} for the answer to SyncGroup in generation "
             f"{group.generation}: {cause}",
             look,
-            asked.row,
+            keys(waiting),
+            () if served or leader is None or leader in waiting else (leader.key,),
         )
 
 
@@ -187,13 +186,12 @@ def _not_asked(group: Group, late: list[Lane], waiting: list[Lane], leader: Lane
         StallKind.SYNC_MISSING,
         severe(at - first.since),
         first.since,
-        None,
-        keys(waiting),
-        (first.key,) if leader else keys(late),
+        first.asked.row if first.asked is not None else first.row,
         text,
         "whether the client can read the JoinGroup answer (its log; the findings of that frame), and whether it stands "
         "still in its assignor or a rebalance callback",
-        first.asked.row if first.asked is not None else first.row,
+        keys(waiting),
+        (first.key,) if leader else keys(late),
     )
 
 
@@ -211,13 +209,12 @@ def lagging(group: Group, at: int) -> Iterator[Stall]:
         StallKind.LAGGING,
         severe(at - group.generation_at),
         group.generation_at,
-        None,
-        keys([lane for lane in here if lane not in behind]),
-        keys(behind),
+        last.row if last is not None else group.row,
         f"{names(behind)} {'are' if len(behind) > 1 else 'is'} at epoch {epochs}, and the group at {group.generation} "
         f"for {ago(at - group.generation_at)}: partitions that others wait for have not been given up",
         "the poll loop of who is behind: partitions are given up in poll(); after max.poll.interval.ms it is fenced",
-        last.row if last is not None else group.row,
+        keys([lane for lane in here if lane not in behind]),
+        keys(behind),
     )
 
 
@@ -233,13 +230,10 @@ def coordinator(group: Group, at: int) -> Iterator[Stall]:
         StallKind.COORDINATOR,
         severe(denied.last - denied.first),
         denied.first,
-        None,
-        (),
-        (),
+        denied.row,
         f"members of the group were told {denied.error} {denied.count} times within {ago(denied.last - denied.first)}: "
         f"{told.why}",
         told.look,
-        denied.row,
     )
 
 
@@ -250,11 +244,8 @@ def moved(group: Group, server: str, at: int, row: int) -> Stall:
         StallKind.COORDINATOR,
         "info",
         since,
-        None,
-        (),
-        (),
+        row,
         f"the group's coordinator is {safe(server)}, and was {safe(group.coordinator)}: members found it "
         f"{ago(at - since)} after the last answer of the one before",
         "whether that broker was restarted, or lost a partition of __consumer_offsets",
-        row,
     )

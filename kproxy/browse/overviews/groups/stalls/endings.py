@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kproxy.browse.overviews.groups import members, waits
 from kproxy.browse.overviews.groups.model import SECOND, Group, Lane, Stall, StallKind, Standing
+from kproxy.browse.overviews.groups.stalls import members, waits
 
 
 def over(group: Group, found: Iterable[Stall], until: int) -> None:

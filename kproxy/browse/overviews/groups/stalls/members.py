@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from kproxy.browse.overviews.groups import meanings
 from kproxy.browse.overviews.groups.model import SECOND, Group, Kind, Lane, Protocol, Stall, StallKind, Standing, Streak
-from kproxy.browse.overviews.groups.wording import ago, severe
+from kproxy.browse.overviews.groups.stalls.wording import ago, severe
 from kproxy.outputs.text import safe
 
 #: Heartbeats are missed when so many usual intervals have passed without one, and at least so long (ns): twice the
@@ -40,13 +40,11 @@ def not_rejoining(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
         StallKind.NOT_REJOINING,
         severe(at - told.first),
         told.first,
-        None,
-        (),
-        (lane.key,),
+        told.row,
         f"{lane.label} was told {told.count} times within {ago(told.last - told.first)} that the group rebalances "
         "(REBALANCE_IN_PROGRESS), and has not joined again: it sends heartbeats, but its application does not poll",
         "what the application does between two polls; after max.poll.interval.ms the group goes on without it",
-        told.row,
+        blamed=(lane.key,),
     )
 
 
@@ -68,14 +66,12 @@ def silence(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
         StallKind.SILENT,
         severe(at - lane.beat_at),
         lane.beat_at,
-        None,
-        (),
-        (lane.key,),
+        lane.beat_row,
         f"{lane.label} has sent nothing for {ago(at - lane.beat_at)}, and before a heartbeat every {ago(lane.interval)}"
         "; its connection is open, so its process stands still",
         "what stops the process (a debugger, garbage collection, a suspended container, no CPU); after "
         "session.timeout.ms its partitions go to others",
-        lane.beat_row,
+        blamed=(lane.key,),
     )
 
 
@@ -91,14 +87,12 @@ def lost(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
         StallKind.LOST,
         "warning",
         since,
-        None,
-        (),
-        (lane.key,),
+        lane.row if lane.beat_row < 0 else lane.beat_row,
         f"{lane.label} went away without LeaveGroup ({lane.gone}) and was not heard of for {ago(at - since)}: "
         "until its session times out its partitions are its own, and nobody reads them",
         "whether it was killed or has crashed; session.timeout.ms is how long that takes (a static member gets its "
         "partitions back when it restarts)",
-        lane.row if lane.beat_row < 0 else lane.beat_row,
+        blamed=(lane.key,),
     )
 
 
@@ -111,14 +105,13 @@ def looping(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
         StallKind.JOIN_LOOP,
         "error",
         since,
-        None,
-        (lane.key,),
-        (lane.key,),
+        row,
         f"{lane.label} has joined {lane.unsynced} times within {ago(lane.last - since)} and got an assignment none of "
         "these times",
         "what it is answered to JoinGroup and SyncGroup: a client that cannot read them, or an answer of "
         "REBALANCE_IN_PROGRESS each time because another member joins as often",
-        row,
+        (lane.key,),
+        (lane.key,),
     )
 
 
@@ -140,7 +133,7 @@ def refusal(group: Group, lane: Lane, streak: Streak) -> Iterator[Stall]:
     text += f": {told.why}" if told.why else ""
     text += "; the offsets are not stored, so what it has read is read again" if commit else ""
     severity = "error" if kind is StallKind.FENCED or streak.count >= max(3, told.times) else "warning"
-    yield Stall(kind, severity, streak.first, None, (lane.key,), (lane.key,), text, told.look, streak.row)
+    yield Stall(kind, severity, streak.first, streak.row, text, told.look, (lane.key,), (lane.key,))
 
 
 def unanswered(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
@@ -158,11 +151,9 @@ def unanswered(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
         StallKind.UNANSWERED,
         severe(at - first.at),
         first.at,
-        None,
-        (lane.key,),
-        (),
+        first.row,
         f"{lane.label} has waited {ago(at - first.at)} for the answer to its {first.kind} request"
         + (f", and for {len(late) - 1} more" if len(late) > 1 else ""),
         "the coordinator: whether it answers others; whether something between drops packets",
-        first.row,
+        (lane.key,),
     )

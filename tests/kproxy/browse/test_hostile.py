@@ -1,0 +1,98 @@
+"""Lines with numbers and times that cannot be, from where they are read to where they are words on a screen."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from kproxy.browse.overviews.groups.timeline import Window, lay_out
+from kproxy.browse.rows import columns
+from kproxy.browse.session import Session
+from kproxy.outputs.text import TextOutput, duration, size
+from tests.kproxy.browse.sessions import Given, read
+
+_TS = "2026-11-21T01:00:00.000000Z"
+_LINE = {"v": 1, "connection_id": "n-1"}
+_APIS = [("Fetch", 1), ("Produce", 0), ("JoinGroup", 11), ("ConsumerGroupHeartbeat", 68)]
+
+
+def lines(number: int, ts: str = _TS) -> list[dict[str, Any]]:
+    """Lines of which every number is this one."""
+    ends = {"client": "10.0.0.1:1", "server": "10.0.0.2:2"}
+    topic = dict.fromkeys(("bytes", "records", "batches", "lag"), number)
+    topics = [
+        {"topic": name, "partitions": numbers, "partition_bytes": numbers} | topic
+        for name, numbers in (("one", [number]), ("two", [number, 1]))
+    ]
+    finding = {"code": "S005", "name": "x", "severity": "error", "message": "m", "span": [number, number],
+               "confidence": 1.0}  # fmt: skip
+    made: list[dict[str, Any]] = []
+    for api, key in _APIS:
+        frame = _LINE | ends | {"ts": ts, "api": api, "api_key": key, "api_version": number, "correlation_id": number,
+                                "size": number, "offset": number, "topics": topics, "group_id": "g", "member_id": "m",
+                                "generation_id": number, "findings": [finding]}  # fmt: skip
+        answer = {"request_ts": ts, "latency_us": number, "request_size": number, "throttle_time_ms": number,
+                  "errors": [{"path": "responses[0]", "code": number, "name": "E" * 9}]}  # fmt: skip
+        made += [{"kind": "request"} | frame, {"kind": "response"} | frame | answer]
+        made.append({"kind": "response"} | frame | answer | {"errors": [], "correlation_id": 0})
+    made.append(
+        _LINE | {"kind": "gap", "ts": ts, "direction": "both", "bytes": number, "frames": number, "reason": "r"}
+    )
+    repeated = [{"code": "S005", "name": "x", "count": number}]
+    counted = dict.fromkeys(("requests", "responses", "unanswered", "request_bytes", "response_bytes"), number)
+    made.append(_LINE | ends | {"kind": "close", "ts": ts, "repeated": repeated} | counted)
+    return made
+
+
+def look_at_everything(session: Session) -> None:
+    """Have all overviews tell all they know, and write it down."""
+    overviews, now = session.overviews, session.now
+    for latency in (overviews.connections.rows(), overviews.apis.rows(now)):
+        for each in latency:
+            duration(each.p99_us)
+            duration(each.max_us)
+            size(each.response_bytes)
+    overviews.clients.rows()
+    overviews.findings.rules()
+    for group in overviews.groups.rows(now):
+        view = overviews.groups.view(group.group, now)
+        assert view is not None
+        lay_out(view, Window.around(group.first_at, now), 80)
+    for topic in overviews.topics.rows(now):
+        size(topic.fetched.bytes)
+        assert topic.topic is not None
+        overviews.topics.partitions(topic.topic)
+        overviews.topics.clients(topic.topic)
+        overviews.topics.readers(topic.topic)
+    text = TextOutput(io.StringIO(), verbose=True)
+    for row in range(session.index.end):
+        exchange = session.exchange(row)
+        assert exchange is not None
+        text.write(exchange.line)
+        columns.api(exchange)
+        columns.what(exchange)
+        columns.wrong(exchange, "error")
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400), 2**63, -(2**63) - 1, -1], ids=lambda number: str(number)[:6])
+def test_numbers_that_cannot_be(number: int) -> None:
+    source = Given()
+    source.spool.append(b"".join(json.dumps(line).encode() + b"\n" for line in lines(number)))
+    session = Session(source)
+    read(session)
+    assert (session.bad, len(session.index.at)) == (0, 10)
+    look_at_everything(session)
+
+
+@pytest.mark.parametrize("year", ["0001", "1969", "2262", "9999"])
+def test_times_that_cannot_be(year: str) -> None:
+    source = Given()
+    made = lines(5) + lines(6, ts=f"{year}-12-31T23:59:59.999999Z") + lines(7)
+    source.spool.append(b"".join(json.dumps(line).encode() + b"\n" for line in made))
+    session = Session(source)
+    read(session)
+    assert session.bad == 0
+    look_at_everything(session)
