@@ -39,6 +39,7 @@ exit status: 0 left by the user, 2 wrong usage or nothing to show, 3 an upstream
 """
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_KEPT = 1 << 20
+_AS_TEXT = "kproxy dissect gives the same facts as text"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -102,6 +103,9 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
             themes = ", ".join(sorted(app.available_themes))
             raise CommandError(f"there is no theme {args.theme!r}; there are {themes}")
         app.theme = args.theme
+    elif app.console.color_system == "standard":
+        # What others have is not told apart in sixteen colours; in Textual 8.0 it has the second name.
+        app.theme = "ansi-dark" if "ansi-dark" in app.available_themes else "textual-ansi"
     return app
 
 
@@ -153,7 +157,9 @@ def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _
 def _check_terminal() -> None:
     for stream, name in ((sys.stdout, "output"), (sys.stderr, "error")):  # Textual writes to the second
         if not stream.isatty():
-            raise CommandError(f"standard {name} is no terminal: kproxy dissect gives the same facts as text")
+            raise CommandError(f"standard {name} is no terminal: {_AS_TEXT}")
+    if os.environ.get("TERM") == "dumb":
+        raise CommandError(f"TERM=dumb: this terminal can only show lines: {_AS_TEXT}")
 
 
 def _end_with_parent() -> None:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import ContentSwitcher, Footer
+from textual.widgets import ContentSwitcher
 
 from kproxy.browse.session import Session
 from kproxy.filters import parse
 from kproxy.tui.asking import Reading
 from kproxy.tui.bar import Bar, ViewTabs
 from kproxy.tui.exchanges import ExchangeView
+from kproxy.tui.footer import Keys
 from kproxy.tui.help import help_text, key_name
+from kproxy.tui.paint import DARK
 from kproxy.tui.view import View
 from kproxy.tui.views.apis import ApiView
 from kproxy.tui.views.clients import ClientView
@@ -31,8 +35,12 @@ from kproxy.tui.views.topics import TopicView
 SLICE = 0.008
 _REST = 0.002
 _IDLE = 0.05
-#: Seconds between looks at what has changed.
+#: Seconds from a key or the mouse on that reading waits for what it asked for.
+_TURN = 0.03
+#: Seconds between looks at what has changed; where only the time has, with a request that waits and without.
 REFRESH = 0.1
+_WAITING = 0.25
+_QUIET = 1.0
 
 
 class KproxyApp(App[None]):
@@ -42,19 +50,19 @@ class KproxyApp(App[None]):
     CSS_PATH = "kproxy.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", show=False),
-        Binding("question_mark", "help", "help"),
         Binding("colon", "command_palette", "commands", show=False),
         Binding("space", "pause", "pause"),
-        Binding("q", "quit", "quit"),
         Binding("ctrl+c", "quit", show=False, priority=True),
         *(Binding(str(number), f"view({number})", show=False) for number in range(1, 8)),
     ]
 
     def __init__(self, session: Session) -> None:
         super().__init__()
+        self.ansi_theme_dark = DARK
         self.session = session
         self.paused = False
         self._seen = (-1, -1)
+        self._looked = self._asked = 0.0
         self._bar = Bar()
         self._frames = ExchangeView(session)
         others = (ConnectionView, ApiView, TopicView, GroupsView, FindingView, ClientView)
@@ -63,18 +71,23 @@ class KproxyApp(App[None]):
         self._switcher = ContentSwitcher(initial=self._frames.id)
 
     def compose(self) -> ComposeResult:
-        """The bar, the tabs of the views, the views."""
+        """The bar, the tabs of the views, the first view; the others are mounted when they are shown first."""
         yield self._bar
         yield self._tabs
         with self._switcher:
-            yield from self._views
-        yield Footer()
+            yield self._frames
+        yield Keys()
 
     def on_mount(self) -> None:
         """Begin to read."""
         self.view.focus_first()
         self.read()
         self.set_interval(REFRESH, self.look)
+
+    def on_ready(self) -> None:
+        """What is there now stays to the end: looking for garbage in it holds up keys for a tenth of a second."""
+        if not self.is_headless:
+            gc.freeze()
 
     @work(exclusive=True)
     async def read(self) -> None:
@@ -83,17 +96,30 @@ class KproxyApp(App[None]):
             tasks.create_task(self.session.source.run())
             while True:
                 more = self.session.work(SLICE)
-                await asyncio.sleep(_REST if more else _IDLE)
+                turn = self._asked + _TURN - time.monotonic()
+                await asyncio.sleep(max(turn, _REST if more else _IDLE))
+
+    async def on_event(self, event: events.Event) -> None:
+        """Note when something was asked for."""
+        if isinstance(event, events.InputEvent) and not isinstance(event, events.MouseMove):
+            self._asked = time.monotonic()
+        await super().on_event(event)
 
     def look(self) -> None:
         """Show what has changed since the last look."""
         session = self.session
         self._bar.update_from(session, paused=self.paused)
         now = session.version, session.shown.version
-        if self.paused or (now == self._seen and not session.source.live):
+        if self.paused or (now == self._seen and not self._is_time_told()):
             return
+        self._looked = time.monotonic()
         if self.view.update():
             self._seen = now
+
+    def _is_time_told(self) -> bool:
+        """Whether it is time to show what changes by itself: how long something waits, how long ago something was."""
+        every = _WAITING if self.session.index.waiting() else _QUIET
+        return self.session.source.live and time.monotonic() - self._looked >= every
 
     @property
     def view(self) -> View:
@@ -101,8 +127,11 @@ class KproxyApp(App[None]):
         current = self._switcher.current
         return next(view for view in self._views if view.id == current)
 
-    def show(self, view: View) -> None:
+    async def show(self, view: View) -> None:
         """Put a view on the screen."""
+        if not view.is_mounted:
+            view.display = False
+            await self._switcher.mount(view)
         self._switcher.current = view.id
         self._tabs.show(view)
         self._seen = (-1, -1)
@@ -110,31 +139,31 @@ class KproxyApp(App[None]):
         view.focus_first()
 
     @on(ViewTabs.Chosen)
-    def show_chosen(self, event: ViewTabs.Chosen) -> None:
+    async def show_chosen(self, event: ViewTabs.Chosen) -> None:
         """A tab was clicked."""
-        self.show(event.view)
+        await self.show(event.view)
 
     @on(View.Jump)
-    def show_frame(self, event: View.Jump) -> None:
+    async def show_frame(self, event: View.Jump) -> None:
         """Show one exchange in the list of frames."""
-        self.show(self._frames)
+        await self.show(self._frames)
         self._frames.jump(event.row)
 
     @on(View.Narrow)
-    def show_frames(self, event: View.Narrow) -> None:
+    async def show_frames(self, event: View.Narrow) -> None:
         """Show the frames that a filter matches."""
-        self.show(self._frames)
+        await self.show(self._frames)
         self._frames.narrow(parse(event.filter))
 
-    def action_filter(self) -> None:
+    async def action_filter(self) -> None:
         """Write a filter, whichever view is shown."""
-        self.show(self._frames)
+        await self.show(self._frames)
         self._frames.action_filter()
 
-    def action_view(self, number: int) -> None:
+    async def action_view(self, number: int) -> None:
         """Put the view of that key on the screen."""
         if number <= len(self._views):
-            self.show(self._views[number - 1])
+            await self.show(self._views[number - 1])
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What the command palette offers: the views, what can be done in this one, themes and the like."""

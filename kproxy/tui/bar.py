@@ -30,7 +30,7 @@ class Bar(Static):
     """What is watched, how it stands, how much there is, and what narrows it."""
 
     DEFAULT_CSS = """
-    Bar { height: 1; background: $panel; padding: 0 1; }
+    Bar { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Bar(Static):
             text.append("  PAUSED", "reverse")
         if text != self._shown or text.spans != self._shown.spans:
             self._shown = text
-            self.update(text)
+            self.update(text, layout=False)
 
     def _rate(self, rows: int) -> int:
         """Rows a second over the last two seconds."""
@@ -99,19 +99,29 @@ class ViewTabs(Widget):
         self._current = view
         self.refresh()
 
+    @property
+    def _labels(self) -> list[str]:
+        """What stands there for each view: of those that are not shown only the key where room is short."""
+        labels = [f" {number} {view.title} " for number, view in enumerate(self._views, 1)]
+        if sum(map(len, labels)) <= self.content_size.width:
+            return labels
+        return [
+            label if view is self._current else f" {number} "
+            for number, (label, view) in enumerate(zip(labels, self._views, strict=True), 1)
+        ]
+
     def render(self) -> Text:
-        """The line, shorter where room is short."""
+        """The line."""
         text = Text(no_wrap=True)
-        for number, view in enumerate(self._views, 1):
-            style = "reverse bold" if view is self._current else ""
-            text.append(f" {number} ", "dim").append(f" {view.title} ", style)
+        for label, view in zip(self._labels, self._views, strict=True):
+            text.append(label, "reverse bold" if view is self._current else "")
         return text
 
     def on_click(self, event: events.Click) -> None:
         """Choose the view whose name was clicked."""
         at = 1  # padding
-        for view in self._views:
-            at += len(view.title) + 5
+        for label, view in zip(self._labels, self._views, strict=True):
+            at += len(label)
             if event.x < at:
                 self.post_message(self.Chosen(view))
                 return

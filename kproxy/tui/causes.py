@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.message import Message
@@ -52,12 +53,13 @@ class Causes(Static):
         found = self._session.overviews.findings.causes()
         self._causes = [each for each in found if RANK.get(each.finding.severity, 0)][:most]
         self.set_class(bool(self._causes), "some")
-        text = Text(no_wrap=True, overflow="ellipsis")
+        text = Text()
         for number, cause in enumerate(self._causes):
             finding = cause.finding
             text.append("\n" if number else "")
-            text.append(f"{finding.code} {finding.name} ", STYLES[finding.severity])
-            text.append(f"{cause.count:,}x ", "dim").append(safe(finding.message))
+            here = Style(meta={"row": cause.first_row})
+            text.append(safe(f"{finding.code} {finding.name} "), STYLES.get(finding.severity, STYLES[""]) + here)
+            text.append(f"{cause.count:,}x ", Style(dim=True) + here).append(safe(finding.message), here)
         if (more := len(found) - len(self._causes)) > 0 and self._causes:
             text.append(f"  and {more} more", "dim")
         self.update(text)
@@ -65,5 +67,5 @@ class Causes(Static):
 
     def on_click(self, event: events.Click) -> None:
         """Go to the cause that was clicked."""
-        if 0 <= event.y < len(self._causes):
-            self.post_message(self.Chosen(self._causes[event.y].first_row))
+        if (row := event.style.meta.get("row")) is not None:
+            self.post_message(self.Chosen(row))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 from rich.text import Text
 from textual import on, work
@@ -16,11 +14,11 @@ from kproxy.browse.fields.detail import Side, side
 from kproxy.browse.fields.field import Field
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.eventlines import excerpt
-from kproxy.outputs.findings import RANK, full_rows, sentence
-from kproxy.outputs.text import Piece, duration, safe, size
+from kproxy.outputs.findings import RANK, excerpt_bytes, sentence
+from kproxy.outputs.text import duration, safe, size
 from kproxy.trace.lines import FindingEntry, FindingLine, ResponseLine
 from kproxy.tui.hexview import HexView
-from kproxy.tui.paint import painted
+from kproxy.tui.paint import in_full, painted
 from kproxy.tui.tree import FieldTree
 from kproxy.tui.values import ValueWindow
 
@@ -28,6 +26,9 @@ from kproxy.tui.values import ValueWindow
 _LARGE = 1 << 15
 
 _MOST_ERRORS = 5
+
+#: Lines that the whole exchange needs for all there is to say of its findings, beside fields and bytes.
+_ROOM = 28
 
 #: What the head says of an event that is no frame, or the row.
 _IN_HEAD = {"v", "kind", "ts", "connection_id"}
@@ -38,7 +39,9 @@ class SidePane(Vertical):
 
     DEFAULT_CSS = """
     SidePane { width: 1fr; }
-    SidePane > .title { height: 1; background: $panel; padding: 0 1; }
+    SidePane > .title {
+        height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
+    }
     SidePane.active > .title { background: $primary 50%; text-style: bold; }
     SidePane > FieldTree { height: 1fr; }
     """
@@ -65,13 +68,13 @@ class SidePane(Vertical):
             title.append(f"  {why}", "dim")
         else:
             line = shown.line
-            title.append(f"  {line.api or '?'} v{line.api_version}" if line.api else "  ?")
+            title.append(f"  {safe(line.api)} v{line.api_version}" if line.api else "  ?")
             title.append(f"  id {line.correlation_id}  {size(line.size)}", "dim")
             if shown.departure:
-                title.append("  read as it is written: " + safe(shown.departure), "yellow")
+                title.append("  as written: " + safe(shown.departure), "yellow")
             elif shown.missing:
                 title.append("  " + safe(shown.missing), "yellow")
-        self._head.update(title)
+        self._head.update(title, layout=False)
         self.tree_of_fields.show(shown.fields if shown is not None else [])
 
 
@@ -97,21 +100,23 @@ class Detail(Vertical):
         super().__init__()
         self._exchange: Exchange | None = None
         self._findings = Static()
+        self._wrong = VerticalScroll(id="wrong", can_focus=False)
         self.panes = SidePane("request"), SidePane("response")
         self._bytes = HexView(id="bytes")
 
     def compose(self) -> ComposeResult:
         """Findings above, the two sides and the bytes below."""
-        with VerticalScroll(id="wrong", can_focus=False):
+        with self._wrong:
             yield self._findings
         with Horizontal(id="sides"):
             yield from self.panes
             yield self._bytes
 
     def on_resize(self) -> None:
-        """Both sides beside each other only where there is room for them."""
+        """Both sides beside each other, and all there is to say, only where there is room for them."""
         self.set_class(self.size.width >= 150, "wide")
         self.set_class(self.size.width < 120, "narrow")
+        self._tell()
 
     @property
     def pane(self) -> SidePane:
@@ -147,14 +152,16 @@ class Detail(Vertical):
         worst = max((each for each in (response, request) if each is not None), key=_severity, default=None)
         self.active = "request" if worst is None or worst is request else "response"
         self._activate()
+        if is_frame and self._wrong.has_focus:
+            self.focus_fields()
         if worst is not None:
             self._point_at_worst(worst)
 
     def _tell(self) -> None:
         """Say what is wrong."""
         request, response = (pane.side for pane in self.panes)
-        told = _told(self._exchange, request, response, whole=self.has_class("whole"))
-        self._findings.update(told)
+        full = self.has_class("whole") and self.size.height >= _ROOM
+        self._findings.update(_told(self._exchange, request, response, self._findings.size.width if full else 0))
 
     def _point_at_worst(self, shown: Side) -> None:
         """Put the cursors where the worst finding is."""
@@ -162,8 +169,8 @@ class Detail(Vertical):
         if first is None:
             return
         way = shown.find(first.path) if first.path else []
-        if not way and first.span is not None and (field := shown.at(first.span[0])) is not None:
-            way = shown.find(field.path)
+        if first.span is not None and (not way or way[-1].start != first.span[0]):  # it may be there twice
+            way = shown.way(first.span[0]) or way
         self.pane.tree_of_fields.point_at(way)
         if first.span is not None:
             self._bytes.span = first.span
@@ -178,12 +185,17 @@ class Detail(Vertical):
             pane.set_class(pane.id == self.active, "active")
         shown = self.pane.side
         found = [(*each.span, each.severity) for each in shown.findings if each.span] if shown else []
-        self._bytes.show((shown.frame or b"") if shown else b"", found)
+        self._bytes.show(*_bytes(shown), found)
 
     def set_whole(self, *, whole: bool) -> None:
         """Findings are told in full, with their bytes, only where there is room."""
         self.set_class(whole, "whole")
+        self._wrong.can_focus = whole
         self._tell()
+
+    def focus_fields(self) -> None:
+        """Give the keys to the fields, or to what is said of an event."""
+        (self._wrong if self.has_class("event") else self.pane.tree_of_fields).focus()
 
     def toggle_side(self) -> None:
         """Look at the other side."""
@@ -200,7 +212,9 @@ class Detail(Vertical):
             self.active = "request" if self.active == "response" else "response"
         field = event.field
         if field.start is not None and field.end is not None:
-            self._bytes.span = field.start, field.end
+            found = (each.span for each in self.pane.side.findings if each.span) if self.pane.side else ()
+            # Of one that departs a finding knows how long it is written.
+            self._bytes.span = field.start, max(field.end, *(end for start, end in found if start == field.start), 0)
 
     @on(FieldTree.Chosen)
     def show_whole(self, event: FieldTree.Chosen) -> None:
@@ -213,8 +227,8 @@ class Detail(Vertical):
         """Put the cursor on the field that has the byte."""
         event.stop()
         shown = self.pane.side
-        if shown is not None and (field := shown.at(event.offset)) is not None:
-            self.pane.tree_of_fields.point_at(shown.find(field.path))
+        if shown is not None:
+            self.pane.tree_of_fields.point_at(shown.way(event.offset))
 
     @property
     def field(self) -> Field | None:
@@ -231,19 +245,26 @@ def _sides(exchange: Exchange) -> tuple[Side | None, Side | None]:
     )
 
 
+def _bytes(shown: Side | None) -> tuple[bytes, int]:
+    """The bytes of a side, or those that its findings show of them, and where the first of these stands."""
+    if shown is None or shown.frame is not None:
+        return (shown and shown.frame) or b"", 0
+    found = next((each.excerpt for each in shown.findings if each.excerpt is not None), None)
+    return (b"", 0) if found is None else (excerpt_bytes(found), found.start)
+
+
 def _severity(shown: Side) -> int:
     return max((RANK.get(found.severity, 0) + 1 for found in shown.findings), default=0)
 
 
-def _told(exchange: Exchange | None, request: Side | None, response: Side | None, *, whole: bool) -> Text:
-    """The head line of an exchange, and its findings: in full, or their sentences and what to do."""
+def _told(exchange: Exchange | None, request: Side | None, response: Side | None, width: int) -> Text:
+    """The head line of an exchange, and its findings: in full within a `width`, else their sentences and what to do."""
     if exchange is None:
         return Text()
     text = Text()
     found = [_with_bytes(each, shown) for shown in (response, request) if shown for each in shown.findings]
     for finding in sorted(found, key=lambda each: -RANK.get(each.severity, 0)):
-        for row in full_rows(finding) if whole else _short(finding):
-            text.append_text(painted(row)).append("\n")
+        text.append_text(in_full(finding, width) if width else _short(finding))
     if isinstance(exchange.event, FindingLine):
         event = exchange.event
         for name, said in (
@@ -268,7 +289,7 @@ def _head(exchange: Exchange) -> Text:
     text = Text()
     if isinstance(exchange.response, ResponseLine):
         for error in exchange.response.errors[:_MOST_ERRORS]:
-            text.append(f"{error.name} ({error.code})", "red bold").append(f"  at {safe(error.path)}\n", "dim")
+            text.append(f"{safe(error.name)} ({error.code})", "red bold").append(f"  at {safe(error.path)}\n", "dim")
         if (more := len(exchange.response.errors) - _MOST_ERRORS) > 0:
             text.append(f"and {more} more errors\n", "dim")
     text.append(line.ts, "dim").append(f"  {safe(line.connection_id)}", "dim")
@@ -281,14 +302,15 @@ def _head(exchange: Exchange) -> Text:
     return text
 
 
-def _short(finding: FindingEntry) -> Iterator[list[Piece]]:
+def _short(finding: FindingEntry) -> Text:
     """A finding beside its bytes: what is wrong, how it departs, what to change."""
-    yield [(f"{finding.code} {finding.name}", finding.severity), ("  ", ""), (safe(finding.message), "")]
+    text = painted([(f"{finding.code} {finding.name}", finding.severity), (f"  {finding.message}", "")]).append("\n")
     if finding.edit is not None:
         sure = "" if finding.confidence is None else f" ({finding.confidence:.0%} sure)"
-        yield [("  edit: ", "dim"), (safe(sentence(finding.edit)), "name"), (sure, "dim")]
+        text.append("  edit: ", "dim").append(safe(sentence(finding.edit)), "bold").append(f"{sure}\n", "dim")
     if finding.hint:
-        yield [("  hint: ", "dim"), (safe(finding.hint), "")]
+        text.append("  hint: ", "dim").append(f"{safe(finding.hint)}\n")
+    return text
 
 
 def _with_bytes(finding: FindingEntry, shown: Side) -> FindingEntry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -25,6 +26,8 @@ from kproxy.tui.view import View
 
 #: Seconds that the cursor has to rest on an exchange before that is read.
 _REST = 0.04
+#: Seconds of sorting before keys have their turn.
+_SLICE = 0.008
 
 _ORDERS = tuple((order.value[0].lower() if order is not Order.CLIENT else "n", order.value, "") for order in Order)
 
@@ -125,7 +128,15 @@ class ExchangeView(View):
         self.add_class("whole")
         self.detail.set_whole(whole=True)
         self._read()
-        self.detail.pane.tree_of_fields.focus()
+        self.detail.focus_fields()
+
+    def on_descendant_blur(self) -> None:
+        """What had the keys may be hidden now: another exchange has other sides."""
+        self.call_after_refresh(self._keep_keys)
+
+    def _keep_keys(self) -> None:
+        if self.app.focused is None and self.has_class("whole"):
+            self.detail.focus_fields()
 
     def action_back(self) -> None:
         """Show the list again; from there, everything in it."""
@@ -240,7 +251,9 @@ class ExchangeView(View):
             shown = self._session.shown
             order = Order(chosen)
             shown.sort(order, reverse=order is shown.order and not shown.reverse)
-            shown.work(0.01)
+            while shown.is_unsorted:
+                shown.work(_SLICE)
+                await asyncio.sleep(0)
             self.table.update()
             self.table.go(0)
 

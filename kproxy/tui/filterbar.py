@@ -26,7 +26,7 @@ class FilterBar(Vertical):
     DEFAULT_CSS = """
     FilterBar { height: auto; display: none; background: $panel; }
     FilterBar.open { display: block; }
-    FilterBar Input { border: none; height: 1; padding: 0 1; background: $panel; }
+    FilterBar Input, FilterBar Input:focus { border: none; height: 1; padding: 0 1; background: $panel; }
     FilterBar Static { height: 1; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -58,19 +58,19 @@ class FilterBar(Vertical):
         self._input.value = text
         self._input.cursor_position = len(text)
         self._input.focus()
-        self._say()
+        self._say(text)
 
     def close(self) -> None:
         """Hide it."""
         self.remove_class("open")
 
     @on(Input.Changed)
-    def _changed(self) -> None:
-        self._say()
+    def _changed(self, event: Input.Changed) -> None:
+        self._say(event.value)
 
-    def _say(self, *, done: bool = False) -> FilterError | None:
+    def _say(self, text: str, *, done: bool = False) -> FilterError | None:
         """Say what is wrong with the filter, below the place; unless it is `done`, rather what could stand next."""
-        text, said = self._input.value, Text(no_wrap=True, overflow="ellipsis")
+        said = Text(no_wrap=True, overflow="ellipsis")
         words = complete(text, self._input.cursor_position)
         wrong: FilterError | None = None
         if text.strip():
@@ -91,7 +91,7 @@ class FilterBar(Vertical):
         event.stop()
         if not event.value.strip():
             self.post_message(self.Chosen(None))
-        elif self._say(done=True) is not None:
+        elif self._say(event.value, done=True) is not None:
             return
         else:
             self.post_message(self.Chosen(parse(event.value)))

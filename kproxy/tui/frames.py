@@ -20,14 +20,14 @@ class ExchangeRows:
 
     columns: ClassVar[Sequence[Column]] = (
         Column("", 2),
-        Column("time", 12, drop=2),
+        Column("time", 12, drop=1),
         Column("conn", 5, right=True, drop=5),
         Column("client", 12, grow=2, drop=4),
-        Column("API", 20, grow=1),
+        Column("API", 18, grow=1),
         Column("what", 12, grow=4),
         Column("size", 8, right=True, drop=6),
         Column("latency", 8, right=True),
-        Column("error / finding", 20, grow=3, drop=1),
+        Column("error / finding", 20, grow=3, drop=2),
     )
 
     def __init__(self, session: Session) -> None:
@@ -57,9 +57,9 @@ class ExchangeRows:
         line = exchange.line
         frame = exchange.frame
         return [
-            [(mark, "info"), (_LETTERS[level], level)],
+            [(mark, "info" if mark.strip() else ""), (_LETTERS[level], level)],
             [((exchange.request or line).ts[11:23], "dim")],
-            [("#" + line.connection_id.rpartition("-")[2], "dim")],
+            [("#" + safe(line.connection_id.rpartition("-")[2]), "dim")],
             [(safe(frame.client_id or ""), "")] if frame else [],
             api(exchange),
             what(exchange),

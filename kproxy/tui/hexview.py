@@ -33,10 +33,10 @@ class HexView(ScrollView, can_focus=True):
     }  # fmt: skip
     DEFAULT_CSS = """
     HexView {
-        background: $surface; padding: 0 1; scrollbar-size-vertical: 1;
-        & > .hex--place { color: $text-muted; }
-        & > .hex--text { color: $text-muted; }
-        & > .hex--zero { color: $text-disabled; }
+        background: $surface; padding: 0 1; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-size-vertical: 1;
+        & > .hex--place { text-style: dim; }
+        & > .hex--text { text-style: dim; }
+        & > .hex--zero { text-style: dim; }
         & > .hex--span { background: $primary; color: $text; }
         & > .hex--cursor { text-style: reverse; }
         & > .hex--error { color: $text-error; text-style: bold underline; }
@@ -67,11 +67,12 @@ class HexView(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._frame = b""
+        self._first = 0
         self._found: Sequence[tuple[int, int, str]] = ()
 
-    def show(self, frame: bytes, found: Sequence[tuple[int, int, str]] = ()) -> None:
-        """Show other bytes; `found` are ``(start, end, severity)``, the worst first."""
-        self._frame, self._found = frame, found
+    def show(self, frame: bytes, first: int = 0, found: Sequence[tuple[int, int, str]] = ()) -> None:
+        """Show other bytes, of a frame or from its byte `first` on; `found` are ``(start, end, severity)``."""
+        self._frame, self._first, self._found = frame, first, found
         self.cursor = -1
         self.span = (0, 0)
         self.scroll_to(y=0, animate=False, immediate=True)
@@ -90,7 +91,7 @@ class HexView(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         """Rows may hold more or fewer bytes now."""
         self._measure()
-        self._reveal(self.span[0])
+        self.watch_span()
 
     def watch_span(self) -> None:
         """Bring what is marked to where it can be seen."""
@@ -99,7 +100,7 @@ class HexView(ScrollView, can_focus=True):
 
     def _reveal(self, first: int, last: int | None = None) -> None:
         height = max(1, self.scrollable_content_region.height)
-        top, bottom = first // self.row_bytes, (first if last is None else last) // self.row_bytes
+        top, bottom = ((each - self._first) // self.row_bytes for each in (first, first if last is None else last))
         above = round(self.scroll_target_y)
         if bottom >= above + height:
             above = min(top, bottom - height + 1)
@@ -115,8 +116,9 @@ class HexView(ScrollView, can_focus=True):
         base = self.rich_style
         if not row:
             return Strip.blank(width, base)
+        start += self._first
         styles = [self._style(start + number, byte) for number, byte in enumerate(row)]
-        segments = [Segment(f"{start:>{_PLACE}}  ", self._of("place"))]
+        segments = [Segment(f"{start:>{_PLACE}}  ", base + self._of("place"))]
         begin, end = self.span
         for number, byte in enumerate(row):
             segments.append(Segment(f"{byte:02x}", base + styles[number]))
@@ -147,7 +149,7 @@ class HexView(ScrollView, can_focus=True):
 
     def _go(self, offset: int) -> None:
         if self._frame:
-            self.cursor = max(0, min(offset, len(self._frame) - 1))
+            self.cursor = self._first + max(0, min(offset - self._first, len(self._frame) - 1))
             self._reveal(self.cursor)
             self.post_message(self.Pointed(self.cursor))
 
@@ -169,7 +171,7 @@ class HexView(ScrollView, can_focus=True):
 
     def action_to(self, offset: int) -> None:
         """Move the cursor to the first or the last byte."""
-        self._go(offset if offset >= 0 else len(self._frame) - 1)
+        self._go(offset if offset >= 0 else self._first + len(self._frame) - 1)
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the byte that was clicked."""
@@ -186,4 +188,4 @@ class HexView(ScrollView, can_focus=True):
         else:
             return
         if 0 <= number < each:
-            self._go((place.y + self.scroll_offset.y) * each + number)
+            self._go(self._first + (place.y + self.scroll_offset.y) * each + number)

@@ -70,7 +70,9 @@ class OverviewView(View, Generic[T]):
     DEFAULT_CSS = """
     OverviewView { layout: vertical; }
     OverviewView > Table { height: 1fr; min-height: 4; padding: 0 1; }
-    OverviewView > .about { height: auto; max-height: 50%; border-top: solid $panel; padding: 0 1; }
+    OverviewView > .about {
+        height: auto; max-height: 50%; border-top: solid $panel; padding: 0 1; background: $surface;
+    }
     OverviewView > .about Static { height: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -95,6 +97,10 @@ class OverviewView(View, Generic[T]):
     @abstractmethod
     def things(self) -> list[T]:
         """What there is now."""
+
+    @abstractmethod
+    def unlisted(self) -> tuple[int, str]:
+        """How many have no row, because there are too many, and what they are."""
 
     @abstractmethod
     def key(self, thing: T) -> Hashable:
@@ -150,7 +156,10 @@ class OverviewView(View, Generic[T]):
         self.say(Text() if thing is None else self.told(thing))
 
     def say(self, text: Text) -> None:
-        """Put this below the table."""
+        """Put this below the table, and how much is not in it."""
+        number, what = self.unlisted()
+        if number:
+            text.append(f"\n{what}, not listed: {number:,}", "yellow")
         self._said.update(text)
 
     def focus_first(self) -> None:
@@ -233,7 +242,7 @@ def lines(*rows: tuple[str, str | Text]) -> Text:
     for name, said in rows:
         if said:
             text.append(f"{name}: " if name else "", "dim")
-            text.append_text(said if isinstance(said, Text) else Text(said))
+            text.append_text(said if isinstance(said, Text) else Text(safe(said)))
             text.append("\n")
     text.rstrip()
     return text

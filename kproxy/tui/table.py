@@ -11,16 +11,18 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from kproxy.outputs.text import Piece
+from kproxy.outputs.text import Piece, safe
 
 #: Pieces beside each other.
 Cell = Sequence[Piece]
+
+_Content = tuple[bool, Sequence[Cell]] | None
 
 #: The styles of pieces, each a component class of the table (``table--error``).
 STYLES = ("dim", "request", "response", "name", "error", "warning", "info", "topic", "bar")
@@ -56,7 +58,7 @@ class Rows(Protocol):
         """Where the row of a key stands, or would; None if it is gone."""
 
     def cells(self, position: int) -> Sequence[Cell]:
-        """The cells of a row, one for each column, as pieces of text and their styles; the text is safe to show."""
+        """The cells of a row, one for each column, as pieces of text and their styles; what is no text is escaped."""
 
 
 class Table(ScrollView, can_focus=True):
@@ -73,18 +75,19 @@ class Table(ScrollView, can_focus=True):
     }
     DEFAULT_CSS = """
     Table {
-        background: $surface;
-        & > .table--head { color: $text-muted; text-style: bold; background: $panel; }
-        & > .table--cursor { background: $primary 30%; }
-        &:focus > .table--cursor { background: $primary 60%; }
-        & > .table--dim { color: $text-muted; }
+        background: $surface; overflow-x: hidden; scrollbar-size-vertical: 1;
+        & > .table--head { text-style: bold; background: $panel; }
+        & > .table--cursor { background: $surface-lighten-1; }
+        &:focus > .table--cursor { background: $primary-muted; text-style: bold; }
+        &:nocolor > .table--cursor, &:ansi > .table--cursor { background: $surface; text-style: reverse; }
+        & > .table--dim { text-style: dim; }
         & > .table--request { color: $text-primary; }
         & > .table--response { color: $text-success; }
         & > .table--name { text-style: bold; }
         & > .table--error { color: $text-error; text-style: bold; }
         & > .table--warning { color: $text-warning; }
         & > .table--info { color: $text-accent; }
-        & > .table--topic { color: $text-secondary; }
+        & > .table--topic { color: $text-primary; }
         & > .table--bar { color: $text-primary; }
     }
     """
@@ -130,11 +133,13 @@ class Table(ScrollView, can_focus=True):
         self.rows = rows
         self._key: Hashable | None = None
         self._widths: list[int] = []
+        self._base = Style()
+        self._drawn: dict[int, _Content] = {}  # by line of the screen
 
     def update(self) -> None:
         """The rows may have changed: the cursor stays on its row."""
         count = len(self.rows)
-        self.virtual_size = Size(self.size.width, count + 1)
+        self._measure(count + 1)
         if self.follow and count:
             self._go(count - 1, quiet=True)
         elif self._key is not None and (position := self.rows.position(self._key)) is not None and count:
@@ -145,7 +150,27 @@ class Table(ScrollView, can_focus=True):
             self._tell(quiet=True)
         else:
             self._go(min(self.cursor, max(0, count - 1)), quiet=True)
-        self.refresh()
+        self._redraw()
+
+    def _measure(self, height: int) -> None:
+        """It is so many lines high. The screen need not be laid out anew while there is a scroll bar anyway."""
+        size = Size(self.size.width, height)
+        if min(height, self.virtual_size.height) > self.size.height:
+            self.set_reactive(Table.virtual_size, size)
+            self.vertical_scrollbar.window_virtual_size = height
+        else:
+            self.virtual_size = size
+
+    def _redraw(self) -> None:
+        """Draw the lines anew that are not what they were."""
+        for line in range(1, self.scrollable_content_region.height):
+            if self._drawn.get(line, ()) != self._content(line):
+                self.refresh(Region(0, line, self.size.width, 1))
+
+    def _content(self, line: int) -> _Content:
+        """What is on a line of the screen: whether the cursor is there, and the cells."""
+        position = line - 1 + self.scroll_offset.y
+        return (position == self.cursor, self.rows.cells(position)) if position < len(self.rows) else None
 
     def go(self, position: int) -> None:
         """Put the cursor on a row; `follow` ends unless it is the last."""
@@ -163,7 +188,7 @@ class Table(ScrollView, can_focus=True):
         elif position >= top + height:
             self.scroll_to(y=position - height + 1, animate=False, immediate=True)
         self._tell(quiet=quiet)
-        self.refresh()
+        self._redraw()
 
     def _tell(self, *, quiet: bool) -> None:
         key = self.rows.key(self.cursor) if self.cursor < len(self.rows) else None
@@ -210,33 +235,41 @@ class Table(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         self._widths = _fitted(self.rows.columns, self.scrollable_content_region.width)
         self.update()
+        self.refresh()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Several lines, which have their style in common."""
+        self._base = self.rich_style
+        return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         """Line `y` of what is on the screen: the head, then rows."""
         width = self.scrollable_content_region.width
-        base = self.rich_style
+        base = self._base
         if not self._widths:
             self._widths = _fitted(self.rows.columns, width)
         if y == 0:
             style = base + self.get_component_rich_style("table--head", partial=True)
             titles = [[(column.title, "")] for column in self.rows.columns]
             return self._strip(titles, style, width)
-        position = y - 1 + self.scroll_offset.y
-        if position >= len(self.rows):
+        content = self._drawn[y] = self._content(y)
+        if content is None:
             return Strip.blank(width, base)
-        if position == self.cursor:
+        is_cursor, cells = content
+        if is_cursor:
             base += self.get_component_rich_style("table--cursor", partial=True)
-        return self._strip(self.rows.cells(position), base, width)
+        return self._strip(cells, base, width)
 
     def _strip(self, cells: Sequence[Cell], base: Style, width: int) -> Strip:
         segments: list[Segment] = []
         for column, cell_width, cell in zip(self.rows.columns, self._widths, cells, strict=True):
             if not cell_width:
                 continue
-            if column.right and (room := cell_width - sum(cell_len(text) for text, _ in cell)) > 0:
+            pieces = [(safe(text), style) for text, style in cell]
+            if column.right and (room := cell_width - sum(cell_len(text) for text, _ in pieces)) > 0:
                 segments.append(Segment(" " * room, base))
                 cell_width -= room
-            for text, style in cell:
+            for text, style in pieces:
                 shown = text if cell_len(text) <= cell_width else set_cell_size(text, max(cell_width - 1, 0)) + "…"
                 segments.append(Segment(shown, base + self.style_of(style) if style else base))
                 cell_width -= cell_len(shown)
@@ -247,16 +280,15 @@ class Table(ScrollView, can_focus=True):
 
     def style_of(self, name: str) -> Style:
         """The style of pieces of that name."""
-        return self.get_component_rich_style(f"table--{name}", partial=True)
+        return self.get_component_rich_style(f"table--{name}", partial=True) if name in STYLES else Style.null()
 
 
 def _fitted(columns: Sequence[Column], width: int) -> list[int]:
     """How wide each column is within `width`, with a blank after each; 0: it is left out."""
-    kept = list(columns)
-    while sum(column.width + 1 for column in kept) > width and any(column.drop for column in kept):
-        kept.remove(max(kept, key=lambda column: column.drop))
-    rest = max(0, width - sum(column.width + 1 for column in kept))
-    shares = sum(column.grow for column in kept)
-    return [
-        column.width + (rest * column.grow // shares if shares else 0) if column in kept else 0 for column in columns
-    ]
+    kept = dict(enumerate(columns))  # two may be alike
+    while sum(column.width + 1 for column in kept.values()) > width and any(column.drop for column in kept.values()):
+        del kept[max(kept, key=lambda number: kept[number].drop)]
+    rest = max(0, width - sum(column.width + 1 for column in kept.values()))
+    shares = sum(column.grow for column in kept.values())
+    widths = {number: column.width + (rest * column.grow // shares if shares else 0) for number, column in kept.items()}
+    return [widths.get(number, 0) for number in range(len(columns))]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -32,7 +34,7 @@ class Timeline(Widget, can_focus=True):
     DEFAULT_CSS = """
     Timeline {
         height: 1fr; min-height: 5; background: $surface; padding: 0 1; border-top: solid $panel;
-        & > .line--dim { color: $text-muted; }
+        & > .line--dim { text-style: dim; }
         & > .line--head { color: $text-accent; }
         & > .line--cursor { text-style: reverse; }
         & > .line--error { color: $text-error; text-style: bold; }
@@ -123,9 +125,10 @@ class Timeline(Widget, can_focus=True):
         lane = self._top + y - _HEAD
         if lane < len(view.lanes):
             return self._lane_strip(lane, width)
-        if lane == len(view.lanes) + 1 or (lane == len(view.lanes) and y == self.content_size.height - 1):
-            return self._legend(width)
-        return Strip.blank(width, base)
+        legend = _legend(width)
+        at = lane - len(view.lanes) - (len(view.lanes) + _HEAD + len(legend) < self.content_size.height)
+        text = legend[at] if 0 <= at < len(legend) else ""
+        return Strip([Segment(text, base + self._of("dim"))]).adjust_cell_length(width, base)
 
     def _marks(self, marks: tuple[Mark, ...], title: str, width: int) -> Strip:
         line = [" "] * self._columns
@@ -157,10 +160,6 @@ class Timeline(Widget, can_focus=True):
         if cell.kind in ("member", "heartbeat"):
             return self._of("member")
         return self._of("event") if cell.row is not None else self._of("dim")
-
-    def _legend(self, width: int) -> Strip:
-        text = "  ".join(f"{UNICODE[kind]} {said}" for kind, said in LEGEND)
-        return Strip([Segment(text, self.rich_style + self._of("dim"))]).adjust_cell_length(width, self.rich_style)
 
     def _of(self, name: str) -> Style:
         return self.get_component_rich_style(f"line--{name}", partial=True)
@@ -243,3 +242,14 @@ class Timeline(Widget, can_focus=True):
         self._point()
         if event.chain > 1:
             self.action_choose()
+
+
+@lru_cache(maxsize=4)
+def _legend(width: int) -> Sequence[str]:
+    """What the characters mean, in as many lines as it takes."""
+    lines = [""]
+    for each in (f"{UNICODE[kind]} {said}" for kind, said in LEGEND):
+        if lines[-1] and len(lines[-1]) + 2 + len(each) > width:
+            lines.append("")
+        lines[-1] += f"  {each}" if lines[-1] else each
+    return lines

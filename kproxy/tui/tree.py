@@ -25,7 +25,7 @@ class FieldTree(Tree[Field]):
     """Fields, made as they are opened."""
 
     DEFAULT_CSS = """
-    FieldTree { background: $surface; padding: 0 1; scrollbar-gutter: auto; }
+    FieldTree { background: $surface; padding: 0 1; scrollbar-size: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "cursor_down", show=False),
@@ -157,7 +157,7 @@ def label(field: Field) -> Text:
     if said := field.text:
         text.append("  " + said, "green" if field.count is None else "dim")
     if field.meaning:
-        text.append("  " + safe(field.meaning), "magenta")
+        text.append("  " + safe(field.meaning), "cyan")
     if field.kind and field.kind != MORE:
         text.append("  " + field.kind, "dim italic")
     return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.message import Message
 
@@ -24,6 +24,11 @@ class View(Container):
     View { height: 1fr; }
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [  # here, and not the application's, so that they stand first
+        Binding("question_mark", "app.help", "help"),
+        Binding("q", "app.quit", "quit"),
+    ]
+
     @dataclass
     class Jump(Message):
         """Show the exchange with this number in the list of frames."""
@@ -38,7 +43,9 @@ class View(Container):
 
     def commands(self) -> list[Binding]:
         """What can be done here beside moving about, for the help and the command palette."""
-        return [each for each in self.BINDINGS if isinstance(each, Binding) and each.description]
+        kinds = [kind for kind in reversed(type(self).__mro__) if issubclass(kind, View) and kind is not View]
+        declared = (each for kind in kinds for each in vars(kind).get("BINDINGS", ()))
+        return [each for each in declared if isinstance(each, Binding) and each.description]
 
     def update(self) -> bool:
         """Show how things are now; False if that is put off, and is to be asked for again."""

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.kproxy.browse.lines import line
+from tests.kproxy.captured import DATA
 from tests.kproxy.frames import request
 from tests.kproxy.tui.terminal import KPROXY, Terminal, environment, kproxy
 from tests.peers.processes import until
@@ -167,6 +168,8 @@ class Proxy:
         found = re.search(r"bootstrap\.servers=\S+:(\d+)", self.process.stderr.readline())
         assert found
         self.port = int(found[1])
+        socket_ = f"{self.process.pid}.sock"
+        until("it can be watched", lambda: list(Path(env["XDG_RUNTIME_DIR"]).rglob(socket_)))
 
     def end(self, number: int) -> None:
         self.process.send_signal(number)
@@ -232,10 +235,81 @@ def test_a_proxy_that_ends_and_several_that_run(tmp_path: Path, alone: Mapping[s
         leave(terminal)
 
 
+@pytest.mark.parametrize(
+    ("words", "more", "said"),
+    [
+        (["missing.pcap"], {}, "kproxy: missing.pcap: No such file or directory"),
+        ([], {}, "kproxy: no kproxy of this user runs here"),
+        ([Path(__file__)], {}, "is no capture file"),
+        ([CAPTURE], {"TERM": "dumb"}, "kproxy: TERM=dumb: this terminal can only show lines"),
+        (["--theme", "none", CAPTURE], {}, "kproxy: there is no theme 'none'"),
+        (["-f", "oops", CAPTURE], {}, "oops"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_a_sentence(
+    tmp_path: Path, alone: Mapping[str, str], words: list[object], more: Mapping[str, str], said: str
+) -> None:
+    with kproxy("tui", *words, size=LARGE, cwd=tmp_path, env={**alone, **more}) as terminal:
+        assert terminal.wait_for_end() == 2
+        assert said in terminal.screen.replace("\n", "")
+
+
+def test_no_room_in_the_users_cache(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    with kproxy("tui", CAPTURE, cwd=tmp_path, env={**alone, "XDG_CACHE_HOME": "/dev/null/none"}) as terminal:
+        terminal.wait_for("13 rows")
+        leave(terminal)
+
+
+@pytest.mark.parametrize(
+    ("env", "colour"),
+    [
+        ({"NO_COLOR": "1"}, r"48;2;(\d+);\1;\1m"),
+        ({"TERM": "xterm", "COLORTERM": ""}, r"\x1b\[31m"),
+        ({"LANG": "C", "LC_ALL": "C"}, r"48;2;"),
+    ],
+    ids=["no colour", "sixteen colours", "no locale"],
+)
+def test_errors_are_told_without_colours(
+    tmp_path: Path, alone: Mapping[str, str], env: Mapping[str, str], colour: str
+) -> None:
+    bug = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
+    with kproxy("tui", bug, cwd=tmp_path, env={**alone, **env}) as terminal:
+        terminal.wait_for(lambda screen: re.search(r"^ E \d\d:", screen, re.MULTILINE))
+        terminal.wait_for("L005 field-from-newer-version")
+        shown = terminal.coloured
+        assert re.search(colour, shown)
+        colours = set(re.findall(r"[34]8;2;(\d+);(\d+);(\d+)", shown))
+        assert "NO_COLOR" not in env or all(len(set(each)) == 1 for each in colours)
+        assert "TERM" not in env or not colours
+        leave(terminal)
+
+
+@pytest.mark.parametrize("words", [[CAPTURE], ["--listen", "127.0.0.1:0", "--upstream"]], ids=["capture", "own proxy"])
+def test_a_terminal_that_is_killed_leaves_no_process(
+    tmp_path: Path, alone: Mapping[str, str], words: list[object]
+) -> None:
+    with kproxy("tui", *words, size=LARGE, cwd=tmp_path, env=alone) as terminal:
+        terminal.wait_for("rows")
+        assert in_directory(tmp_path)
+    until("all have ended", lambda: not in_directory(tmp_path))
+
+
+def in_directory(path: Path) -> list[str]:
+    """The processes that run there."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (each / "cwd").readlink() == path:
+                found.append((each / "cmdline").read_text())
+    return found
+
+
 def test_a_terminal_of_any_size(tmp_path: Path, alone: Mapping[str, str]) -> None:
     with kproxy("tui", CAPTURE, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("13 rows")
-        for columns, rows in ((300, 80), (20, 6), (1, 1), SMALL):
+        for key, (columns, rows) in zip("1234567", ((300, 80), (20, 6), (1, 1), (40, 10), (200, 60), (40, 10), SMALL),
+                                        strict=True):  # fmt: skip
+            terminal.press(key)
             terminal.resize(columns, rows)
             until("it has the size", lambda rows=rows: len(terminal.lines) == rows)
         terminal.wait_for("13 rows")

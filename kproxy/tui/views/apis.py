@@ -69,6 +69,10 @@ class ApiView(OverviewView[Api]):
         """See `OverviewView`."""
         return self.session.overviews.apis.rows(self.session.now)
 
+    def unlisted(self) -> tuple[int, str]:
+        """See `OverviewView`."""
+        return self.session.overviews.apis.others, "frames of versions that no Kafka has"
+
     def key(self, thing: Api) -> tuple[int | None, str | None]:
         """See `OverviewView`."""
         return thing.api_key, thing.api

@@ -54,6 +54,10 @@ class ClientView(OverviewView[Client]):
         """See `OverviewView`."""
         return self.session.overviews.clients.rows()
 
+    def unlisted(self) -> tuple[int, str]:
+        """See `OverviewView`."""
+        return self.session.overviews.clients.others, "clients that were seen before these"
+
     def key(self, thing: Client) -> tuple[str | None, ...]:
         """See `OverviewView`."""
         return thing.client_id, thing.software_name, thing.software_version, thing.host

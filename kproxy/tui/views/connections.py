@@ -57,6 +57,10 @@ class ConnectionView(OverviewView[Connection]):
         """See `OverviewView`."""
         return self.session.overviews.connections.rows()
 
+    def unlisted(self) -> tuple[int, str]:
+        """See `OverviewView`."""
+        return self.session.overviews.connections.others, "connections that ended before these"
+
     def key(self, thing: Connection) -> str:
         """See `OverviewView`."""
         return thing.connection_id
@@ -65,7 +69,7 @@ class ConnectionView(OverviewView[Connection]):
         """See `OverviewView`."""
         return [
             [("+", "response") if thing.is_open else ("-", "dim")],
-            [("#" + thing.connection_id.rpartition("-")[2], "dim")],
+            [("#" + safe(thing.connection_id.rpartition("-")[2]), "dim")],
             [(safe(thing.client), "")],
             [(safe(thing.server), "dim"), *([(" TLS", "info")] if thing.tls else [])],
             [(_who(thing), "")],
@@ -98,10 +102,10 @@ class ConnectionView(OverviewView[Connection]):
         return lines(
             ("connection", f"{safe(thing.connection_id)}  {safe(thing.client)} -> {safe(thing.server)}"),
             ("opened", timestamp(thing.opened_at) if thing.opened_at else "before the trace begins"),
-            ("ended", ended),
+            ("ended", safe(ended)),
             ("software", safe(f"{thing.software_name or ''} {thing.software_version or ''}".strip())),
-            ("login", f"{thing.sasl} {safe(thing.sasl_error or '')}".strip() if thing.sasl else ""),
-            ("oldest request", waiting + timestamp(oldest.since) if oldest else ""),
+            ("login", safe(f"{thing.sasl} {thing.sasl_error or ''}".strip()) if thing.sasl else ""),
+            ("oldest request", safe(waiting) + timestamp(oldest.since) if oldest else ""),
             ("versions used", "  ".join(versions)),
             ("errors", names_and_counts(thing.errors)),
             ("throttled", f"{thing.throttled} times, the last for {throttle.ms} ms" if throttle else ""),

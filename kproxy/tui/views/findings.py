@@ -9,19 +9,22 @@ from rich.markdown import Markdown
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from kproxy.browse.overviews.causes import Cause, urgency
+from kproxy.browse.overviews.causes import Cause
 from kproxy.browse.session import Session
 from kproxy.outputs import rulebook
-from kproxy.outputs.findings import full_rows
+from kproxy.outputs.findings import urgency
 from kproxy.outputs.text import safe
 from kproxy.trace.clock import timestamp
 from kproxy.tui.asking import Reading
-from kproxy.tui.overview import OverviewView
-from kproxy.tui.paint import painted
+from kproxy.tui.overview import OverviewView, quoted
+from kproxy.tui.paint import in_full
 from kproxy.tui.table import Cell, Column
 
 #: Connections that are listed below a cause.
 _MOST_PLACES = 12
+
+#: Cells beside the text: padding and a scroll bar.
+_GUTTER = 4
 
 
 class FindingView(OverviewView[Cause]):
@@ -34,15 +37,15 @@ class FindingView(OverviewView[Cause]):
     )
     columns: ClassVar[Sequence[Column]] = (
         Column("", 7),
-        Column("rule", 26, drop=2),
+        Column("rule", 26, grow=1, drop=2),
         Column("count", 7, right=True),
         Column("conns", 6, right=True, drop=3),
         Column("where", 18, drop=1),
         Column("blame", 8, drop=4),
-        Column("what", 30, grow=1),
+        Column("what", 30, grow=6),
     )
     orders: ClassVar = (
-        ("u", "urgency", lambda each: tuple(-part if isinstance(part, int) else part for part in urgency(each)[:4])),
+        ("u", "urgency", lambda each: tuple(-part for part in _urgency(each)[:4])),
         ("c", "count", lambda each: each.count),
         ("t", "time", lambda each: -each.first_at),
         ("r", "rule", lambda each: [-ord(letter) for letter in each.finding.code]),
@@ -58,6 +61,10 @@ class FindingView(OverviewView[Cause]):
     def things(self) -> list[Cause]:
         """See `OverviewView`."""
         return self.session.overviews.findings.causes()
+
+    def unlisted(self) -> tuple[int, str]:
+        """See `OverviewView`."""
+        return self.session.overviews.findings.others, "findings of other causes"
 
     def key(self, thing: Cause) -> tuple[int, str, str]:
         """See `OverviewView`."""
@@ -78,11 +85,11 @@ class FindingView(OverviewView[Cause]):
 
     def told(self, thing: Cause) -> Text:
         """See `OverviewView`."""
-        text = Text()
-        for row in full_rows(thing.finding):
-            text.append_text(painted(row)).append("\n")
+        text = in_full(thing.finding, self.app.size.width - _GUTTER)
         for sentence in thing.sentences:
             text.append("also: ", "dim").append(f"{safe(sentence)}\n")
+        if thing.unassigned:
+            text.append(f"{thing.unassigned:,} more of this rule were only counted: of this cause or another\n", "dim")
         text.append(f"first {timestamp(thing.first_at)}, last {timestamp(thing.last_at)}", "dim")
         for place in thing.places[:_MOST_PLACES]:
             text.append(f"\n{place.count:>7,}x  ", "bold").append(f"{safe(place.connection_id)}  ", "dim")
@@ -90,6 +97,10 @@ class FindingView(OverviewView[Cause]):
         if (more := len(thing.places) - _MOST_PLACES) > 0:
             text.append(f"\nand {more:,} more connections", "dim")
         return text
+
+    def on_resize(self) -> None:
+        """Rows of bytes may have room for their text now, or no more."""
+        self.tell()
 
     def open(self, thing: Cause) -> None:
         """See `OverviewView`."""
@@ -100,10 +111,14 @@ class FindingView(OverviewView[Cause]):
         if (thing := self.chosen) is not None:
             code = thing.finding.code
             entry = rulebook.find(code)
-            page = Markdown(entry.page) if entry is not None else Text(f"no rule of this kproxy has the code {code}")
-            self.app.push_screen(Reading(f"{code} {thing.finding.name}", page))
+            page = Markdown(entry.page) if entry is not None else Text(f"this kproxy has no rule {safe(code)}")
+            self.app.push_screen(Reading(safe(f"{code} {thing.finding.name}"), page))
 
     def action_frames(self) -> None:
         """Show all frames with findings of this rule."""
         if (thing := self.chosen) is not None:
-            self.narrow(f"finding={thing.finding.code}")
+            self.narrow(f"finding={quoted(thing.finding.code)}")
+
+
+def _urgency(thing: Cause) -> tuple[int, bool, bool, int, str]:
+    return urgency(thing.finding, thing.count, harmless=thing.harmless)

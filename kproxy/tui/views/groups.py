@@ -53,7 +53,7 @@ class GroupsView(OverviewView[GroupRow]):
         ("l", "last seen", lambda each: each.last_at),
     )
     DEFAULT_CSS = """
-    GroupsView > Table { height: 30%; }
+    GroupsView > Table { height: auto; max-height: 30%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("s", "stall", "frame of the stall")]
 
@@ -71,6 +71,10 @@ class GroupsView(OverviewView[GroupRow]):
         """See `OverviewView`."""
         return self.session.overviews.groups.rows(self.session.now)
 
+    def unlisted(self) -> tuple[int, str]:
+        """See `OverviewView`."""
+        return self.session.overviews.groups.let_go, "groups in which nothing happened since"
+
     def key(self, thing: GroupRow) -> str:
         """See `OverviewView`."""
         return thing.group
@@ -87,7 +91,7 @@ class GroupsView(OverviewView[GroupRow]):
             count(thing.rebalances),
             [(duration((thing.longest_rebalance_ns or 0) // 1000) if thing.longest_rebalance_ns else "", "")],
             count(thing.commits),
-            [(worst.text, worst.severity)] if worst is not None else [],
+            _why(worst) if worst is not None else [],
         ]
 
     def tell(self) -> None:
@@ -128,16 +132,22 @@ def _said(view: GroupView) -> Text:
             ("coordinator", safe(row.coordinator)),
             ("last commit", timestamp(row.commit_at) if row.commit_at else ""),
             ("errors", names_and_counts(row.errors)),
-            ("no longer kept", f"{view.events_let_go:,} events" if view.events_let_go else ""),
+            ("no longer kept", ", ".join(f"{number:,} {what}" for what, number in _let_go(view) if number)),
         )
     )
     return text
+
+
+def _let_go(view: GroupView) -> tuple[tuple[str, int], ...]:
+    return ("members", view.lanes_let_go), ("events", view.events_let_go), ("stalls", view.stalls_let_go)
+
+
+def _why(stall: Stall) -> Cell:
+    return [(stall.text, stall.severity)] if stall.until is None else [("was: " + stall.text, "")]
 
 
 def _stall(stall: Stall) -> Cell:
     lasted = "since " + timestamp(stall.since)[11:23]
     if stall.until is not None:
         lasted = f"{timestamp(stall.since)[11:23]} for {duration((stall.until - stall.since) // 1000)}"
-    now = "" if stall.until is None else "was: "
-    return [(f"{lasted}  ", "dim"), (now + stall.text, stall.severity if stall.until is None else ""),
-            (f"  {stall.look}", "dim")]  # fmt: skip
+    return [(f"{lasted}  ", "dim"), *_why(stall), (f"  {stall.look}", "dim")]

@@ -58,6 +58,10 @@ class TopicView(OverviewView[Topic]):
         """See `OverviewView`."""
         return self.session.overviews.topics.rows(self.session.now)
 
+    def unlisted(self) -> tuple[int, str]:
+        """See `OverviewView`."""
+        return self.session.overviews.topics.let_go, "topics to which nothing happened since"
+
     def key(self, thing: Topic) -> int:
         """See `OverviewView`; a topic's first row stays, its name may become known later."""
         return thing.first_row if thing.topic is None else hash(thing.topic)

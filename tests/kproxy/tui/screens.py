@@ -2,38 +2,66 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
+from unittest.mock import patch
 
+import pytest
 from textual.pilot import Pilot
 
 from kproxy.browse.session import Session
+from kproxy.tui import exchanges
 from kproxy.tui.app import KproxyApp
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
+#: What the pictures were drawn with: others draw the same a little differently.
+DRAWN_WITH = {"textual": "8.2.8", "rich": "15.0.0"}
+compares_pictures = pytest.mark.skipif(
+    any(version(name) != drawn for name, drawn in DRAWN_WITH.items()), reason=f"pictures were drawn with {DRAWN_WITH}"
+)
 #: A small terminal, and a wide one.
 SIZES = ((80, 24), (180, 50))
+#: Seconds that the cursor has to rest before an exchange is read.
+_SOON = 0.001
 
 
 @asynccontextmanager
 async def running(session: Session, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[None]]:
     """The application over a session that was read; what it shows has settled."""
     app = KproxyApp(session)
-    async with app.run_test(size=size) as pilot:
-        await settled(pilot)
-        yield pilot
+    with (
+        patch.object(exchanges, "_REST", _SOON),
+        patch("textual.app.wait_for_idle", quiet),  # which waits until the processor is idle, 20 ms at least
+        patch("textual.pilot.wait_for_idle", quiet),
+    ):
+        async with app.run_test(size=size) as pilot:
+            await settled(pilot)
+            yield pilot
+
+
+async def quiet(*_: float) -> None:
+    """Wait until nothing is left to do but what waits for a thread, or for longer than the cursor has to rest."""
+    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+    await asyncio.sleep(2 * _SOON)
+    while ready:  # noqa: ASYNC110 - no event tells
+        await asyncio.sleep(0)
 
 
 async def settled(pilot: Pilot[None]) -> None:
     """Wait until what was asked for is on the screen."""
     app = pilot.app
     assert isinstance(app, KproxyApp)
-    await pilot.pause()
+    await quiet()
     app.session.work(1)
     app.look()
-    await pilot.pause(0.06)
+    for _ in range(2):
+        await quiet()
+        app.screen._on_timer_update()
+    await quiet()
 
 
 async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:

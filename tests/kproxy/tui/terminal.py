@@ -41,7 +41,7 @@ class Terminal:
         exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
         script = f"unset COLUMNS LINES; export {exports}; {command}; echo {_ENDED} $?; exec cat"
         self._tmux("-f", os.devnull, "new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(cwd),
-                   "sh", "-c", script)  # fmt: skip
+                   "sh", "-c", script, ";", "set-option", "-s", "set-clipboard", "on")  # fmt: skip
 
     def _tmux(self, *words: str) -> str:
         socket = Path(self._directory) / "tmux"
@@ -56,13 +56,26 @@ class Terminal:
         return self._tmux("capture-pane", "-p")
 
     @property
+    def coloured(self) -> str:
+        """The same with the escape sequences of its colours; these go on from line to line."""
+        return self._tmux("capture-pane", "-p", "-e", "-N")
+
+    @property
+    def copied(self) -> str:
+        """What was put on the terminal's clipboard last (OSC 52)."""
+        try:
+            return self._tmux("show-buffer")
+        except subprocess.CalledProcessError:  # nothing was
+            return ""
+
+    @property
     def lines(self) -> list[str]:
         """The same, without blanks at the ends."""
         return [line.rstrip() for line in self.screen.splitlines()]
 
     def press(self, *keys: str) -> None:
         """Press keys as tmux names them: ``j``, ``Enter``, ``Escape``, ``C-c``, ``Down``."""
-        self._tmux("send-keys", *keys)
+        self._tmux("send-keys", *(r"\;" if key == ";" else key for key in keys))  # it ends a command of tmux
 
     def write(self, text: str) -> None:
         """Type a text."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.browse.overviews import connections
 from kproxy.browse.rows.shown import Shown
 from kproxy.browse.session import Session
 from kproxy.tui.app import KproxyApp
@@ -14,7 +15,7 @@ from kproxy.tui.table import Table
 from kproxy.tui.timeline import Timeline
 from tests.kproxy.browse.sessions import session_of_capture
 from tests.kproxy.captured import DATA
-from tests.kproxy.tui.screens import SIZES, assert_looks_as_kept, press, running, text, until
+from tests.kproxy.tui.screens import SIZES, assert_looks_as_kept, compares_pictures, press, running, text, until
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 STALL = CAPTURES / "join-group-never-synced.pcap.gz"
@@ -28,6 +29,7 @@ VIEWS = (
 )  # fmt: skip
 
 
+@compares_pictures
 @pytest.mark.parametrize("size", SIZES)
 async def test_each_view_looks_as_kept(size: tuple[int, int]) -> None:
     for key, name, capture in VIEWS:
@@ -111,6 +113,13 @@ async def test_a_view_can_be_sorted_and_clicked() -> None:
         assert app.view.title == "Frames"
         await press(pilot, "2", "slash")
         assert app.view.title == "Frames"
+
+
+async def test_what_is_not_listed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST", 1)
+    async with running(session_of_capture(BUG)) as pilot:
+        await press(pilot, "2")
+        assert "connections that ended before these, not listed: " in text(pilot)
 
 
 def test_bars() -> None:

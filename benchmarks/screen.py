@@ -1,0 +1,103 @@
+"""A command in a real terminal (tmux), whose screen can be looked at 1,000 times a second."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+_LOOK_EVERY = 0.001
+
+
+class Screen:
+    """A window of its own; one connection to tmux does for all keys and looks, without a process for each.
+
+    Args:
+        words: The command.
+        size: Columns and rows.
+        env: Beside the environment that is there.
+    """
+
+    def __init__(
+        self, words: Sequence[str], *, size: tuple[int, int] = (120, 40), env: Mapping[str, str] | None = None
+    ) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="kproxy-")
+        self._socket = str(Path(self._directory.name) / "tmux")
+        tmux = ["tmux", "-u", "-S", self._socket, "-f", os.devnull]
+        exports = {"COLORTERM": "truecolor", **(env or {})}
+        script = f"export {shlex.join(f'{name}={value}' for name, value in exports.items())}; exec {shlex.join(words)}"
+        self.began = time.perf_counter()
+        window = ["new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), script]
+        subprocess.run([*tmux, *window, ";", "set-option", "-g", "remain-on-exit", "on"], check=True)
+        self._control = subprocess.Popen(
+            [*tmux, "-C", "attach", "-f", "no-output,ignore-size"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self._answer()  # to the attaching
+        self.pid = int(self._ask("display-message -p '#{pane_pid}'")[0])
+
+    def _ask(self, command: str) -> list[str]:
+        assert self._control.stdin is not None
+        self._control.stdin.write(command.encode() + b"\n")
+        self._control.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> list[str]:
+        """The lines of the next answer, without what tmux tells beside it."""
+        assert self._control.stdout is not None
+        lines: list[str] | None = None
+        for raw in self._control.stdout:
+            line = raw.decode(errors="replace").rstrip("\n")
+            if lines is None:
+                lines = [] if line.startswith("%begin") else None
+            elif line.startswith(("%end", "%error")):
+                return lines
+            else:
+                lines.append(line)
+        raise EOFError("tmux is gone: the command has ended")
+
+    def look(self, *, styles: bool = False) -> list[str]:
+        """What is on the screen, a line each."""
+        return self._ask("capture-pane -p" + " -e" * styles)
+
+    def press(self, key: str) -> None:
+        """Press a key as tmux names it."""
+        self._ask(f"send-keys {shlex.quote(key)}")
+
+    def write(self, text: str) -> None:
+        """Type a text."""
+        self._ask(f"send-keys -l {shlex.quote(text)}")
+
+    def until(self, shown: Callable[[list[str]], object], *, seconds: float = 60, styles: bool = False) -> float:
+        """Wait until the screen satisfies a condition; the time then (`time.perf_counter`)."""
+        ends = time.perf_counter() + seconds
+        while time.perf_counter() < ends:
+            if shown(self.look(styles=styles)):
+                return time.perf_counter()
+            time.sleep(_LOOK_EVERY)
+        raise TimeoutError("\n".join(self.look()))
+
+    def time_key(self, key: str, shown: Callable[[list[str]], object], *, styles: bool = False) -> float:
+        """Seconds from a key to the screen that it makes."""
+        began = time.perf_counter()
+        self.press(key)
+        return self.until(shown, styles=styles) - began
+
+    def time_change(self, key: str, first: int, last: int) -> float:
+        """Seconds from a key until one of these lines is another, in text or style, which nothing else changes."""
+        before = self.look(styles=True)[first:last]
+        return self.time_key(key, lambda lines: lines[first:last] != before, styles=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError, EOFError):
+            self._ask("kill-server")
+        self._control.communicate()
+        self._directory.cleanup()

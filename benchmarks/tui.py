@@ -1,0 +1,331 @@
+"""What `kproxy tui` costs, and how soon it answers keys: under load, over a million frames, and while nothing happens.
+
+    python benchmarks/tui.py [live] [million] [idle] [--rounds 5] [--seconds 4] [--exchanges 500000]
+
+In a real terminal (tmux): a key is pressed, and the screen looked at until it shows what the key asked for. CPU is
+what the program used meanwhile, user and system: what the time would be on a machine that has nothing else to do.
+`less` over the same file stands beside it. Under load two proxies take turns, one of them watched; both run throughout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import socket
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from control import ANSWER, FULL_LOAD_S, IDS, REQUEST, REQUESTS, Contender, kproxy, ratio, upstream
+from control import load as load_fully
+from relay import cpu_seconds, process
+from screen import Screen
+
+from kproxy.trace.clock import timestamp
+from kproxy.trace.encoding import encode_line
+from kproxy.trace.lines import ErrorEntry, FindingEntry, OpenLine, RequestLine, ResponseLine, TopicEntry
+
+TUI = (sys.executable, "-m", "kproxy", "tui")
+#: Lines of the screen that show rows, whatever stands above them; no row of these changes by itself.
+FIRST, LAST = 6, 14
+#: Requests that are sent at once under load.
+AT_ONCE = 5
+
+#: For each thing that was done the times it took, and the CPU that the program used meanwhile, both in s.
+Times = dict[str, list[tuple[float, float]]]
+
+
+def timed(screen: Screen, act: Callable[[], float]) -> tuple[float, float]:
+    """What `act` gives, the seconds that something took, and the CPU of the program in the terminal."""
+    before = cpu_seconds(screen.pid)
+    return act(), cpu_seconds(screen.pid) - before
+
+
+def write_trace(path: Path, exchanges: int) -> None:
+    """Forty connections of twelve clients: topics, groups, latencies, now and then an error or a finding."""
+    chance = random.Random(6)
+    apis = ((0, "Produce", 9), (1, "Fetch", 12), (12, "Heartbeat", 4), (8, "OffsetCommit", 8), (3, "Metadata", 12))
+    at = 1_763_690_000_000_000
+    with path.open("wb") as file:
+        for number in range(-40, exchanges):
+            at += chance.randrange(1, 800)
+            connection = number % 40 if number < 0 else chance.randrange(40)
+            ends: dict[str, Any] = {
+                "v": 1, "connection_id": f"web-1-7-{connection}", "client": f"10.0.0.{connection}:4000",
+                "server": "10.0.1.1:9092",
+            }  # fmt: skip
+            if number < 0:
+                file.write(encode_line(OpenLine(ts=timestamp(at * 1000), **ends)))
+                continue
+            key, api, version = chance.choices(apis, (40, 40, 14, 5, 1))[0]
+            topic = TopicEntry(topic=f"orders-{chance.randrange(20)}", partitions=[chance.randrange(8)])
+            if key in (0, 1):
+                topic.bytes, topic.records, topic.batches = 700, 5, 1
+            facts = ends | {
+                "api": api, "api_key": key, "api_version": version, "correlation_id": number,
+                "client_id": f"shop-{connection % 12}", "topics": [topic] if key in (0, 1, 8) else [],
+                "group_id": f"billing-{connection % 12}" if key in (8, 12) else None,
+            }  # fmt: skip
+            member = {"member_id": f"shop-{connection % 12}-4711", "generation_id": 3} if key in (8, 12) else {}
+            asked, latency = timestamp(at * 1000), int(chance.lognormvariate(7, 1))
+            wrong = FindingEntry("S012", "some-rule", "warning", "something is not as it should be")
+            refused = ErrorEntry("responses[0].error_code", 6, "NOT_LEADER_OR_FOLLOWER")
+            file.write(encode_line(RequestLine(
+                ts=asked, size=chance.randrange(80, 1200), offset=number * 100, acks=None if key else -1,
+                findings=[wrong] if number % 1000 == 77 else [], **facts, **member,
+            )))  # fmt: skip
+            file.write(encode_line(ResponseLine(
+                ts=timestamp((at + latency) * 1000), request_ts=asked, latency_us=latency, request_size=200,
+                size=chance.randrange(50, 2000), offset=number * 90, errors=[refused] if number % 100 == 13 else [],
+                **facts,
+            )))  # fmt: skip
+
+
+def load(port: int, seconds: float, rate: float) -> list[float]:
+    """Exchange frames at a rate (frames a second, both ways together); the round trips, s."""
+    trips = []
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        began = time.perf_counter()
+        position = 0
+        while (now := time.perf_counter() - began) < seconds:
+            if (ahead := 2 * AT_ONCE * len(trips) / rate - now) > 0:
+                time.sleep(ahead)
+            sent = time.perf_counter()
+            sock.sendall(REQUESTS[position * REQUEST : (position + AT_ONCE) * REQUEST])
+            sock.recv(AT_ONCE * ANSWER, socket.MSG_WAITALL)
+            trips.append(time.perf_counter() - sent)
+            position = (position + AT_ONCE) % IDS
+    return trips
+
+
+def press_keys(screen: Screen, times: Times, *, go_on: Callable[[], bool] = lambda: False, views: bool = True) -> None:
+    """Move about, and note how long each key takes; at least once, and while `go_on`."""
+    while True:
+        to_the_middle(screen)
+        for label, keys in (("a row", "jkjkjk"), ("a page", ("PageDown",) * 3), ("G, g", "Gg")):
+            for key in keys:
+                times.setdefault(label, []).append(timed(screen, lambda key=key: screen.time_change(key, FIRST, LAST)))
+                time.sleep(random.uniform(0.05, 0.2))
+        for view in "234567" if views else "":
+            took = timed(screen, lambda view=view: screen.time_change(view, FIRST, LAST))
+            times.setdefault("another view", []).append(took)
+            screen.press("1")
+            time.sleep(0.3)
+        if not go_on():
+            return
+
+
+def start(screen: Screen) -> str:
+    """Wait for the first rows; how long that took."""
+    there = screen.until(lambda lines: any(":4000" in line or "Heartbeat" in line for line in lines))
+    used = cpu_seconds(screen.pid)
+    time.sleep(0.5)
+    return f"first rows after {there - screen.began:.2f} s ({used:.2f} s of CPU)"
+
+
+def to_the_middle(screen: Screen) -> None:
+    """Put the cursor among the lines that are looked at."""
+    for key in "g" + "j" * (LAST - FIRST - 3):
+        screen.press(key)
+    time.sleep(0.5)
+
+
+def told(times: Times) -> Iterator[str]:
+    """Median, p99 and maximum of each, and the median of the CPU."""
+    for label, each in times.items():
+        took = sorted(wall for wall, _ in each)
+        p99 = took[int(len(took) * 0.99)]
+        used = statistics.median(cpu for _, cpu in each)
+        yield "".join(f"{1e3 * value:10.0f}" for value in (statistics.median(took), p99, took[-1], used)).join(
+            (f"    {label:16}", f" ms{len(each):8} times")
+        )
+
+
+HEAD = f"    {'':16}{'median':>10}{'p99':>10}{'max':>10}{'CPU':>10}"
+
+
+def live(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
+    """Keys under load, and what the relay notices of it."""
+    with ExitStack() as stack:
+        port, _ = stack.enter_context(process(upstream))
+        names = ("not watched", "watched by a tui")
+        plain, watched = found = [
+            stack.enter_context(kproxy(name, port, directory / name.replace(" ", "-"))) for name in names
+        ]
+        pool = stack.enter_context(ProcessPoolExecutor(1))
+        pool.submit(load, watched.port, 1.0, args.rate).result()
+        screen = stack.enter_context(Screen([*TUI, str(watched.port)], env=env))
+        start(screen)
+        times: Times = {}
+        trips: dict[str, list[float]] = {name: [] for name in names}
+        used = []
+        for _ in range(args.rounds):
+            for contender in found:
+                before = cpu_seconds(contender.pids["relay"]), cpu_seconds(screen.pid)
+                loading = pool.submit(load, contender.port, args.seconds, args.rate)
+                if contender is watched:
+                    press_keys(screen, times, go_on=lambda: not loading.done())  # noqa: B023 - over before the next
+                trips[contender.name] += (each := loading.result())
+                frames = 2 * AT_ONCE * len(each)
+                relayed = (cpu_seconds(contender.pids["relay"]) - before[0]) / frames * 1e6
+                contender.cpu.setdefault("relay", []).append(relayed)
+                if contender is watched:
+                    used.append((cpu_seconds(screen.pid) - before[1]) / frames * 1e6)
+                settle(watched.pids["inspector"], plain.pids["inspector"], screen.pid)
+                contender.rate.append(load_fully(contender, FULL_LOAD_S, None))
+                settle(watched.pids["inspector"], plain.pids["inspector"], screen.pid)
+        print(f"live, {args.rate:,.0f} frames/s; the tui used {statistics.median(used):.0f} µs of CPU a frame")
+        print(HEAD, *told(times), sep="\n")
+        print(f"    {'':20}{'frames/s at most':>20}{'CPU of the relay':>20}{'round trip':>20}{'p99':>20}")
+        for contender in found:
+            costs = ratio(contender.rate, plain.rate, ""), ratio(contender.cpu["relay"], plain.cpu["relay"], " µs")
+            print(f"    {contender.name:20}", *costs, of_trips(trips, contender, plain))
+
+
+def settle(*pids: int) -> None:
+    """Wait until these have caught up."""
+    used = 1.0
+    while used > 0.05:
+        before = sum(map(cpu_seconds, pids))
+        time.sleep(0.5)
+        used = sum(map(cpu_seconds, pids)) - before
+
+
+def of_trips(trips: dict[str, list[float]], contender: Contender, plain: Contender) -> str:
+    """Median and p99 of round trips, with their ratios to those of the other."""
+    shown = []
+    for share in (0.5, 0.99):
+        own, base = (sorted(trips[each.name])[int(len(trips[each.name]) * share)] for each in (contender, plain))
+        shown.append(f"{own * 1e6:10.0f} µs {own / base:6.2f}")
+    return "".join(shown)
+
+
+def million(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
+    """A large trace: the first rows, keys while it is indexed and after."""
+    trace = directory / "trace.jsonl"
+    write_trace(trace, args.exchanges)
+    with Screen([*TUI, str(trace)], env=env) as screen:
+        began = start(screen)
+        during: Times = {}
+        after: Times = {}
+        press_keys(screen, during, views=False)
+        narrow(screen, during)
+        press_keys(screen, during, go_on=lambda: is_reading(screen))
+        indexed = screen.until(lambda lines: "reading" not in lines[0], seconds=600)
+        used = cpu_seconds(screen.pid)
+        for _ in range(args.rounds):
+            press_keys(screen, after)
+            narrow(screen, after)
+        highest = Path(f"/proc/{screen.pid}/status").read_text().partition("VmHWM:")[2].split()[0]
+    size = trace.stat().st_size / 1e6
+    print(f"{2 * args.exchanges:,} frames, {size:.0f} MB: {began}, indexed with all overviews after")
+    print(f"{indexed - screen.began:.0f} s ({used:.0f} s of CPU), {int(highest) / 1024:.0f} MiB at most")
+    print(HEAD, "  while it is indexed", *told(during), "  after", *told(after), sep="\n")
+    if shutil.which("less"):
+        with Screen(["less", str(trace)]) as screen:
+            there = screen.until(lambda lines: "web-1" in lines[0])
+            peer: Times = {}
+            press_keys(screen, peer, views=False)
+        print(f"  less: first rows after {there - screen.began:.2f} s", *told(peer), sep="\n")
+
+
+def is_reading(screen: Screen) -> bool:
+    """Whether it has not read everything yet."""
+    return "reading" in screen.look()[0]
+
+
+def narrow(screen: Screen, times: Times) -> None:
+    """A filter and a sort: how soon something of it is shown, and all of it."""
+    screen.press("/")
+    time.sleep(0.3)
+    screen.write("topic=orders-3")
+    time.sleep(0.3)
+    began, before = time.perf_counter(), cpu_seconds(screen.pid)
+
+    def is_begun(lines: list[str]) -> bool:
+        return "shown" in lines[0] and sum("orders-3[" in line for line in lines) > 5
+
+    times.setdefault("filter, first", []).append(timed(screen, lambda: screen.time_key("Enter", is_begun)))
+    if not is_reading(screen):
+        whole = screen.until(lambda lines: "looked at" not in lines[0]) - began
+        times.setdefault("filter, all", []).append((whole, cpu_seconds(screen.pid) - before))
+    screen.press("Escape")
+    screen.until(lambda lines: "shown" not in lines[0])
+    for letter, label in (("l", "sort"), ("t", "sort back")):
+        screen.press("o")
+        screen.until(lambda lines: any("sort by" in line for line in lines))
+        before_it = screen.look()[FIRST]
+
+        def is_sorted(lines: list[str], before: str = before_it) -> bool:
+            return lines[FIRST] != before and not any("sort by" in line for line in lines)
+
+        took = timed(screen, lambda letter=letter, done=is_sorted: screen.time_key(letter, done))
+        times.setdefault(label, []).append(took)
+
+
+@contextmanager
+def silent() -> Iterator[tuple[int, socket.socket]]:
+    """A port that accepts, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1], listening
+
+
+def idle(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
+    """CPU while nothing happens: over a trace that is whole, a quiet proxy, and one where a request waits."""
+    seconds = 5 * args.seconds
+    trace = directory / "short.jsonl"
+    write_trace(trace, 10_000)
+    os.utime(trace, (0, 0))  # nobody writes to it any more
+    print(f"idle, {seconds:.0f} s each:")
+
+    def told_of(screen: Screen, what: str) -> None:
+        start(screen)
+        time.sleep(3)
+        before = cpu_seconds(screen.pid)
+        time.sleep(seconds)
+        share = (cpu_seconds(screen.pid) - before) / seconds
+        print(f"    {what:32}{60 * share:6.2f} s of CPU a minute{100 * share:8.1f} % of a core")
+
+    with Screen([*TUI, str(trace)], env=env) as screen:
+        told_of(screen, "a trace")
+    with ExitStack() as stack:
+        port, _ = stack.enter_context(process(upstream))
+        proxy = stack.enter_context(kproxy("quiet", port, directory / "quiet"))
+        load(proxy.port, 1.0, args.rate)
+        screen = stack.enter_context(Screen([*TUI, str(proxy.port)], env=env))
+        told_of(screen, "a quiet proxy")
+    with ExitStack() as stack:
+        port, _ = stack.enter_context(silent())
+        proxy = stack.enter_context(kproxy("waiting", port, directory / "waiting"))
+        client = stack.enter_context(socket.create_connection(("127.0.0.1", proxy.port)))
+        client.sendall(REQUESTS[: 20 * REQUEST])
+        screen = stack.enter_context(Screen([*TUI, str(proxy.port)], env=env))
+        told_of(screen, "twenty requests that wait")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=["live", "million", "idle"], help="live, million, idle")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--rate", type=float, default=5000.0, help="frames a second, both ways together")
+    parser.add_argument("--exchanges", type=int, default=500_000)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="kproxy-") as name:
+        directory = Path(name)
+        env = {"XDG_CACHE_HOME": name}
+        for part in args.parts:
+            {"live": live, "million": million, "idle": idle}[part](args, directory, env)
+
+
+if __name__ == "__main__":
+    main()

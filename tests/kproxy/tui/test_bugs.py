@@ -1,0 +1,50 @@
+"""Captures of brokers with one bug each: the cause is on the first screen, its bytes are one key away."""
+
+from __future__ import annotations
+
+import pytest
+from rich.segment import Segment
+from textual.pilot import Pilot
+
+from kproxy.tui.hexview import HexView
+from tests.kproxy.browse.sessions import session_of_capture
+from tests.kproxy.test_bug_captures import BUGS, FOUND
+from tests.kproxy.tui.screens import press, running, text
+
+SMALL, LARGE = (80, 24), (180, 50)
+#: One conversation of each bug; of any client where the broken response was sent.
+EACH = tuple({name.partition("--")[0]: name for name in reversed(FOUND)}.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [*((name, SMALL) for name in EACH), ("batch-int32-length--java", LARGE), ("corrid-wrong--librdkafka", LARGE)],
+)
+async def test_the_cause_is_on_the_screen_and_its_bytes_one_key_away(name: str, size: tuple[int, int]) -> None:
+    code, _, span, _, at = FOUND[name][0].finding[:5]
+    assert span is not None
+    session = session_of_capture(BUGS / f"{name}.pcap.gz")
+    async with running(session, size) as pilot:
+        [cause] = session.overviews.findings.causes(1)
+        banner = " ".join(text(pilot).split()).partition(" Clients ")[2]
+        assert banner.startswith(f"{code} {cause.finding.name} {cause.count}x {cause.finding.message}")
+        await press(pilot, "exclamation_mark")
+        is_gap = span[0] == span[1]  # something is missing: the byte behind is marked
+        assert marked(pilot).startswith(at[:2] if is_gap else at)
+        shown = pilot.app.query_one(HexView).span
+        assert shown == span or is_gap
+
+
+def marked(pilot: Pilot[None]) -> str:
+    """The bytes that are underlined on the screen, as hex, in order."""
+    strips = pilot.app.screen._compositor.render_strips()
+    return "".join(segment.text for strip in strips for segment in strip if is_marked_byte(segment))
+
+
+def is_marked_byte(segment: Segment) -> bool:
+    return segment.style is not None and bool(segment.style.underline) and len(segment.text) == 2
+
+
+def test_no_bug_is_left_out() -> None:
+    everything = {path.name.partition("--")[0] for path in BUGS.glob("*.pcap.gz")} - {"none"}
+    assert {name.partition("--")[0] for name in EACH} == everything

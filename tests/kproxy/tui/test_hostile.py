@@ -1,0 +1,98 @@
+"""Whatever a trace or a capture holds: the application goes on, and nothing but text reaches the terminal."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from textual.pilot import Pilot
+
+from kproxy.browse.session import Session
+from kproxy.browse.sources.files import TraceSource
+from kproxy.capture import CaptureError
+from kproxy.trace.lines import Detail, Line
+from kproxy.tui.app import KproxyApp
+from tests.kproxy.browse.sessions import session_of
+from tests.kproxy.captured import lines_of
+from tests.kproxy.tui import hostile
+from tests.kproxy.tui.screens import press, running, settled, text, until
+
+SIZES = ((80, 24), (180, 50), (40, 10))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_hostile_trace(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    path = tmp_path / "trace.jsonl"
+    path.write_bytes(hostile.trace(random))
+    session = Session(TraceSource([path]))
+    async with running(session, random.choice(SIZES)) as pilot:
+        await until(pilot, lambda: session.source.store.progress[0] == path.stat().st_size)
+        await visit(pilot, random)
+    session.source.close()
+
+
+@pytest.mark.parametrize("seed", range(1))
+async def test_a_hostile_capture(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    path = tmp_path / "capture.pcap.gz"
+    path.write_bytes(gzip.compress(hostile.capture(random)))
+    async with running(session_of(as_far_as_it_goes(path)), random.choice(SIZES)) as pilot:
+        await visit(pilot, random)
+
+
+async def test_a_line_of_ten_megabytes(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    good = (hostile.CAPTURES / "trace-1.jsonl").read_bytes()
+    path.write_bytes(
+        good + b'{"kind":"request","note":"' + b"x" * 10_000_000 + b'"}\n' + b"y" * 10_000_000 + b"\n" + good
+    )
+    session = Session(TraceSource([path]))
+    async with running(session) as pilot:
+        await until(pilot, lambda: session.source.store.progress[0] == path.stat().st_size)
+        await settled(pilot)
+        assert f"{2 * len(session.index.at) // 2:,} rows" in text(pilot)
+        assert session.bad == 2
+    session.source.close()
+
+
+def as_far_as_it_goes(path: Path) -> Iterator[Line]:
+    try:
+        yield from lines_of(path, detail=Detail.RAW)
+    except CaptureError:
+        return
+
+
+async def visit(pilot: Pilot[None], random: Random) -> None:
+    """Look at everything there is."""
+    app = pilot.app
+    assert isinstance(app, KproxyApp)
+    for key in "1234567":
+        await press(pilot, key, *random.choices(("j", "G", "k", "tab", "l", "pagedown"), k=3))
+        assert_only_text(pilot)
+        await press(pilot, random.choice(("enter", "s", "p", "y")))
+        assert_only_text(pilot)
+        await pilot.press("escape")
+    await pilot.press("1")
+    for _ in range(5):
+        app.query_one("#exchanges").focus()
+        await press(pilot, random.choice(("j", "n", "pagedown", "G", "exclamation_mark")))
+        assert_only_text(pilot)
+        await press(pilot, "enter", *random.choices(("j", "l", "h", "tab", "r", "G", "k"), k=4))
+        assert_only_text(pilot)
+        await press(pilot, "enter")  # a value in a window of its own, if the cursor is on one
+        assert_only_text(pilot)
+        await pilot.press("escape", "escape")
+    await press(pilot, "o", random.choice("tls"))
+    assert_only_text(pilot)
+
+
+def assert_only_text(pilot: Pilot[None]) -> None:
+    """Nothing on the screen that a terminal would act on; markup is shown, not followed."""
+    shown = text(pilot)
+    for line in shown.splitlines():
+        assert line.isprintable(), ascii(line)
+    assert shown.count(hostile.MARK) == shown.count(f"]{hostile.MARK}") + shown.count(f"passwd{hostile.MARK}")

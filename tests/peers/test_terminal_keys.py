@@ -1,0 +1,209 @@
+"""`kproxy tui` in a real terminal: each view and each key of docs/tui.md, keys in, screen out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from rich.ansi import AnsiDecoder
+from rich.style import Style
+
+from tests.kproxy.captured import DATA
+from tests.kproxy.tui.terminal import Terminal, environment, kproxy
+from tests.peers.processes import until
+
+pytestmark = pytest.mark.peers
+
+BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
+STALL = DATA / "groups" / "application-does-not-poll.jsonl.gz"
+GUIDE = Path(__file__).parents[2] / "docs" / "tui.md"
+LARGE = (180, 50)
+
+#: A key as tmux takes it, and what the screen shows then; what it does not, behind "no ".
+Step = tuple[str, str]
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Mapping[str, str]:
+    return environment(tmp_path)
+
+
+@pytest.fixture
+def bug(tmp_path: Path, alone: Mapping[str, str]) -> Iterator[Terminal]:
+    """The capture of a bug on a large screen; the editor copies what it is given."""
+    environment = {**alone, "EDITOR": "sh -c 'cp \"$0\" edited'", "VISUAL": ""}
+    with kproxy("tui", BUG, size=LARGE, cwd=tmp_path, env=environment) as terminal:
+        terminal.wait_for("11 rows")
+        terminal.wait_for("client: 127.0.0.1:53998")  # of the first row
+        yield terminal
+
+
+def take(terminal: Terminal, steps: Sequence[Step]) -> None:
+    for key, shown in steps:
+        terminal.press(key)
+        unwanted = shown.removeprefix("no ") if shown.startswith("no ") else None
+        terminal.wait_for((lambda screen, text=unwanted: text not in screen) if unwanted else shown)
+
+
+def test_moving_among_frames(bug: Terminal) -> None:
+    first, last, wrong = "client: 127.0.0.1:53998", "02:20:01.830112Z", "02:19:55.762532Z"
+    take(bug, [
+        ("j", "request  ApiVersions v4"), ("Down", "request  ApiVersions v3"), ("j", wrong),
+        ("k", "request  ApiVersions v3"), ("Up", "request  ApiVersions v4"), ("G", last), ("g", first), ("End", last),
+        ("Home", first), ("PageDown", last), ("PageUp", first), ("C-d", last), ("C-u", first), ("n", wrong),
+        ("g", first), ("!", wrong), ("G", last), ("N", wrong),
+    ])  # fmt: skip
+
+
+def test_one_exchange(bug: Terminal) -> None:
+    take(bug, [
+        ("!", "hint: do not write throttle_time_ms in version 2"), ("Enter", "no latency error / finding"),
+        ("j", "▼ brokers"), ("h", "▶ brokers"), ("l", "▼ brokers"), ("]", "127.0.0.1:35052"), ("[", "02:19:55.762532Z"),
+    ])  # fmt: skip
+    until("the cursor is on the field", lambda: "throttle_time_ms" in highlighted(bug))
+    take(bug, [("Enter", "tab:  as it fits"), ("Escape", "no tab:  as it fits"), ("Escape", "latency error / finding")])
+
+
+def test_bytes_and_fields_point_at_each_other_on_both_sides(bug: Terminal) -> None:
+    take(bug, [("!", "hint: do not"), ("Enter", "no latency error / finding")])
+    until("the field of the finding is marked", lambda: "throttle_time_ms" in highlighted(bug))
+    bug.press("Tab", "j", *"llllllll")  # from byte 8 to the port
+    until("the field of that byte is marked", lambda: "port" in highlighted(bug))
+    bug.press("r")
+    until("the request is looked at", lambda: "request" in highlighted(bug))
+    bug.press("j", "j")
+    until("a field of the request is marked", lambda: highlighted(bug) & {"size", "header", "body"})
+    bug.press("r")
+    until("the response is looked at", lambda: "response" in highlighted(bug))
+    bug.press("k")
+    until("the field above is marked", lambda: "host" in highlighted(bug))
+
+
+def highlighted(terminal: Terminal) -> set[str]:
+    """The words on a blue ground."""
+    found: set[str] = set()
+    for line in AnsiDecoder().decode(terminal.coloured):
+        for span in line.spans:
+            ground = span.style.bgcolor.triplet if isinstance(span.style, Style) and span.style.bgcolor else None
+            if ground is not None and ground.blue > ground.red + 40:
+                found.update(line.plain[span.start : span.end].split())
+    return found
+
+
+def test_the_filter(bug: Terminal) -> None:
+    bug.press("/")
+    bug.write("laten")
+    bug.wait_for(lambda screen: "latency" in screen.splitlines()[-2])
+    bug.press("Tab")
+    bug.write(">oops")
+    bug.press("Enter")
+    bug.wait_for("^^^^")
+    take(bug, [("Escape", "no ^^^^"), ("/", "api=Fetch and latency")])
+    bug.write("api=Metadata")
+    take(bug, [("Enter", "2 shown"), ("z", "1 shown"), ("z", "2 shown"), ("Escape", "no shown")])
+
+
+def test_sorting_marks_and_notes(bug: Terminal) -> None:
+    take(bug, [("o", "─ sort by ─"), ("l", "no ─ sort by ─"), ("g", "02:20:01.457")])
+    bug.wait_for(lambda screen: screen.splitlines()[4].split()[0] == "02:20:01.457", seconds=10)
+    take(bug, [("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"), ("o", "─ sort by ─"), ("t", "no ─ sort by ─")])
+    take(
+        bug, [("g", "client: 127.0.0.1:53998"), ("m", "*  02:19:54.864"), ("G", "02:20:01.830112Z"), (";", "─ note ─")]
+    )
+    bug.write("look here")
+    take(bug, [("Enter", ";  02:20:01.830"), ("g", "client: 127.0.0.1:53998"), ("'", "02:20:01.830112Z"),
+               ("g", "client: 127.0.0.1:53998"), ("m", "no *  02:19:54.864")])  # fmt: skip
+
+
+def test_copying_saving_and_editing(tmp_path: Path, bug: Terminal) -> None:
+    bug.press("!")
+    bug.wait_for("02:19:55.762532Z")
+    for letter, way, beginning in (("x", "hex", "00 00 00 54"), ("j", "JSON", "{"), ("c", "command", "kproxy explain"),
+                                   ("m", "Markdown", "### Metadata v2")):  # fmt: skip
+        take(bug, [("y", "─ copy as ─"), (letter, f"copied {way}")])
+        until("it is on the clipboard", lambda beginning=beginning: bug.copied.startswith(beginning))
+    bug.press("w")
+    bug.wait_for("rows as a trace")
+    take(bug, [("C-u", "no kproxy-2")])
+    bug.write("saved.jsonl")
+    bug.wait_for("saved.jsonl")
+    take(bug, [("Enter", "11 rows written to saved.jsonl")])
+    bug.press("e")
+    until("the editor has ended", lambda: (tmp_path / "edited").exists())
+    assert json.loads((tmp_path / "edited").read_text())["request"]["api"] == "Metadata"
+    bug.wait_for("Connections")
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / "saved.jsonl").read_text().splitlines()]
+    assert (kinds.count("request"), kinds.count("response")) == (7, 7)
+
+
+def test_help_commands_themes_and_leaving(bug: Terminal) -> None:
+    take(bug, [("?", "─ help ─"), ("G", "filters"), ("Escape", "no ─ help ─"), (":", "Search for commands")])
+    bug.write("theme")
+    take(bug, [("Enter", "Search for themes")])
+    bug.write("textual-light")
+    bug.press("Enter")
+    until("it is light", lambda: "48;2;2" in bug.coloured)
+    take(bug, [("Space", "PAUSED"), ("Space", "no PAUSED"), ("F", "02:20:01.830112Z"), ("k", "no 02:20:01.830112Z")])
+    bug.press("q")
+    assert bug.wait_for_end() == 0
+
+
+def test_every_view(bug: Terminal) -> None:
+    take(bug, [
+        ("2", "versions used: ApiVersions"), ("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"), ("Enter", "5 shown"),
+        ("3", "UNSUPPORTED_VERSION 2x"), ("Enter", "4 shown"), ("4", "written"), ("5", "why it stands still"),
+        ("6", "= hint: do not write throttle_time_ms"), ("p", "Checks that a message has no field"),
+        ("Escape", "no Checks that a message"), ("s", "1 shown"), ("6", "= hint: do not write"),
+        ("Enter", "hint: do not write throttle_time_ms in version 2"), ("7", "Kafka 4: works"),
+        ("Escape", "latency error"),
+        ("1", "latency error / finding"),
+    ])  # fmt: skip
+
+
+def test_the_timeline(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    with kproxy("tui", STALL, size=LARGE, cwd=tmp_path, env=alone) as terminal:
+        terminal.wait_for(" rows")
+        terminal.press("5")
+        whole = times(terminal.wait_for(lambda screen: "time (UTC)" in screen and "told to join again" in screen))
+        terminal.press("Tab", "l", "h", "j", "k", "L", "L", "H", "+")
+        closer = times(terminal.wait_for(lambda screen: times(screen) != whole))
+        terminal.press(">")
+        later = times(terminal.wait_for(lambda screen: times(screen) != closer))
+        terminal.press("<")
+        terminal.wait_for(lambda screen: times(screen) == closer)
+        terminal.press("-", "0")
+        terminal.wait_for(lambda screen: times(screen) == whole)
+        assert later != whole
+        terminal.press("Enter")
+        terminal.wait_for("latency error / finding")
+        take(terminal, [("5", "time (UTC)"), ("s", "latency error / finding")])
+
+
+def times(screen: str) -> list[str]:
+    return next((line.split()[2:] for line in screen.splitlines() if line.lstrip().startswith("time (UTC)")), [])
+
+
+def test_the_mouse(bug: Terminal) -> None:
+    click(bug, 30, 7)
+    bug.wait_for("02:19:55.762532Z")
+    click(bug, 18, 1)
+    bug.wait_for("versions used: ApiVersions")
+    click(bug, 2, 49)  # help, below
+    bug.wait_for("─ help ─")
+
+
+def click(terminal: Terminal, column: int, row: int) -> None:
+    terminal.write(f"\x1b[<0;{column + 1};{row + 1}M\x1b[<0;{column + 1};{row + 1}m")
+
+
+def test_the_guide_names_no_other_key() -> None:
+    """What docs/tui.md lists is what is pressed above."""
+    table = GUIDE.read_text().partition("## Keys")[2].partition("## In a browser")[0]
+    named = set(re.findall(r"`([^` ]{1,5})`", table))
+    source = Path(__file__).read_text()
+    names = {"enter": "Enter", "esc": "Escape", "tab": "Tab", "space": "Space"}
+    missing = {key for key in named if f'"{names.get(key, key)}"' not in source}
+    assert missing <= {"e"}, missing
