@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+from rich.ansi import AnsiDecoder
 from rich.console import Console
-from rich.text import Text
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -36,16 +36,18 @@ def drawn(name: str, source: str, keys: tuple[str, ...]) -> str:
     size = ("-x", str(WIDTH), "-y", str(HEIGHT))
     subprocess.run([*tmux, "-f", "/dev/null", "new-session", "-d", *size, command], check=True, cwd=ROOT)
     try:
-        time.sleep(8)
+        time.sleep(25)
         for key in keys:
             subprocess.run([*tmux, "send-keys", key], check=True)
-        time.sleep(3)
-        seen = subprocess.run([*tmux, "capture-pane", "-e", "-p"], check=True, capture_output=True, text=True).stdout
+        time.sleep(6)
+        seen = subprocess.run(
+            [*tmux, "capture-pane", "-e", "-N", "-p"], check=True, capture_output=True, text=True
+        ).stdout
     finally:
         subprocess.run([*tmux, "kill-server"], check=False)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    for line in seen.rstrip("\n").split("\n"):
-        console.print(Text.from_ansi(line), no_wrap=True, overflow="crop")
+    for line in AnsiDecoder().decode(seen.rstrip("\n")):  # colours go on from line to line
+        console.print(line, no_wrap=True, overflow="crop")
     svg = console.export_svg(title=f"kproxy tui {Path(source).name}")
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.S)  # a picture fetches nothing
 

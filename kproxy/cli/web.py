@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,10 @@ examples:
   kproxy web capture.pcap
   kproxy web --listen 9092 --upstream broker:9092
   kproxy web 9092 --bind 8000                   of the proxy that listens on 9092
-  ssh -L 8092:localhost:8092 HOST kproxy web    of a proxy elsewhere
+  ssh -tL 8092:localhost:8092 HOST kproxy web   of a proxy elsewhere
 
 Open the address that it prints: the token in it is the key, another one each time. Every window is a session of its
-own; a proxy is one for all.
+own, eight at most; a proxy is one for all.
 
 exit status: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage, nothing to show or an address that cannot be used,
 3 an upstream that cannot be reached
@@ -56,17 +57,16 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.outputs.stderr import say
     from kproxy.proxy.loop import run as run_loop
 
-    sockets, host = _bound(args.bind)
-    port = sockets[0].getsockname()[1]
-    door = Door(host, port)
-    proxy = None
-    try:
-        proxy = tui.own_proxy(args, tell=say)
+    with ExitStack() as opened:
+        sockets, host = _bound(args.bind)
+        for each in sockets:
+            opened.enter_context(each)
+        if (proxy := tui.own_proxy(args, tell=say)) is not None:
+            opened.callback(proxy.stop)
+        port = sockets[0].getsockname()[1]
+        door = Door(host, port)
         server = WebServer(_session(args, proxy), _title(args, proxy), door)
         run_loop(_serve(server, sockets, _address(host, port, door)))
-    finally:
-        if proxy is not None:
-            proxy.stop()
     return CLEAN
 
 

@@ -12,12 +12,17 @@ from typing import Any
 from kproxy.html.packing import inline_json
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
+#: The script, in the order in which its parts know each other.
+_SCRIPTS = ("basics.js", "pane.js", "exchange.js", "page.js")
 
 
 def page(title: str, data: dict[str, Any]) -> str:
     """A page with its style, its script and its data; it can neither fetch nor send anything."""
     files = resources.files("kproxy.html")
-    style, script = (files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    style, template, *scripts = (
+        files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.html", *_SCRIPTS)
+    )
+    script = f'(() => {{\n"use strict";\n{"".join(scripts)}}})();\n'
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )
@@ -28,7 +33,6 @@ def page(title: str, data: dict[str, Any]) -> str:
         "script": script,
         "data": inline_json(data),
     }
-    template = files.joinpath("page.html").read_text(encoding="utf-8")
     return _PLACE.sub(lambda found: parts[found[1]], template)
 
 

@@ -53,6 +53,8 @@ class Page(Output):
         super().__init__(file, chosen)
         self._spool = Spool()
         self._names: list[str] = []
+        self._told: list[str] = []
+        self._path = ""
         self._pending = bytearray()
 
     def detail(self, asked: Detail) -> Detail:
@@ -61,7 +63,12 @@ class Page(Output):
 
     def begin(self, name: str) -> None:
         """What is written next is of the input `name`; where it lies is nobody's business."""
+        self._path = name
         self._names.append(safe(Path(name).name))
+
+    def note(self, sentence: str) -> None:
+        """Whoever reads the page should know it too."""
+        self._told.append(safe(sentence).replace(safe(self._path), self._names[-1]))
 
     def write(self, line: Line) -> bool:
         """Keep a line; whether it matches the filter by itself."""
@@ -93,5 +100,6 @@ class Page(Output):
         finally:
             source.close()
         self.warnings = made["notes"]
+        made["notes"] = [*self._told, *self.warnings]
         self._file.buffer.write(page(f"kproxy: {source.name}", made).encode())
         super().close()

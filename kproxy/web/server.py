@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import html
-import logging
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from importlib.resources import files
 from string import Template
 from typing import Final
 
 from aiohttp import web
-from textual_serve.app_service import AppService
-from textual_serve.server import Server
+from textual_serve.server import Server, to_int
 
 from kproxy.web.door import Door, is_same_origin
+from kproxy.web.session import GRACE_S, Session
 
 MOST_SESSIONS: Final = 8
-_FONT_SIZES: Final = range(6, 41)
-_GRACE_S: Final = 3.0
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -46,13 +42,11 @@ class WebServer(Server):
         super().__init__(command, title=title)
         self._door = door
         self._page = Template((files("kproxy.web") / "page.html").read_text(encoding="utf-8"))
-        self._sessions = 0
-        self._sockets: set[web.WebSocketResponse] = set()
+        self._open: set[web.WebSocketResponse] = set()
 
     async def serve_on(self, sockets: Sequence[socket.socket], stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then sessions have three seconds to end."""
-        logging.getLogger("textual-serve").setLevel(logging.ERROR)
-        runner = web.AppRunner(await self._make_app(), access_log=None, shutdown_timeout=_GRACE_S)
+        runner = web.AppRunner(await self._make_app(), access_log=None, shutdown_timeout=GRACE_S)
         await runner.setup()
         for each in sockets:
             await web.SockSite(runner, each).start()
@@ -77,7 +71,9 @@ class WebServer(Server):
         if not self._door.is_ours(request.host):
             raise web.HTTPForbidden(text="This server does not go by that name.\n")
         if not self._door.is_open_to(request.query if request.path == "/" else {}, request.cookies):
-            raise web.HTTPForbidden(text="Open the address that kproxy web has printed, with its token.\n")
+            raise web.HTTPForbidden(
+                text="Open the address that kproxy web has printed, with its token; every start has another.\n"
+            )
         return await handler(request)
 
     async def handle_index(self, request: web.Request) -> web.Response:
@@ -86,15 +82,9 @@ class WebServer(Server):
         A redirect would do the same, but a browser that was led here by a link in another site does not send a cookie
         that is `SameSite=Strict` along on it.
         """
-        size = request.query.get("fontsize", "")
         nonce = secrets.token_urlsafe(16)
         websocket = f"ws://{request.host}/ws"
-        page = self._page.substitute(
-            title=html.escape(self.title),
-            nonce=nonce,
-            websocket=html.escape(websocket),
-            font_size=int(size) if size.isdecimal() and int(size) in _FONT_SIZES else 16,
-        )
+        page = self._page.substitute(title=html.escape(self.title), nonce=nonce, websocket=html.escape(websocket))
         response = web.Response(text=page, content_type="text/html")
         response.headers["Content-Security-Policy"] = (
             f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; font-src 'self';"
@@ -108,40 +98,27 @@ class WebServer(Server):
         """A session."""
         if not is_same_origin(request.headers.get("Origin"), request.host):
             raise web.HTTPForbidden(text="A session begins on the page of this server.\n")
-        if self._sessions >= MOST_SESSIONS:
-            raise web.HTTPServiceUnavailable(text=f"There are {MOST_SESSIONS} sessions, that is all there may be.\n")
-        self._sessions += 1
+        websocket = web.WebSocketResponse(heartbeat=15)
+        await websocket.prepare(request)
+        if len(self._open) >= MOST_SESSIONS:
+            await websocket.send_bytes(f"{MOST_SESSIONS} windows are open, and no more may be: close one.\r\n".encode())
+            await websocket.close()
+            return websocket
+        width, height = (request.query.get(side, "") for side in ("width", "height"))
+        session = Session(self.command, websocket, self.download_manager)
+        self._open.add(websocket)
         try:
-            return await super().handle_websocket(request)
+            await session.start(to_int(width, 80), to_int(height, 24))
+            await self._process_messages(websocket, session)
         finally:
-            self._sessions -= 1
-
-    async def _process_messages(self, websocket: web.WebSocketResponse, app_service: AppService) -> None:
-        self._sockets.add(websocket)
-        try:
-            await super()._process_messages(websocket, app_service)
-        finally:
-            self._sockets.discard(websocket)
-            await _end(app_service)
+            await session.end()
+            self._open.discard(websocket)
+        return websocket
 
     async def on_shutdown(self, app: web.Application) -> None:
         """End the sessions."""
-        for each in tuple(self._sockets):
+        for each in tuple(self._open):
             await each.close()
-
-
-async def _end(session: AppService) -> None:
-    """Have the process of a session end; one that does not in time is killed."""
-    process = session._process
-    assert process is not None
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_GRACE_S):
-            await session.stop()
-            session.stdin.close()
-            await process.wait()
-    if process.returncode is None:
-        process.kill()
-        await process.wait()
 
 
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:

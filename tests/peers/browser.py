@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -34,26 +35,24 @@ def executable() -> str | None:
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
-class Tab:
-    """One page. `events` are what the browser told, the newest last."""
+class Browser:
+    """A running browser, behind the pipe on which it is asked and the one on which it answers.
+
+    `events` are what it told of all its pages, the newest last.
+    """
 
     def __init__(self, to: int, back: int) -> None:
         self.events: deque[dict[str, Any]] = deque(maxlen=10_000)
         self._to, self._back = to, back
         self._rest = b""
         self._last = 0
-        self._session: str | None = None
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            self.call(f"{domain}.enable")
 
-    def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Ask the browser for something."""
+    def call(self, method: str, params: dict[str, Any], session: str | None = None) -> dict[str, Any]:
+        """Ask for something, perhaps in a page."""
         self._last += 1
-        message: dict[str, Any] = {"id": self._last, "method": method, "params": params}
-        if self._session:
-            message["sessionId"] = self._session
+        message = {"id": self._last, "method": method, "params": params}
+        if session:
+            message["sessionId"] = session
         os.write(self._to, json.dumps(message).encode() + b"\0")
         while (answer := self._next()).get("id") != self._last:
             self.events.append(answer)
@@ -69,6 +68,38 @@ class Tab:
         whole, _, self._rest = self._rest.partition(b"\0")
         message: dict[str, Any] = json.loads(whole)
         return message
+
+
+class Tab:
+    """A page of its own."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+        self.events = browser.events
+        target = browser.call("Target.createTarget", {"url": "about:blank"})["targetId"]
+        self._session = browser.call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Ask the page for something."""
+        return self.browser.call(method, params, self._session)
+
+    def resize(self, width: int, height: int, **media: str) -> None:
+        """Give it so many pixels, and media features as style sheets see them."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
+        self.call("Emulation.setEmulatedMedia", features=features)
+
+    def picture(self) -> bytes:
+        """What it shows, as PNG."""
+        self.call("Page.bringToFront")  # nothing is drawn of what is behind
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+
+    def asked(self) -> list[str]:
+        """The addresses of all requests."""
+        events = [event for event in self.events if event["method"] == "Network.requestWillBeSent"]
+        return [event["params"]["request"]["url"] for event in events]
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
@@ -90,6 +121,10 @@ class Tab:
         """Move to the middle of what an expression gives, and perhaps click."""
         x, y = self.run(f"(() => {{ const box = ({element}).getBoundingClientRect();"
                         " return [box.x + box.width / 2, box.y + box.height / 2]; })()")  # fmt: skip
+        self.point_at(x, y, click=click)
+
+    def point_at(self, x: float, y: float, *, click: bool = False) -> None:
+        """Move to a place, and perhaps click."""
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         for kind in ("mousePressed", "mouseReleased") if click else ():
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
@@ -116,7 +151,7 @@ def browser(program: str, profile: Path) -> Iterator[Tab]:
     os.close(to_it)
     os.close(from_it)
     try:
-        yield Tab(to, back)
+        yield Tab(Browser(to, back))
     finally:
         process.kill()
         process.wait()

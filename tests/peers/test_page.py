@@ -41,7 +41,7 @@ def show(tab: Tab, tmp_path: Path, source: Path, *, width: int = 1440) -> None:
                           capture_output=True, check=True, timeout=120)  # fmt: skip
     page.write_bytes(made.stdout)
     tab.events.clear()
-    tab.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+    tab.resize(width, 900)
     tab.call("Page.navigate", url=page.as_uri())
     tab.until("document.documentElement?.dataset.ready")
 
@@ -60,11 +60,17 @@ def node(name: str) -> str:
 def test_a_click_opens_an_exchange_and_the_finding_is_marked(tab: Tab, tmp_path: Path) -> None:
     show(tab, tmp_path, _BUG)
     tab.point(row("Metadata"), click=True)
-    tab.until(f"{_RESPONSE}?.querySelector('.finding')")
+    tab.until("document.querySelector('.finding')")
     assert tab.run("location.hash") == "#4"
-    assert tab.run(f"{_RESPONSE}.querySelector('.finding .code').textContent") == "L005 field-from-newer-version"
+    assert tab.run("document.querySelector('.finding .code').textContent") == "L005 field-from-newer-version"
     assert {int(at) for at in tab.run(_MARKED)} == {8, 9, 10, 11}
-    assert tab.run(f"{_RESPONSE}.querySelector('.node.marked .name').textContent") == "throttle_time_ms"
+    assert tab.run(f"{_RESPONSE}.querySelector('.node.marked.blamed-error .name').textContent") == "throttle_time_ms"
+    tab.point(node("size"), click=True)
+    assert {int(at) for at in tab.run(_MARKED)} == {0, 1, 2, 3}
+    tab.point("document.querySelector('.finding')", click=True)
+    assert {int(at) for at in tab.run(_MARKED)} == {8, 9, 10, 11}
+    wrong = f"[...{_RESPONSE}.querySelectorAll('.bytes .blamed-error[data-at]')].map((byte) => byte.dataset.at)"
+    assert {int(at) for at in tab.run(wrong)} == {8, 9, 10, 11}
 
 
 def test_what_is_hovered_in_one_is_marked_in_the_other(tab: Tab, tmp_path: Path) -> None:
@@ -102,6 +108,34 @@ def test_keys(tab: Tab, tmp_path: Path) -> None:
     tab.key("Enter")
     tab.key("Enter")
     tab.until("document.querySelector('.head h2')?.textContent.includes('FindCoordinator')")
+
+
+def test_keys_in_the_fields(tab: Tab, tmp_path: Path) -> None:
+    show(tab, tmp_path, _BUG)
+    tab.key("Enter")
+    tab.until("document.querySelector('.finding')")
+    tab.run(f"{_RESPONSE}.querySelector('.tree').focus()")
+    marked = f"{_RESPONSE}.querySelector('.node.marked .name').textContent"
+    tab.key("ArrowUp")
+    assert tab.run(marked) == "body"
+    assert min(int(at) for at in tab.run(_MARKED)) == 8
+    tab.key("ArrowLeft")
+    assert tab.run(f"{_RESPONSE}.querySelectorAll('.node').length") == 4
+    tab.key("ArrowRight")
+    tab.key("ArrowDown")
+    tab.key("ArrowDown")
+    assert tab.run(marked) == "brokers"
+
+
+def test_on_paper_there_is_what_is_off_the_screen(tab: Tab, tmp_path: Path) -> None:
+    show(tab, tmp_path, _JAVA)
+    rows = "document.querySelectorAll('#rows .row').length"
+    assert tab.run(rows) < 100
+    tab.run("dispatchEvent(new Event('beforeprint'))")
+    assert tab.run(rows) == 400
+    assert "and 36 more" in tab.run("document.getElementById('rows').textContent")
+    tab.run("dispatchEvent(new Event('afterprint'))")
+    assert tab.run(rows) < 100
 
 
 def test_a_link_opens_its_exchange(tab: Tab, tmp_path: Path) -> None:
@@ -142,9 +176,6 @@ def test_nothing_is_asked_for_and_nothing_goes_wrong(tab: Tab, tmp_path: Path, w
     assert tab.run("[...document.images].length + document.querySelectorAll('b[onclick]').length") == 0
     assert hostile in tab.run("document.querySelector('.finding .message').textContent")
     assert tab.run("document.documentElement.scrollWidth <= innerWidth")
-    asked = [
-        event["params"]["request"]["url"] for event in tab.events if event["method"] == "Network.requestWillBeSent"
-    ]
-    assert asked == [(tmp_path / "page.html").as_uri()]
+    assert tab.asked() == [(tmp_path / "page.html").as_uri()]
     wrong = [event for event in tab.events if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")]
     assert wrong == []

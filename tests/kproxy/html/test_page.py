@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import itertools
 import json
@@ -247,6 +248,19 @@ def test_several_files_and_what_is_ignored(kproxy: Run) -> None:
     assert "L005" not in json.dumps(opened.lines)
     assert kproxy("dissect", "--html", "--fail-on", "never", _BUG).returncode == 0
     assert kproxy("dissect", "--html", _BUG).returncode == 1
+
+
+def test_what_is_said_of_the_input_is_in_the_page_but_not_where_that_lies(kproxy: Run, tmp_path: Path) -> None:
+    torn = tmp_path / "torn.pcap"
+    torn.write_bytes(gzip.decompress(_BUG.read_bytes())[:900])
+    http = _STORY.with_name("http-on-kafkas-port.pcap.gz")
+    done = kproxy("dissect", "--html", torn, http)
+    assert Opened(done.stdout).data["notes"] == [
+        "torn.pcap: the file ends in packet 9, after 68 of 173 bytes; what stands before it was read",
+        "http-on-kafkas-port.pcap.gz: no Kafka connection in 6 packets; other TCP connections: 1 HTTP",
+    ]
+    assert f"kproxy: {torn}: the file ends in packet 9" in done.stderr
+    assert str(tmp_path) not in done.stdout
 
 
 def test_nothing_at_all() -> None:

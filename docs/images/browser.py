@@ -1,0 +1,54 @@
+"""Draw the README's pictures of a browser anew: ``python -m docs.images.browser`` (needs chromium)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.peers.browser import Browser, Tab, browser, executable
+from tests.peers.window import Window, web
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+BUG = ROOT / "tests" / "data" / "bugs" / "metadata-throttle-first--java.pcap.gz"
+WIDTH, HEIGHT = 1188, 714  # 132 columns, 34 lines
+
+
+def main() -> None:
+    """Draw all of them."""
+    program = executable()
+    if program is None:
+        sys.exit("there is no chromium on PATH")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        place = Path(directory)
+        with browser(program, place / "profile") as tab:
+            (HERE / "web.png").write_bytes(terminal(tab.browser, place))
+            (HERE / "page.png").write_bytes(page(tab, place / "page.html"))
+
+
+def terminal(chromium: Browser, place: Path) -> bytes:
+    """`kproxy web`, at the frame with the finding."""
+    with web(BUG, cwd=place) as server:
+        window = Window(chromium, server.address, width=WIDTH, height=HEIGHT)
+        window.wait_for("FindCoordinator")
+        window.press("!")
+        window.wait_for("throttle_time_ms  0")
+        return window.tab.picture()
+
+
+def page(tab: Tab, path: Path) -> bytes:
+    """The page that `kproxy dissect --html` writes, the finding open."""
+    command = [sys.executable, "-m", "kproxy", "dissect", "--html", "--fail-on", "never", str(BUG)]
+    path.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
+    tab.resize(WIDTH, 640)
+    tab.call("Page.navigate", url=path.as_uri())
+    tab.until("document.documentElement?.dataset.ready")
+    tab.key("Enter")  # it begins on the worst one
+    tab.until("document.querySelector('.node.marked')")
+    return tab.picture()
+
+
+if __name__ == "__main__":
+    main()

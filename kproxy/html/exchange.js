@@ -1,0 +1,82 @@
+/* One exchange: its sides, what is wrong with them, their records. */
+let panes = [];
+
+const drawSide = (line, findings, side, place, above) => {
+  const made = el("section", "side"), title = el("h3", "", line.kind);
+  const facts = [line.size === undefined ? "" : `${line.size} bytes`, line.correlation_id === undefined ? "" : `id ${line.correlation_id}`];
+  title.append(el("span", "dim", facts.filter(Boolean).join(", ")));
+  made.append(title);
+  const tabs = [], bar = el("span", "tabs");
+  bar.setAttribute("role", "tablist");
+  const tab = (name, body) => {
+    const chooser = button("", name, () => tabs.forEach(([other, shown]) => {
+      other.setAttribute("aria-selected", String(shown === body));
+      shown.hidden = shown !== body;
+      if (shown === body && pane) pane.start();
+    }));
+    chooser.setAttribute("role", "tab");
+    chooser.setAttribute("aria-selected", String(!tabs.length));
+    body.hidden = tabs.length > 0;
+    tabs.push([chooser, body]);
+    bar.append(chooser);
+  };
+  let pane = null;
+  if (side && side.departure) {
+    title.append(el("span", "warning", "read as it is written"));
+    title.lastChild.title = side.departure;
+  }
+  if (side && side.error) made.append(el("p", "said warning", `not read to the end: ${side.error}`));
+  const missing = side ? side.missing : line.size === undefined ? null : place < 0 && "the page had no room for its fields and bytes";
+  if (missing) made.append(el("p", "said dim", missing));
+  if (side) {
+    pane = new Pane(side, findings, line.kind);
+    panes.push(pane);
+    tab("fields", pane.box);
+  }
+  above.append(...findings.map((finding, number) => drawFinding(finding, () => {
+    if (!pane) return;
+    tabs[0][0].click();
+    pane.point(number);
+    pane.box.scrollIntoView({ block: "nearest" });
+  })));
+  const records = side ? side.records : [];
+  if (records.length) {
+    const count = records.reduce((sum, each) => sum + each.rows.length + (each.more || 0), 0);
+    tab(counted(count, "record"), drawRecords(records, (field) => { tabs[0][0].click(); pane.choose(field); }));
+  }
+  tab("trace line", el("div", "text-of-line", el("pre", "", JSON.stringify(line, null, 2))));
+  title.append(bar);
+  made.append(...tabs.map(([, body]) => body));
+  return made;
+};
+
+const drawFinding = (finding, act) => {
+  const list = el("dl", "", ...finding.notes.map(([name, said]) => el("div", "", el("dt", "", name), el("dd", "", said))));
+  const where = finding.span ? `  bytes ${finding.span[0]}..${finding.span[1]}` : "";
+  return button(`finding ${finding.severity}`, [el("span", "code", `${finding.code} ${finding.name}`),
+    el("span", "dim", `  ${finding.path || ""}${where}`), el("div", "message", finding.message), list], act);
+};
+
+const drawPart = ([form, text, size, schema, cut]) => {
+  if (form === "null" || form === "empty") return el("span", "dim", form);
+  const made = el("div", "", el("pre", form === "hex" ? "hexdump" : "", text));
+  const notes = [["text", "json", "hex"].includes(form) ? "" : form, schema === null ? "" : `schema ${schema}`,
+    cut ? `cut, ${size === null ? "" : counted(size, "byte")}` : ""].filter(Boolean).join(", ");
+  if (notes) made.append(el("span", "dim", notes));
+  return made;
+};
+const drawRecords = (fields, act) => {
+  const made = el("div", "list-of-records");
+  for (const { path, rows: records, more, problems } of fields) {
+    made.append(el("h4", "", path), ...problems.map((problem) => el("p", "warning", problem)));
+    for (const [offset, time, key, value, headers, field] of records) {
+      const at = el("div", "at", `offset ${offset}${time ? `  ${time}` : ""}`);
+      at.addEventListener("click", () => act(field));
+      const list = el("dl", "", el("dt", "", "key"), el("dd", "", drawPart(key)), el("dt", "", "value"), el("dd", "", drawPart(value)));
+      for (const [name, part] of headers) list.append(el("dt", "", name), el("dd", "", drawPart(part)));
+      made.append(el("div", "record", at, list));
+    }
+    if (more !== 0) made.append(el("p", "dim", more === null ? "and more" : `and ${more.toLocaleString("en")} more`));
+  }
+  return made;
+};
