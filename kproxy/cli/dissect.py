@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -71,9 +72,14 @@ def run(args: argparse.Namespace) -> int:
     selection = Selection.of_options(args)
     output = output_for(args, sys.stdout, selection)
     status = CLEAN
+    stems: Counter[str] = Counter()
     for name in _inputs(args.files):
         output.begin(_shown(name))
-        for line in map(selection.of, _lines(name, args, output)):
+        stem = stem_of(_shown(name))
+        stems[stem] += 1
+        if stems[stem] > 1:
+            stem += f"~{stems[stem]}"
+        for line in map(selection.of, _lines(name, stem, args, output)):
             if line is not None and output.write(line) and selection.fails_for(line):
                 status = FINDINGS
     output.close()
@@ -99,7 +105,7 @@ def _shown(name: str) -> str:
     return "standard input" if name == "-" else name
 
 
-def _lines(name: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
+def _lines(name: str, stem: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
     from kproxy.capture import CaptureError
     from kproxy.piped import Piped
     from kproxy.trace.reader import TraceError, open_trace
@@ -113,21 +119,21 @@ def _lines(name: str, args: argparse.Namespace, output: Output) -> Iterator[Line
         shown = _shown(name)
         try:
             traced = open_trace(source, shown, partial(_tell, output))
-            yield from traced.lines if traced.lines is not None else _captured(traced.source, shown, args, output)
+            yield from traced.lines if traced.lines is not None else _captured(traced.source, shown, stem, args, output)
         except (CaptureError, TraceError) as error:
             raise CommandError(str(error)) from None
         except OSError as error:
             raise CommandError(f"{shown}: {error.strerror or error}") from None
 
 
-def _captured(source: BinaryIO, name: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
+def _captured(source: BinaryIO, name: str, stem: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
     from kproxy.capture import Capture, Reassembler
     from kproxy.dissect import Dissector
     from kproxy.inspector import Inspector
     from kproxy.outputs.progress import progress
     from kproxy.trace.lines import Detail
 
-    inspector = Inspector(stem_of(name), output.detail(Detail(args.detail)), excerpts=args.findings, frames=args.frames)
+    inspector = Inspector(stem, output.detail(Detail(args.detail)), excerpts=args.findings, frames=args.frames)
     reassembler = Reassembler()
     packets = 0
     capture = Capture(source, name, owned=False)
