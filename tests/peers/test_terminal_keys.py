@@ -38,6 +38,7 @@ def bug(tmp_path: Path, alone: Mapping[str, str]) -> Iterator[Terminal]:
     with kproxy("tui", BUG, size=LARGE, cwd=tmp_path, env=environment) as terminal:
         terminal.wait_for("11 rows")
         terminal.wait_for("client: 127.0.0.1:53998")  # of the first row
+        terminal.wait_for("L005 field-from-newer-version 2x")  # above it
         yield terminal
 
 
@@ -94,7 +95,7 @@ def highlighted(terminal: Terminal) -> set[str]:
 
 
 def test_the_filter(bug: Terminal) -> None:
-    bug.press("/")
+    take(bug, [("/", "api=Fetch and latency")])
     bug.write("laten")
     bug.wait_for(lambda screen: "latency" in screen.splitlines()[-2])
     bug.press("Tab")
