@@ -115,7 +115,9 @@ def children(pid: int) -> list[int]:
 
 
 def traced(directory: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for path in trace_files(directory) for line in path.read_text().splitlines()]
+    texts = (path.read_text() for path in trace_files(directory))
+    whole = (line for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n"))
+    return [json.loads(line) for line in whole]  # the last one may be being written
 
 
 def until(condition: object, seconds: float = 10) -> None:
