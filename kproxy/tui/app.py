@@ -80,7 +80,7 @@ class KproxyApp(App[None]):
 
     def on_mount(self) -> None:
         """Begin to read."""
-        self.view.focus_first()
+        self.set_focus(self.view.first)
         self.read()
         self.set_interval(REFRESH, self.look)
 
@@ -100,9 +100,11 @@ class KproxyApp(App[None]):
                 await asyncio.sleep(max(turn, _REST if more else _IDLE))
 
     async def on_event(self, event: events.Event) -> None:
-        """Note when something was asked for."""
+        """Note when something was asked for; a key is for the view when what had the keys is hidden now."""
         if isinstance(event, events.InputEvent) and not isinstance(event, events.MouseMove):
             self._asked = time.monotonic()
+            if self.focused is None and len(self.screen_stack) == 1:
+                self.set_focus(self.view.first)
         await super().on_event(event)
 
     def look(self) -> None:
@@ -136,7 +138,7 @@ class KproxyApp(App[None]):
         self._tabs.show(view)
         self._seen = (-1, -1)
         view.update()
-        view.focus_first()
+        self.set_focus(view.first)
 
     @on(ViewTabs.Chosen)
     async def show_chosen(self, event: ViewTabs.Chosen) -> None:

@@ -8,6 +8,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.reactive import reactive
+from textual.widget import Widget
 from textual.widgets import Static
 
 from kproxy.browse.fields.detail import Side, side
@@ -153,7 +154,7 @@ class Detail(Vertical):
         self.active = "request" if worst is None or worst is request else "response"
         self._activate()
         if is_frame and self._wrong.has_focus:
-            self.focus_fields()
+            self.first.focus()
         if worst is not None:
             self._point_at_worst(worst)
 
@@ -193,9 +194,10 @@ class Detail(Vertical):
         self._wrong.can_focus = whole
         self._tell()
 
-    def focus_fields(self) -> None:
-        """Give the keys to the fields, or to what is said of an event."""
-        (self._wrong if self.has_class("event") else self.pane.tree_of_fields).focus()
+    @property
+    def first(self) -> Widget:
+        """What has the keys: the fields, or what is said of an event."""
+        return self._wrong if self.has_class("event") else self.pane.tree_of_fields
 
     def toggle_side(self) -> None:
         """Look at the other side."""

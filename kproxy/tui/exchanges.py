@@ -10,6 +10,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
+from textual.widget import Widget
 
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.shown import Order
@@ -91,9 +92,10 @@ class ExchangeView(View):
         self._read()
         return self._causes.look()
 
-    def focus_first(self) -> None:
+    @property
+    def first(self) -> Widget:
         """See `View`."""
-        self.table.focus()
+        return self.detail.first if self.has_class("whole") else self.table
 
     @property
     def row(self) -> int | None:
@@ -128,15 +130,7 @@ class ExchangeView(View):
         self.add_class("whole")
         self.detail.set_whole(whole=True)
         self._read()
-        self.detail.focus_fields()
-
-    def on_descendant_blur(self) -> None:
-        """What had the keys may be hidden now: another exchange has other sides."""
-        self.call_after_refresh(self._keep_keys)
-
-    def _keep_keys(self) -> None:
-        if self.app.focused is None and self.has_class("whole"):
-            self.detail.focus_fields()
+        self.screen.set_focus(self.first)
 
     def action_back(self) -> None:
         """Show the list again; from there, everything in it."""

@@ -162,9 +162,10 @@ class OverviewView(View, Generic[T]):
             text.append(f"\n{what}, not listed: {number:,}", "yellow")
         self._said.update(text)
 
-    def focus_first(self) -> None:
+    @property
+    def first(self) -> Table:
         """See `View`."""
-        self.table.focus()
+        return self.table
 
     @on(Table.Chosen)
     def action_open(self) -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.message import Message
+from textual.widget import Widget
 
 
 class View(Container):
@@ -51,6 +52,7 @@ class View(Container):
         """Show how things are now; False if that is put off, and is to be asked for again."""
         raise NotImplementedError
 
-    def focus_first(self) -> None:
-        """Give the keys to what they belong to."""
+    @property
+    def first(self) -> Widget:
+        """What has the keys when nothing else does."""
         raise NotImplementedError

@@ -147,6 +147,7 @@ def test_help_commands_themes_and_leaving(bug: Terminal) -> None:
     bug.write("textual-light")
     bug.press("Enter")
     until("it is light", lambda: "48;2;2" in bug.coloured)
+    bug.wait_for(lambda screen: "textual-light" not in screen)
     take(bug, [("Space", "PAUSED"), ("Space", "no PAUSED"), ("F", "02:20:01.830112Z"), ("k", "no 02:20:01.830112Z")])
     bug.press("q")
     assert bug.wait_for_end() == 0
