@@ -188,7 +188,7 @@ class Connection(asyncio.Protocol):
             return None
 
     async def _awaited(self, answer: Awaitable[Any]) -> Any:
-        """The answer; None if there is hardly anybody left to wait for it."""
+        """The answer; None, and the end, if there is hardly anybody left to wait for it: no other may overtake it."""
         self._patience = asyncio.timeout(_LINGER_S if self._ended else None)
         try:
             async with self._patience:
@@ -196,6 +196,7 @@ class Connection(asyncio.Protocol):
         except TimeoutError:
             if not self._patience.expired():
                 raise
+            self.close()
             return None
         finally:
             self._patience = None

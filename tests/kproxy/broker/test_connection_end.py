@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.kproxy.broker.asking import asked
-from tests.kproxy.broker.data_asked import batch, fetch, log_of, offsets, produced
+from tests.kproxy.broker.data_asked import batch, fetch, fetched, log_of, offsets, produced
 from tests.kproxy.frames import request
 
 
@@ -30,4 +32,15 @@ async def test_a_client_that_only_listens_on_gets_its_answers() -> None:
         for _ in range(3):
             assert [each["name"] for each in (await ask.receive("Metadata", 12))["topics"]] == ["t"]
         async with asyncio.timeout(5):
+            assert await reader.read() == b""
+
+
+async def test_no_answer_overtakes_one_that_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.broker.connection._LINGER_S", 0.05)
+    async with asked(topics={"t": 1}) as ask:
+        await ask.send("Fetch", 12, fetched(ask, max_wait_ms=60_000))
+        await ask.send("Metadata", 12, {"topics": None})
+        reader, writer = await ask.streams(1)
+        writer.write_eof()
+        async with asyncio.timeout(20):
             assert await reader.read() == b""
