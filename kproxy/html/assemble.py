@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import re
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -16,13 +17,16 @@ _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _SCRIPTS = ("basics.js", "pane.js", "exchange.js", "page.js")
 
 
-def page(title: str, data: dict[str, Any]) -> str:
-    """A page with its style, its script and its data; it can neither fetch nor send anything."""
-    files = resources.files("kproxy.html")
-    style, template, *scripts = (
-        files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.html", *_SCRIPTS)
+def page(title: str, data: dict[str, Any], package: str = "kproxy.html", scripts: Sequence[str] = _SCRIPTS) -> str:
+    """A page with its style, its scripts and its data; it can neither fetch nor send anything.
+
+    `package` has its page.html, its page.css and the scripts, which see each other's names and nothing else does.
+    """
+    files = resources.files(package)
+    style, template, *written = (
+        files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.html", *scripts)
     )
-    script = f'(() => {{\n"use strict";\n{"".join(scripts)}}})();\n'
+    script = f'(() => {{\n"use strict";\n{"".join(written)}}})();\n'
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )

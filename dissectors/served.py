@@ -1,0 +1,61 @@
+"""What brokers of each Kafka release serve, and from which release on they refuse a version.
+
+Source: the release lines and the releases of the schemas, both made from Kafka's own classes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from itertools import pairwise
+
+from dissectors import schemas
+from dissectors.schemas import lines
+
+
+@functools.cache
+def served(release: str) -> Mapping[int, tuple[int, int]]:
+    """API key -> lowest and highest version that brokers of a release serve.
+
+    Release lines know what clients meet at a cluster. An API that they have with ZooKeeper alone or not at all (between
+    brokers, of controllers, telemetry) is as in the imported release that this one comes up to.
+
+    Args:
+        release: As `dissectors.schemas.lines.line` takes it: ``4.0``, ``3.9.1``.
+
+    Raises:
+        ValueError: There is none; one sentence that names those there are.
+    """
+    line = lines.line(release)
+    imported = schemas.releases()
+    next_one = next((each for each in imported if _numbers(each) >= _numbers(line.release)), imported[-1])
+    ranges = {
+        api.key: (versions.lowest, versions.highest)
+        for api in schemas.apis()
+        if (versions := api.releases.get(next_one)) and api.key not in _known_to_lines()
+    }
+    return ranges | {key: versions for key, versions in line.served.items() if key in _known_to_lines()}
+
+
+@functools.cache
+def refused_from() -> Mapping[tuple[int, int], str]:
+    """API key and version -> the release line from which on no broker serves it, where an earlier one did."""
+    last = {
+        (key, version): name
+        for name in lines.lines()
+        for key, (lowest, highest) in served(name).items()
+        for version in range(lowest, highest + 1)
+    }
+    following = dict(pairwise(lines.lines()))
+    return {use: following[name] for use, name in last.items() if name in following}
+
+
+@functools.cache
+def _known_to_lines() -> frozenset[int]:
+    """APIs that brokers of some line with KRaft serve to clients."""
+    known = map(lines.line, lines.lines())
+    return frozenset(key for line in known if line.kraft for key in line.served)
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(number) for number in release.split(".")]
