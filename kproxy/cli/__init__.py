@@ -17,7 +17,7 @@ from kproxy import __version__
 from kproxy.cli.errors import USAGE, CommandError
 
 #: Commands in the order of the help; those of developers are left out of it.
-COMMANDS = ("tui", "web", "dissect", "explain", "rules", "quirks", "broker-features")
+COMMANDS = ("tui", "web", "dissect", "explain", "rules", "quirks", "broker-features", "analyze")
 DEVELOPER_COMMANDS = ("schemas",)
 
 

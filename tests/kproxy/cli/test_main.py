@@ -8,7 +8,7 @@ import pytest
 from tests.kproxy.cli.conftest import Run
 
 
-@pytest.mark.parametrize("command", [[], ["dissect"], ["explain"], ["rules"]])
+@pytest.mark.parametrize("command", [[], ["dissect"], ["explain"], ["rules"], ["analyze"]])
 def test_help_has_examples_and_exit_statuses(kproxy: Run, command: list[str]) -> None:
     done = kproxy(*command, "--help")
     assert done.returncode == 0
@@ -51,6 +51,8 @@ def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], 
         (["--listen", "0", "--upstream", "bad"], ["textual", "scapy", "pyspark"]),
         (["explain", "00"], ["textual", "scapy", "pyspark", "asyncio"]),
         (["rules", "--json"], ["textual", "scapy", "pyspark", "asyncio"]),
+        (["analyze", "--help"], ["textual", "scapy", "pyspark", "pyarrow", "asyncio"]),
+        (["analyze", "x", "--where", "apii=Fetch"], ["textual", "scapy", "pyspark", "pyarrow", "asyncio"]),
     ],
 )
 def test_a_command_imports_no_more_than_it_needs(args: list[str], heavy: list[str]) -> None:
@@ -66,7 +68,7 @@ def test_a_command_imports_no_more_than_it_needs(args: list[str], heavy: list[st
 
 
 def test_the_relay_imports_neither_textual_nor_scapy_nor_pyspark() -> None:
-    code = "import sys, kproxy.live; print('\\n'.join(sys.modules))"
+    code = "import sys, kproxy, kproxy.live; print('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert set(done.stdout.split()).isdisjoint({"textual", "scapy", "pyspark"})
 

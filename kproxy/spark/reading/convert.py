@@ -1,0 +1,158 @@
+"""Traces and captures into a table of Parquet, whole files once: none is lost, none is there twice.
+
+A batch of files is written to ``batch=N/date=…/hour=…``, then a record of it to ``_files/batch=N``, which is one file
+and so there or not. What has no such record is not part of the table: a batch that was being written when the process
+was killed is written over by the next one. One process at a time writes to a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kproxy.spark.reading.decode import Options
+from kproxy.spark.reading.files import read_files
+from kproxy.spark.reading.inputs import File
+from kproxy.spark.reading.schema import TABLE
+
+#: Input of a batch: what a kill can cost is as much work as this.
+BATCH_BYTES = 2 << 30
+_EXAMPLE = 200
+_DAY_US, _HOUR_US = 86_400_000_000, 3_600_000_000
+_RECORD = T.StructType(
+    [
+        T.StructField(
+            "files",
+            T.ArrayType(T.StructType([T.StructField("uri", T.StringType()), T.StructField("size", T.LongType())])),
+        ),
+        T.StructField("lines", T.LongType()),
+        T.StructField("corrupt", T.LongType()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch of a table: its number, its files by URI with their sizes, how many lines and other texts they had.
+
+    `example` is one of these texts with its file, known of a batch that was just made.
+    """
+
+    number: int
+    files: dict[str, int]
+    lines: int
+    corrupt: int
+    example: str | None = None
+
+
+def batches(spark: SparkSession, table: str) -> list[Batch] | None:
+    """The batches of a table, in their order; None if there is no table."""
+    try:
+        rows = spark.read.schema(_RECORD).json(f"{table}/_files").collect()
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return None
+    return sorted(
+        (Batch(row["batch"], dict(row["files"]), row["lines"], row["corrupt"]) for row in rows),
+        key=lambda batch: batch.number,
+    )
+
+
+def convert(
+    spark: SparkSession,
+    files: Sequence[File],
+    table: str,
+    options: Options,
+    *,
+    where: Column | None = None,
+    made: Callable[[Batch], object] = lambda batch: None,
+) -> list[Batch]:
+    """Add the files that are not in the table yet; the batches that this made.
+
+    `where`, of columns of TABLE, says which lines are kept. `made` is told each batch when it is part of the table.
+    """
+    known = batches(spark, table) or []
+    have = {uri for batch in known for uri in batch.files}
+    number = known[-1].number if known else 0
+    added = []
+    for group in _groups([file for file in files if file.uri not in have]):
+        number += 1
+        added.append(_write(spark, group, table, number, options, where))
+        made(added[-1])
+    return added
+
+
+def grown(files: Sequence[File], known: Sequence[Batch]) -> list[File]:
+    """The files that are in a table with another size than they have now: what came since is not in it."""
+    sizes = {uri: size for batch in known for uri, size in batch.files.items()}
+    return [file for file in files if sizes.get(file.uri, file.size) != file.size]
+
+
+def _groups(files: Sequence[File]) -> Iterator[list[File]]:
+    group: list[File] = []
+    size = 0
+    for file in files:
+        if group and size + file.size > BATCH_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += file.size
+    if group:
+        yield group
+
+
+def _write(
+    spark: SparkSession, files: Sequence[File], table: str, number: int, options: Options, where: Column | None
+) -> Batch:
+    rows = read_files(spark, files, options)
+    counts = Observation()
+    corrupt = F.col("corrupt").isNotNull()
+    text = F.concat_ws(": ", "file", F.left("corrupt", F.lit(_EXAMPLE)))
+    rows = rows.observe(
+        counts,
+        F.count_if(~corrupt).alias("lines"),
+        F.count_if(corrupt).alias("corrupt"),
+        F.min(F.when(corrupt, text)).alias("example"),
+    )
+    rows = dated(rows)
+    if where is not None:
+        rows = rows.where(where | corrupt)
+    rows = rows.withColumn("hour", F.lpad(F.col("hour").cast("string"), 2, "0"))  # as in the path of a trace
+    rows.write.mode("overwrite").partitionBy("date", "hour").parquet(f"{table}/batch={number}")
+    batch = Batch(number, {file.uri: file.size for file in files}, **counts.get)
+    record = spark.createDataFrame([(list(batch.files.items()), batch.lines, batch.corrupt)], _RECORD)
+    record.coalesce(1).write.mode("overwrite").json(f"{table}/_files/batch={number}")
+    return batch
+
+
+def dated(rows: DataFrame) -> DataFrame:
+    """Rows of ROW as TABLE: with the date and the hour of `ts` in UTC, whatever zone the session has."""
+    at = F.unix_micros("ts")
+    return rows.withColumns(
+        {
+            "date": F.date_from_unix_date(F.floor(at / _DAY_US).cast("int")),
+            "hour": F.pmod(F.floor(at / _HOUR_US), F.lit(24)).cast("int"),
+        }
+    )
+
+
+def read_table(spark: SparkSession, table: str) -> DataFrame:
+    """The lines of a table, as TABLE.
+
+    Raises:
+        ValueError: There is no table.
+    """
+    found = batches(spark, table)
+    if found is None:
+        raise ValueError(f"{table}: no table of traces")
+    if not found:
+        return spark.createDataFrame([], TABLE)
+    paths = [f"{table}/batch={batch.number}" for batch in found]
+    rows = spark.read.schema(TABLE).option("basePath", table).parquet(*paths)
+    return rows.where(F.col("date").isNotNull()).select(*TABLE.names)

@@ -1,0 +1,78 @@
+"""Files of traces and captures as rows, the texts that are no lines included."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from functools import partial, reduce
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kproxy.spark.reading.arrow import MOST_CORRUPT, Batches
+from kproxy.spark.reading.decode import Options, decode, decode_file
+from kproxy.spark.reading.inputs import File
+from kproxy.spark.reading.schema import ROW, TRACE, is_whole
+
+_BAD = "_bad"
+_JSON = {
+    "columnNameOfCorruptRecord": _BAD,
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+    "maxStringLen": str((1 << 31) - 1),  # the bytes of a frame may be long
+}
+#: Files that Python reads are dealt out to tasks of about this size; to some tasks at least, for all cores to work.
+_TASK_BYTES, _LEAST_TASKS = 32 << 20, 8
+
+
+def read_files(spark: SparkSession, files: Sequence[File], options: Options) -> DataFrame:
+    """The lines of files, in no order, as ROW.
+
+    Spark reads plain traces by itself; the others are read by Python on the executors, which need kproxy for it.
+    """
+    plain = [each.path for each in files if each.plain]
+    near = [each for each in files if not each.plain and each.is_local]
+    far = [each.path for each in files if not each.plain and not each.is_local]
+    parts = []
+    if plain:
+        parts.append(_lines(spark.read.text(plain)))
+    if near:
+        names = spark.createDataFrame([(each.uri,) for each in near], "uri string").coalesce(1)
+        tasks = max(_LEAST_TASKS, sum(each.size for each in near) // _TASK_BYTES)
+        parts.append(names.repartition(min(len(near), tasks)).mapInArrow(partial(_decode_named, options), ROW))
+    if far:
+        held = spark.read.format("binaryFile").load(far).select("_metadata.file_path", "content")
+        parts.append(held.mapInArrow(partial(_decode_held, options), ROW))
+    return reduce(DataFrame.unionAll, parts)
+
+
+def _lines(texts: DataFrame) -> DataFrame:
+    read = T.StructType([*TRACE.fields, T.StructField(_BAD, T.StringType())])
+    line = F.from_json("value", read, _JSON)
+    rows = texts.where(F.trim("value") != "").select(
+        line.alias("line"), "value", F.col("_metadata.file_path").alias("file")
+    )
+    sound = F.col("line")[_BAD].isNull() & is_whole(F.col("line")) & F.startswith(F.ltrim("value"), F.lit("{"))
+    corrupt = F.when(~sound, F.substring("value", 1, MOST_CORRUPT))
+    rows = rows.select("line", "file", corrupt.alias("corrupt"))
+    is_line = F.col("corrupt").isNull()
+    return rows.select(*(F.when(is_line, F.col("line")[name]).alias(name) for name in TRACE.names), "file", "corrupt")
+
+
+def _decode_named(options: Options, names: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    batches = Batches(ROW)
+    for batch in names:
+        for [uri] in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield from batches.of(decode_file(uri, options), uri)
+
+
+def _decode_held(options: Options, held: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    batches = Batches(ROW)
+    for batch in held:
+        for uri, content in zip(*batch.columns, strict=True):
+            name = Path(unquote(urlsplit(uri.as_py()).path)).name
+            yield from batches.of(decode(io.BytesIO(content.as_buffer()), name, options), uri.as_py())

@@ -1,0 +1,88 @@
+"""The files of traces and captures below paths of any kind that Spark reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from kproxy.spark.reading.decode import CAPTURES, is_growing, local_path, uri_of, whole_name
+from kproxy.trace.reader import SUFFIXES
+
+
+class NothingToRead(ValueError):
+    """A path that does not exist, or has no trace and no capture; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of an input: its URI, its path as Spark takes it, and its size in bytes."""
+
+    uri: str
+    path: str
+    size: int
+
+    @property
+    def plain(self) -> bool:
+        """Whether Spark reads its lines by itself."""
+        return self.path.endswith(".jsonl")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Python can open it: it is in no file system of Hadoop's (s3a, hdfs, ...)."""
+        return self.uri.startswith("file:")
+
+
+def find_files(spark: SparkSession, paths: Iterable[str], *, growing: bool = False) -> list[File]:
+    """The files of traces and captures at or below paths and globs, each once, by URI.
+
+    `growing`: also traces that are being written, which only a classic session finds, in local directories.
+
+    Raises:
+        NothingToRead: Nothing is at one of the paths.
+    """
+    found: dict[str, File] = {}
+    for path in paths:
+        # First those that grow: one that gets its name meanwhile is in both lists, and not in none.
+        parts = _growing(path) if growing else []
+        listed = [each for each in _listed(spark, path) if growing or not is_growing(each.uri)]
+        here = {each.uri: each for each in (*listed, *parts)}
+        if not here:
+            raise NothingToRead(
+                f"{path}: no trace (*.jsonl, also .gz and .zst) and no capture (*.pcap, *.pcapng) in it"
+            )
+        found |= here
+    return [found[uri] for uri in sorted(found) if not (is_growing(uri) and whole_name(uri) in found)]
+
+
+def _listed(spark: SparkSession, path: str) -> list[File]:
+    try:
+        files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
+        rows = files.select("_metadata.file_path", "path", "length").collect()
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise NothingToRead(f"{path}: no such file or directory") from None
+    known = (*SUFFIXES, *CAPTURES)
+    return [File(uri, where, length) for uri, where, length in rows if where.endswith(known)]
+
+
+def _growing(path: str) -> list[File]:
+    """The hidden files at or below a path, which Spark passes over."""
+    parts = urlsplit(path)
+    if parts.scheme not in ("", "file"):
+        return []
+    here = local_path(path) if parts.scheme else Path(path)
+    found = here.rglob(".*.part") if here.is_dir() else [here] if here.is_file() else []
+    return [File(uri_of(each), str(each), _size(each)) for each in found if each.name.endswith(SUFFIXES)]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # it has its name by now
+        return 0

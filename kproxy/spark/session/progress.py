@@ -1,0 +1,56 @@
+"""A progress bar on standard error, for people, while Spark works."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+if TYPE_CHECKING:
+    from pyspark import StatusTracker
+    from pyspark.sql import SparkSession
+    from rich.progress import Progress, TaskID
+
+_REFRESH_S = 0.25
+
+
+@contextmanager
+def progress(spark: SparkSession, what: str) -> Iterator[None]:
+    """While it lasts, a terminal shows what is done and how many tasks of its present stages are finished."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn(what, markup=False), BarColumn(), TextColumn("{task.fields[tasks]}"), TimeElapsedColumn())
+    over = threading.Event()
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
+        task = bar.add_task(what, total=None, tasks="")
+        watcher = threading.Thread(target=_watch, args=(_tracker(spark), bar, task, over), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+
+def _tracker(spark: SparkSession) -> StatusTracker | None:
+    """Who knows of tasks; nobody does in Spark Connect."""
+    try:
+        return spark.sparkContext.statusTracker()
+    except PySparkException:
+        return None
+
+
+def _watch(tracker: StatusTracker | None, bar: Progress, task: TaskID, over: threading.Event) -> None:
+    while tracker is not None and not over.wait(_REFRESH_S):
+        stages = [info for each in tracker.getActiveStageIds() if (info := tracker.getStageInfo(each)) is not None]
+        if total := sum(stage.numTasks for stage in stages):
+            done = sum(stage.numCompletedTasks for stage in stages)
+            bar.update(task, total=total, completed=done, tasks=f"{done}/{total} tasks")

@@ -1,0 +1,136 @@
+"""``spark.read.format("kproxy")``: captures and traces as a data source, once it is registered.
+
+In a notebook::
+
+    from kproxy.spark.source import KproxyDataSource
+
+    spark.dataSource.register(KproxyDataSource)
+    lines = spark.read.format("kproxy").load("captures/*.pcap")
+
+Python workers see no file system of Hadoop's: paths are of this machine, and on a cluster of all of them.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kproxy.spark.reading.arrow import Batches
+from kproxy.spark.reading.decode import CAPTURES, Options, decode_file, local_path, uri_of
+from kproxy.spark.reading.growing import read_between, sizes_below
+from kproxy.spark.reading.schema import ROW
+from kproxy.trace.reader import SUFFIXES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class KproxyDataSource(DataSource):
+    """Captures and traces below a path or a glob: the lines that `kproxy dissect --json` writes, as ROW.
+
+    Options: `port` (Kafka's, several with commas; without it Kafka is found by content), `keylog` (TLS key log). The
+    schema is ROW, or columns of it. As a stream it has the traces below a directory, lines as they are written.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` takes."""
+        return "kproxy"
+
+    def schema(self) -> StructType:
+        """The columns there are, unless the reader is given fewer."""
+        return ROW
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of whole files."""
+        ports = frozenset(int(port) for port in self.options.get("port", "").split(",") if port.strip())
+        return _Reader(_checked(schema), self._path(), Options(ports, self.options.get("keylog")))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """A reader of traces that are being written."""
+        path = Path(self._path())
+        if not path.is_dir():
+            raise ValueError(f"{path}: a stream is of the traces below a directory, and this is none")
+        return _StreamReader(_checked(schema), str(path.absolute()))
+
+    def _path(self) -> str:
+        path = self.options.get("path")
+        if not path:
+            raise ValueError("say which captures and traces: load(PATH), of files, a directory or a glob")
+        if urlsplit(path).scheme not in ("", "file"):
+            raise ValueError(
+                f"{path}: Python reads files of this machine only; of others: kproxy analyze convert, then spark.read"
+            )
+        return str(local_path(path)) if path.startswith("file:") else path
+
+
+def _checked(schema: StructType) -> StructType:
+    for field in schema:
+        known = ROW[field.name].dataType if field.name in ROW.names else None
+        if field.dataType != known:
+            there = f"is {known.simpleString()}" if known else "is no column of a trace"
+            raise ValueError(
+                f"{field.name} {field.dataType.simpleString()}: it {there} (kproxy.spark.reading.schema.ROW)"
+            )
+    return schema
+
+
+class _File(InputPartition):
+    """A file, or of a growing one the bytes from `start` to `end`."""
+
+    def __init__(self, uri: str, start: int = 0, end: int | None = None) -> None:
+        super().__init__(uri)
+        self.uri, self.start, self.end = uri, start, end
+
+
+class _Reader(DataSourceReader):
+    """A task a file: connections of one file share what a run learns, so a file cannot be split."""
+
+    def __init__(self, schema: StructType, path: str, options: Options) -> None:
+        self._schema, self._path, self._options = schema, path, options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        paths = map(Path, sorted(glob.glob(self._path)))  # noqa: PTH207  # it may be absolute
+        found = [_File(uri_of(each)) for path in paths for each in _files(path)]
+        if not found:
+            raise ValueError(f"{self._path}: no trace (*.jsonl, also .gz and .zst) and no capture (*.pcap, *.pcapng)")
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _File)
+        yield from Batches(self._schema).of(decode_file(partition.uri, self._options), partition.uri)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    return sorted(each for each in path.rglob("*") if each.name.endswith((*SUFFIXES, *CAPTURES)))
+
+
+class _StreamReader(DataSourceStreamReader):
+    """An offset says how many bytes of each trace there is below the directory have been read."""
+
+    def __init__(self, schema: StructType, directory: str) -> None:
+        self._schema, self._directory = schema, directory
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {}
+
+    def latestOffset(self, start: object = None, limit: object = None) -> dict[str, int]:  # noqa: N802
+        return sizes_below(self._directory)
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        grown = ((name, start.get(name, 0), size) for name, size in end.items())
+        return [_File(uri_of(Path(self._directory, name)), old, new) for name, old, new in grown if new > old]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _File)
+        assert partition.end is not None
+        texts = read_between(partition.uri, partition.start, partition.end)
+        yield from Batches(self._schema).of(texts, partition.uri)

@@ -1,0 +1,111 @@
+"""The tables of jobs: for people, as lines, or as files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kproxy.outputs.text import duration, safe, size
+from kproxy.trace.encoding import encode_json
+
+#: Formats of files; those of standard output are table, json and csv.
+FILES = ("parquet", "json", "csv")
+
+
+def write_files(table: DataFrame, folder: str, form: str) -> None:
+    """Write a table as files of Spark's below a directory, over what is there."""
+    if form == "csv":
+        table = _flat(table)
+    table.coalesce(1).write.mode("overwrite").option("header", True).format(form).save(folder)
+
+
+def write_json(table: DataFrame, job: str, file: TextIO) -> None:
+    """A row a line, with the job that it is of."""
+    for row in table.toLocalIterator():
+        file.buffer.write(encode_json({"job": job, **_plain(row.asDict(recursive=True))}) + b"\n")
+    file.flush()
+
+
+def write_csv(table: DataFrame, file: TextIO) -> None:
+    """Comma-separated, with a header; what is nested as JSON."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(table.columns)
+    for row in _flat(table).toLocalIterator():
+        writer.writerow(["" if value is None else value for value in _plain(row.asDict()).values()])
+
+
+def first_rows(table: DataFrame, most: int) -> list[Row]:
+    """The first rows, and one more if there are more."""
+    return list(table.limit(most + 1).collect())
+
+
+def write_table(table: DataFrame, title: str, found: Sequence[Row], most: int, file: TextIO) -> None:
+    """The `first_rows` for people: aligned if `file` is a terminal, else tab-separated; units by the columns' names."""
+    rows = [[_cell(name, value) for name, value in row.asDict().items()] for row in found]
+    more = len(rows) > most
+    if not file.isatty():
+        file.write(f"# {title}\n" + "".join("\t".join(row) + "\n" for row in [table.columns, *rows[:most]]))
+        if more:
+            file.write(f"# and more: --rows N shows more than {most}\n")
+        file.write("\n")
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    numbers = {field.name for field in table.schema if isinstance(field.dataType, T.NumericType)}
+    shown = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    if more:
+        shown.caption, shown.caption_justify = f"and more: --rows N shows more than {most}", "left"
+    for name in table.columns:
+        shown.add_column(_heading(name), justify="right" if name in numbers else "left")
+    for row in rows[:most]:
+        shown.add_row(*map(Text, row))
+    Console(file=file).print(shown if rows else f"{title}: nothing", markup=False)
+
+
+def _heading(name: str) -> str:
+    return name.removesuffix("_us").removesuffix("_bytes").replace("_", " ")
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if name.endswith("_us"):
+        return duration(round(value))
+    if name.endswith("bytes"):
+        return size(round(value))
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, list):
+        return ", ".join(_cell("", each) for each in value)
+    return safe(str(value))
+
+
+def _flat(table: DataFrame) -> DataFrame:
+    nested = (T.ArrayType, T.MapType, T.StructType)
+    return table.select(
+        *(
+            F.to_json(field.name).alias(field.name) if isinstance(field.dataType, nested) else F.col(field.name)
+            for field in table.schema
+        )
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, datetime):  # Spark gives it in the zone of this process
+        return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return value

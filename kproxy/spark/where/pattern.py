@@ -1,0 +1,84 @@
+"""The pattern of a filter as a regular expression of Java's, for RLIKE."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+
+from kproxy.filters.pattern import ATOM, REPEAT, PatternError
+
+#: What the same letters mean in Python, which in Java are ASCII's. Upper case is all that they are not.
+_CLASSES = {
+    "d": r"\p{Nd}",
+    "w": r"\p{L}\p{N}_",
+    "s": r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
+}
+_OTHERS = {".": "(?s:.)", "^": r"(?:\A)", "$": r"(?:\z)"}
+_SURROGATES = range(0xD800, 0xE000)
+
+
+def java_pattern(pattern: str, *, ignore_case: bool) -> str:
+    """The expression that finds in a text what `kproxy.filters.pattern.compile_pattern` finds there.
+
+    Raises:
+        PatternError: A group is repeated in which something is repeated or chosen. Java tries every way to read a text
+            that such a group gives, and those are too many.
+    """
+    at = 4 if pattern.startswith("(?i)") else 0
+    flags = re.DOTALL | (re.IGNORECASE if ignore_case or at else re.NOFLAG)
+    made = []
+    many = [False]  # of each open group: whether there is more than one way through it
+    while at < len(pattern):
+        start = at
+        if pattern[at] == "|":
+            made.append("|")
+            many[-1] = True
+            at += 1
+            continue
+        if pattern[at] == "(":
+            made.append("(?:")
+            many.append(False)
+            at += 3 if pattern.startswith("(?:", at) else 1
+            continue
+        inner = False
+        if pattern[at] == ")":
+            made.append(")")
+            inner = many.pop()
+            at += 1
+        elif (atom := ATOM.match(pattern, at)) is not None:
+            made.append(_java_atom(atom[0], flags))
+            at = atom.end()
+        if (repeat := REPEAT.match(pattern, at)) is not None:
+            if inner and not (repeat[1] == "?" or repeat[2] == repeat[4] == "1"):
+                raise PatternError("a group is repeated in which something is repeated or chosen", start)
+            made.append(repeat[0])
+            at = repeat.end()
+            inner |= repeat[2] is None or repeat[3] is not None
+        many[-1] |= inner
+    return "".join(made)
+
+
+def _java_atom(atom: str, flags: re.RegexFlag) -> str:
+    if atom in _OTHERS:
+        return _OTHERS[atom]
+    if atom[0] == "\\" and (known := _CLASSES.get(atom[1].lower())):
+        return f"[{known}]" if atom[1].islower() else f"[^{known}]"
+    return _java_class(atom if atom[0] in "[\\" else re.escape(atom), flags)
+
+
+@functools.cache
+def _java_class(source: str, flags: re.RegexFlag) -> str:
+    """What one atom of Python's matches, asked of every character there is; both differ in too much to translate it."""
+    runs = (found.span() for found in re.compile(f"(?:{source})+", flags).finditer(_every_character()))
+    ranges = [rf"\x{{{_code(start):x}}}-\x{{{_code(end - 1):x}}}" for start, end in runs]
+    return f"[{''.join(ranges)}]" if ranges else "[^\\x{0}-\\x{10ffff}]"
+
+
+@functools.cache
+def _every_character() -> str:
+    return "".join(chr(code) for code in range(sys.maxunicode + 1) if code not in _SURROGATES)
+
+
+def _code(place: int) -> int:
+    return place if place < _SURROGATES.start else place + len(_SURROGATES)

@@ -1,0 +1,44 @@
+"""One small session for all tests of Spark; without pyspark there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+if find_spec("pyspark") is None:
+    collect_ignore_glob = ["test_*.py", "*/test_*.py"]
+
+_CAPTURES = Path(__file__).parents[3] / "captures"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("spark")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from kproxy.spark.session import session
+
+    made = session("local[2]", short=True)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def captured(spark: SparkSession) -> DataFrame:
+    """The lines of all captures of the repository, as TABLE."""
+    from kproxy.spark.reading.convert import dated
+    from kproxy.spark.reading.decode import Options
+    from kproxy.spark.reading.files import read_files
+    from kproxy.spark.reading.inputs import find_files
+
+    return dated(read_files(spark, find_files(spark, [str(_CAPTURES)]), Options())).coalesce(1).cache()

@@ -1,0 +1,73 @@
+"""Files of traces, and rows of Spark as the lines that they were."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import zstandard
+from pyspark.sql import DataFrame, Row
+
+from kproxy.trace.encoding import encode_line
+from kproxy.trace.lines import Line
+
+#: Columns that are JSON text in a row.
+_JSON = {"body", "edit", "also", "rivals", "detail"}
+REPOSITORY = Path(__file__).parents[3]
+CAPTURES = REPOSITORY / "captures"
+TRACE_1 = CAPTURES / "trace-1.jsonl"
+
+
+def text_of(*lines: Line) -> bytes:
+    """Lines as a trace has them."""
+    return b"".join(map(encode_line, lines))
+
+
+def write(path: Path, data: bytes) -> Path:
+    """A file, compressed as its name says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if ".gz" in path.suffixes:
+        data = gzip.compress(data)
+    elif ".zst" in path.suffixes:
+        data = zstandard.ZstdCompressor().compress(data)
+    path.write_bytes(data)
+    return path
+
+
+def parsed(texts: Iterable[bytes | str]) -> list[dict[str, Any]]:
+    """Lines of JSON as `lines_in` gives them."""
+    return sorted((json.loads(text) for text in texts), key=_place)
+
+
+def lines_in(rows: DataFrame) -> list[dict[str, Any]]:
+    """The lines that rows were, sorted; of TABLE or of ROW."""
+    found = rows.where("corrupt is null").drop("file", "corrupt", "date", "hour")
+    return sorted(map(line_of, found.collect()), key=_place)
+
+
+def _place(line: dict[str, Any]) -> str:
+    return json.dumps(line, sort_keys=True)
+
+
+def line_of(row: Row) -> dict[str, Any]:
+    """The line that a row of TRACE was."""
+    made: dict[str, Any] = _plain(row.asDict(recursive=True))
+    return made
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: (_parsed if name in _JSON else _plain)(each) for name, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return value
+
+
+def _parsed(value: Any) -> Any:
+    return list(map(_parsed, value)) if isinstance(value, list) else json.loads(value)

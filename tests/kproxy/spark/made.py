@@ -1,0 +1,102 @@
+"""Lines made by hand, for tests of jobs, and as the table that jobs take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from dissectors import schemas
+from kproxy.spark.reading.arrow import Batches
+from kproxy.spark.reading.convert import dated
+from kproxy.spark.reading.schema import ROW
+from kproxy.trace.clock import timestamp
+from kproxy.trace.encoding import append_line
+from kproxy.trace.lines import (
+    CloseLine,
+    FindingEntry,
+    FindingLine,
+    GapLine,
+    Line,
+    OpenLine,
+    RequestLine,
+    ResponseLine,
+)
+
+#: 2026-11-21T05:00:00Z, where `at` counts from.
+BEGIN_NS = 1_795_237_200_000_000_000
+
+
+def moment(at: float) -> str:
+    """A time of the trace, `at` seconds from the beginning."""
+    return timestamp(BEGIN_NS + round(at * 1_000_000_000))
+
+
+def request(api: str = "Fetch", *, at: float = 0, **columns: Any) -> RequestLine:
+    """A request at `at` seconds; any column can be said."""
+    return RequestLine(**(_frame(api, at) | columns))
+
+
+def response(
+    api: str | None = "Fetch", *, at: float = 0, latency_us: int | None = 1000, **columns: Any
+) -> ResponseLine:
+    """A response at `at` seconds, to a request that was `latency_us` before; without an API nobody asked for it."""
+    asked = {"request_ts": moment(at - (latency_us or 0) / 1e6), "latency_us": latency_us, "request_size": 50}
+    return ResponseLine(**(_frame(api, at) | asked | columns))
+
+
+def open_(*, at: float = 0, **columns: Any) -> OpenLine:
+    """A connection begins."""
+    return OpenLine(**(_line(at) | _ENDS | columns))
+
+
+def close(*, at: float = 0, **columns: Any) -> CloseLine:
+    """A connection ends."""
+    return CloseLine(**(_line(at) | _ENDS | columns))
+
+
+def gap(*, at: float = 0, **columns: Any) -> GapLine:
+    """Bytes of requests were not inspected."""
+    return GapLine(**(_line(at) | {"direction": "request", "bytes": 10, "reason": "lost"} | columns))
+
+
+def finding(code: str, *, at: float = 0, **columns: Any) -> FindingLine:
+    """Something wrong with a connection."""
+    return FindingLine(**(_line(at) | _told(code) | columns))
+
+
+def found(code: str, **columns: Any) -> FindingEntry:
+    """Something wrong with a frame."""
+    return FindingEntry(**(_told(code) | columns))
+
+
+#: Who talks to whom, if a line does not say.
+_ENDS = {"client": "10.0.0.9:50000", "server": "10.0.0.1:9092"}
+
+
+def _line(at: float) -> dict[str, Any]:
+    return {"v": 1, "ts": moment(at), "connection_id": "n-1-1"}
+
+
+def _told(code: str) -> dict[str, Any]:
+    return {"code": code, "name": f"rule-{code.lower()}", "severity": "warning", "message": f"{code} is wrong"}
+
+
+def _frame(api: str | None, at: float) -> dict[str, Any]:
+    told = {"correlation_id": 1, "client_id": "app", "size": 100, "offset": 0}
+    if api is not None:
+        known = schemas.api_by_name(api)
+        assert known is not None, api
+        told |= {"api": api, "api_key": known.key, "api_version": known.max_version}
+    return _line(at) | _ENDS | told
+
+
+def table(spark: SparkSession, *lines: Line) -> DataFrame:
+    """Lines as TABLE."""
+    texts = []
+    for line in lines:
+        text = bytearray()
+        append_line(line, text)
+        texts.append(bytes(text))
+    return dated(spark.createDataFrame(pa.Table.from_batches(Batches(ROW).of(texts, "file:/made.jsonl"))))

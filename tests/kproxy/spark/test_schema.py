@@ -1,0 +1,82 @@
+"""The schema is the trace's definition, and reads every line that a trace of any format so far has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from kproxy.spark.reading.decode import Options
+from kproxy.spark.reading.files import read_files
+from kproxy.spark.reading.inputs import find_files
+from kproxy.spark.reading.schema import TRACE
+from kproxy.trace.encoding import json_schema
+from tests.kproxy.spark.files import TRACE_1, lines_in, parsed, write
+
+_TYPES = {
+    "string": T.StringType(), "integer": T.LongType(), "number": T.DoubleType(), "boolean": T.BooleanType(),
+    "object": T.StringType(),
+}  # fmt: skip
+
+
+def _kind(told: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...] = ()) -> T.DataType:
+    """The Spark type of what a JSON Schema describes."""
+    [told] = [each for each in told.get("anyOf", [told]) if each.get("type") != "null"]
+    if "$ref" in told:
+        name = told["$ref"].rpartition("/")[2]
+        fields = definitions[name]["properties"]
+        if f"#/$defs/{name}" in str(fields):
+            return T.StringType()  # one of its own kind is in it
+        return T.StructType([T.StructField(each, _kind(about, definitions)) for each, about in fields.items()])
+    if told.get("type") == "array":
+        return T.ArrayType(_kind(told.get("items") or told["prefixItems"][0], definitions))
+    return T.TimestampType() if "pattern" in told else _TYPES[told["type"]]
+
+
+def test_every_kind_of_line_has_its_columns_and_no_others_are_there() -> None:
+    definitions = json_schema()["$defs"]
+    expected: dict[str, T.DataType] = {}
+    for name, definition in definitions.items():
+        if name.endswith("Line"):
+            for column, told in definition["properties"].items():
+                expected[column] = T.StringType() if column == "kind" else _kind(told, definitions)
+    assert {field.name: field.dataType for field in TRACE} == expected
+
+
+@pytest.mark.parametrize("name", ["trace.jsonl", "trace.jsonl.gz", "trace.jsonl.zst"])
+def test_the_sample_of_every_format_is_read_with_all_that_it_has(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    path = write(tmp_path / name, TRACE_1.read_bytes())
+    rows = read_files(spark, find_files(spark, [str(path)]), Options())
+    assert lines_in(rows) == parsed(TRACE_1.read_text().splitlines())
+    assert rows.where("corrupt is not null").count() == 0
+
+
+NEXT_YEARS = b"""
+{"kind":"gap","v":1,"ts":"2026-11-21T05:00:00.000000Z","connection_id":"a-1","direction":"both","bytes":1,"reason":"x",
+ "shard":7,"nested":{"deep":[1,{"a":null}]},"topics":[{"topic":"t","tier":"cold"}]}
+{"kind":"close","v":1,"ts":"2026-11-21T05:00:00.000000Z","connection_id":"a-1","client":"c:1","server":"s:1"}
+{"kind":"quota","v":1,"ts":"2026-11-21T05:00:00.000000Z","connection_id":"a-1"}
+{"kind":"gap","v":2,"ts":"2026-11-21T05:00:00.000000Z","connection_id":"a-1","direction":"both","bytes":1,"reason":"x"}
+{"kind":"gap","v":1,"ts":"2026-11-21T05:00:00.000000Z","connection_id":"a-1","direction":"both","reason":"no bytes"}
+""".replace(b"\n ", b" ")
+
+
+@pytest.mark.parametrize("name", ["trace.jsonl", "trace.jsonl.gz"])
+def test_more_columns_are_passed_over_while_kinds_and_formats_to_come_are_kept_aside(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    path = write(tmp_path / name, NEXT_YEARS)
+    rows = read_files(spark, find_files(spark, [str(path)]), Options()).cache()
+    gap, close = rows.where("corrupt is null").orderBy("kind", ascending=False).collect()
+    assert (gap["kind"], gap["bytes"], gap["reason"]) == ("gap", 1, "x")
+    assert (close["kind"], close["requests"], close["topics"]) == ("close", None, None)
+    aside = rows.where("corrupt is not null").collect()
+    assert sorted(row["corrupt"][:22] for row in aside) == [
+        '{"kind":"gap","v":1,"t', '{"kind":"gap","v":2,"t', '{"kind":"quota","v":1,',
+    ]  # fmt: skip
+    assert all(row["kind"] is None and row["ts"] is None and row["file"].endswith(name) for row in aside)

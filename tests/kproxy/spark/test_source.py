@@ -1,0 +1,151 @@
+"""The data source: captures and traces with `spark.read`, traces that grow with `spark.readStream`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from kproxy.cli import main
+from kproxy.spark.reading.decode import local_path
+from kproxy.spark.reading.growing import sizes_below
+from kproxy.spark.reading.schema import ROW
+from kproxy.spark.source import KproxyDataSource
+from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, line_of, parsed, text_of, write
+from tests.kproxy.spark.made import request
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _registered(spark: SparkSession) -> None:
+    spark.dataSource.register(KproxyDataSource)
+
+
+@pytest.mark.parametrize("folder", [CAPTURES, REPOSITORY / "tests/data/pcap", REPOSITORY / "tests/data/bugs"])
+def test_every_capture_has_the_rows_that_dissect_writes_line_by_line(
+    spark: SparkSession, folder: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    rows = spark.read.format("kproxy").load(f"{folder}/*.pcap.gz")
+    files = sorted(folder.glob("*.pcap.gz"))
+    assert rows.rdd.getNumPartitions() == len(files)  # a task a file
+    found = defaultdict(list)
+    for row in rows.where("corrupt is null").collect():
+        line = line_of(row)
+        found[local_path(line.pop("file"))].append(line)
+    for file in files:
+        capfdbinary.readouterr()
+        main(["dissect", "--json", str(file)])
+        expected = [msgspec.json.decode(line) for line in capfdbinary.readouterr().out.splitlines()]
+        assert found[file] == expected, file.name
+
+
+def test_a_capture_is_read_with_its_ports_and_its_key_log(spark: SparkSession) -> None:
+    capture = REPOSITORY / "tests/data/pcap/tls-kafka-python-4.3.1.pcap.gz"
+    reader = spark.read.format("kproxy")
+    assert reader.load(str(capture)).count() == 0
+    decrypted = reader.option("keylog", str(capture).replace(".pcap.gz", ".keys"))
+    assert decrypted.load(str(capture)).where("api = 'Metadata'").count() > 0
+    assert decrypted.option("port", "1, 2").load(str(capture)).count() == 0
+
+
+def test_a_directory_has_traces_and_captures_and_a_reader_may_ask_for_some_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write(tmp_path / "a" / "x.jsonl", TRACE_1.read_bytes() + b"no line\n")
+    write(tmp_path / "b c.jsonl.gz", TRACE_1.read_bytes())
+    (tmp_path / "d.pcap.gz").write_bytes((CAPTURES / "metadata-retry-loop.pcap.gz").read_bytes())
+    rows = spark.read.format("kproxy").load(str(tmp_path))
+    assert rows.schema == ROW
+    count = len(TRACE_1.read_bytes().splitlines())
+    by_file = {Path(row["file"]).name: row["count"] for row in rows.groupBy("file").count().collect()}
+    assert by_file.pop("d.pcap.gz") > 20
+    assert by_file == {"x.jsonl": count + 1, "b%20c.jsonl.gz": count}
+    some = spark.read.format("kproxy").schema("api string, ts timestamp").load(f"file:{tmp_path}/a")
+    assert some.count() == count  # nobody asked for what is no line
+    assert [row["ts"] for row in some.collect()] == [row["ts"] for row in rows.where("ts is not null").collect()][
+        :count
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "schema", "says"),
+    [
+        ("/nothing/here", ROW, "/nothing/here: no trace"),
+        ("s3a://bucket/x", ROW, "s3a://bucket/x: Python reads files of this machine only"),
+        (str(TRACE_1), "api long", "api bigint: it is string"),
+        (str(TRACE_1), "colour string", "colour string: it is no column of a trace"),
+        (None, ROW, "say which captures and traces"),
+    ],
+)
+def test_what_cannot_be_read_is_said(spark: SparkSession, path: str | None, schema: str, says: str) -> None:
+    with pytest.raises(PySparkException, match=says):
+        spark.read.format("kproxy").schema(schema).load(path).collect()
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
+    """A directory whose traces are streamed to the table `streamed`."""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    yield folder
+    for query in spark.streams.active:
+        query.stop()
+
+
+def started(spark: SparkSession, folder: Path) -> StreamingQuery:
+    lines = (
+        spark.readStream.format("kproxy").load(str(folder)).where("corrupt is null").select("connection_id", "offset")
+    )
+    writer = lines.writeStream.format("parquet").option("checkpointLocation", f"{folder}.checkpoint")
+    return writer.start(f"{folder}.out")
+
+
+def streamed(spark: SparkSession, query: StreamingQuery, folder: Path) -> list[int]:
+    query.processAllAvailable()
+    return sorted(row["offset"] for row in spark.read.parquet(f"{folder}.out").collect())
+
+
+def test_a_stream_has_every_line_once_while_traces_grow_and_get_their_names(spark: SparkSession, stream: Path) -> None:
+    lines = [text_of(request(offset=number)) for number in range(20)]
+    hour = stream / "date=2026-11-21" / "hour=05"
+    part = write(hour / ".a.jsonl.part", b"".join(lines[:3]) + lines[3][:20])
+    query = started(spark, stream)
+    assert streamed(spark, query, stream) == [0, 1, 2]  # the fourth is torn so far
+    part.write_bytes(b"".join(lines[:6]))
+    write(hour / "b.jsonl.zst", b"".join(lines[10:13]))
+    write(hour / ".c.jsonl.zst.part", b"".join(lines[13:15]))  # compressed ones come when they are whole
+    assert streamed(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12]
+    part.rename(hour / "a.jsonl")
+    (hour / ".c.jsonl.zst.part").rename(hour / "c.jsonl.zst")
+    assert streamed(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14]
+    query.stop()
+    write(stream / "date=2026-11-21" / "hour=06" / "d.jsonl", b"".join(lines[15:18]) + lines[18][:30])  # torn for good
+    query = started(spark, stream)  # from its checkpoint
+    assert streamed(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17]
+
+
+def test_a_stream_of_no_directory_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException, match="this is none"):
+        spark.readStream.format("kproxy").load(str(tmp_path / "nothing")).writeStream.format("noop").option(
+            "checkpointLocation", str(tmp_path / "checkpoint")
+        ).start().processAllAvailable()
+
+
+def test_lines_of_a_growing_trace_are_whole_up_to_its_last_newline_however_far_that_is(tmp_path: Path) -> None:
+    write(tmp_path / "x" / ".a.jsonl.part", b"a" * 100_000 + b"\n" + b"b" * 200_000)
+    write(tmp_path / ".b.jsonl.part", b"b" * 200_000)
+    write(tmp_path / "c.jsonl", b"torn")
+    write(tmp_path / ".d.jsonl.zst.part", b"d")
+    write(tmp_path / "e.pcap", b"e")
+    assert sizes_below(str(tmp_path)) == {"x/a.jsonl": 100_001, "c.jsonl": 4}
+
+
+def test_rows_are_those_of_the_columns_that_are_counted_alone(spark: SparkSession) -> None:
+    rows = spark.read.format("kproxy").load(str(TRACE_1))
+    assert rows.select(F.count("*")).first()[0] == len(parsed(TRACE_1.read_text().splitlines()))
