@@ -1,0 +1,52 @@
+"""What several jobs read of a line, as columns over rows of TRACE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from kproxy.spark.words import host
+
+
+def client_name() -> Column:
+    """The client id of a frame; the host of a client that sends none, or an empty one."""
+    return F.coalesce(F.nullif("client_id", F.lit("")), host(F.col("client")))
+
+
+def topic_name(entry: Column) -> Column:
+    """The name of an entry of `topics`, or its id while the name is not known."""
+    return F.coalesce(entry["topic"], entry["topic_id"])
+
+
+def topic_names() -> Column:
+    """The names of the topics of a line, each once; a broker may split a topic into several entries. Never null."""
+    return F.array_distinct(F.array_compact(maybe(F.transform("topics", topic_name))))
+
+
+def is_decoded(*apis: str) -> Column:
+    """Whether the line is a response that was read, of these APIs or of any; never null."""
+    read = (F.col("kind") == "response") & F.col("not_decoded").isNull()
+    return read & F.coalesce(F.col("api").isin(*apis), F.lit(False)) if apis else read
+
+
+def carries_records() -> Column:
+    """Whether the frame is the one that record data travels in: Produce has it in requests, others in responses."""
+    return F.col("kind") == F.when(F.col("api") == "Produce", "request").otherwise("response")
+
+
+def view(by: str, value: Column, **others: Column) -> Column:
+    """A struct that says what a row is counted for: `by` what kind of thing, `value` which, and `others`."""
+    named = (column.alias(name) for name, column in others.items())
+    return F.struct(F.lit(by).alias("by"), value.alias("value"), *named)
+
+
+def place_in(order: Iterable[str], column: str) -> Column:
+    """The place of a text among those that there are, to sort by."""
+    return F.array_position(F.array(*map(F.lit, order)), F.col(column))
+
+
+def maybe(array: Column) -> Column:
+    """An array, empty where it is null."""
+    return F.coalesce(array, F.array())

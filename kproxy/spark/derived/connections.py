@@ -1,0 +1,48 @@
+"""Connections, as a row each: for jobs about how they begin, what they are good for, and how they end."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dissectors.ledgers.served import BEARINGS
+from kproxy.spark.words import host
+
+#: Of a connection these say the same, or stand in one line of it; so there are few of them to put together.
+_KEYS = ["connection_id", "client", "server", "client_id", "by", "how"]
+
+
+def connections(lines: DataFrame) -> DataFrame:
+    """What became of each connection that a line names.
+
+    Args:
+        lines: Rows of TABLE.
+
+    Returns:
+        connection_id, client, host (of the client), server, client_id; opened_at, null if it was there before it was
+        watched or its open line is missing; closed_at, by (client, server, proxy) and how of its close line, null if
+        there is none; unanswered, requests that it left without an answer; requests, those that are in the table, and
+        errands, those of them that do more than ask who is there and log in;
+        last_at, of its last request or response; answered_at, of its last response, and asked_at, when that was asked.
+    """
+    kind, at = F.col("kind"), F.col("ts")
+    is_frame = kind.isin("request", "response")
+    begins = (kind == "open") & ~F.coalesce("midstream", F.lit(False))
+    few = lines.where(is_frame | kind.isin("open", "close")).groupBy(*_KEYS).agg(
+        F.min(F.when(begins, at)).alias("opened_at"),
+        F.max(F.when(kind == "close", at)).alias("closed_at"),
+        F.max("unanswered").alias("unanswered"),
+        F.count_if(kind == "request").alias("requests"),
+        F.count_if((kind == "request") & ~F.col("api_key").isin(*BEARINGS)).alias("errands"),
+        F.max(F.when(is_frame, at)).alias("last_at"),
+        F.max(F.when(kind == "response", at)).alias("answered_at"),
+        F.max("request_ts").alias("asked_at"),
+    )  # fmt: skip
+    each = few.groupBy("connection_id").agg(
+        *(F.max(name).alias(name) for name in _KEYS[1:]),
+        F.min("opened_at").alias("opened_at"),
+        *(F.sum(name).alias(name) for name in ("requests", "errands")),
+        F.coalesce(F.max("unanswered"), F.lit(0)).alias("unanswered"),
+        *(F.max(name).alias(name) for name in ("closed_at", "last_at", "answered_at", "asked_at")),
+    )
+    return each.withColumn("host", host(F.col("client")))

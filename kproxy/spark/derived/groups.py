@@ -1,0 +1,113 @@
+"""What members of groups asked and were answered, for the jobs about groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from kproxy.browse.overviews.groups import Kind, Protocol
+from kproxy.spark.derived.exchanges import exchanges
+from kproxy.spark.words import chosen, host, member_label
+
+#: What APIs do for a group, as the terminal UI has it.
+KINDS: Final = {
+    "JoinGroup": Kind.JOIN,
+    "SyncGroup": Kind.SYNC,
+    "Heartbeat": Kind.HEARTBEAT,
+    "LeaveGroup": Kind.LEAVE,
+    "OffsetCommit": Kind.COMMIT,
+    "TxnOffsetCommit": Kind.COMMIT,
+    "ShareAcknowledge": Kind.COMMIT,
+    "OffsetFetch": Kind.OFFSETS,
+    "FindCoordinator": Kind.COORDINATOR,
+    "ConsumerGroupHeartbeat": Kind.HEARTBEAT,
+    "ShareGroupHeartbeat": Kind.HEARTBEAT,
+    "StreamsGroupHeartbeat": Kind.HEARTBEAT,
+}
+#: APIs whose generation is a member's epoch (KIP-848, KIP-932, KIP-1071).
+_BY_EPOCH: Final = {
+    "ConsumerGroupHeartbeat": Protocol.CONSUMER,
+    "ShareGroupHeartbeat": Protocol.SHARE,
+    "StreamsGroupHeartbeat": Protocol.STREAMS,
+}
+
+_BY_TIME: Final = ("asked_us", "correlation_id")
+
+
+def group_events(lines: DataFrame, *apis: str) -> DataFrame:
+    """What was asked for a group and what became of it, a row a request, of these APIs or of all of `KINDS`.
+
+    Returns:
+        The columns of `exchanges`, and kind (of `Kind`), protocol (null where the API says nothing of it), host, who
+        (the member id, of a request without one that of the member whose connection it is, or the connection), label
+        (of a member, for people), own (it is about being a member: joins, syncs, beats, leaves), ok (answered, and
+        without an error).
+    """
+    api = F.col("api")
+    events = exchanges(lines, F.col("group_id").isNotNull() & api.isin(*(apis or KINDS)))
+    epoch = F.col("epoch")
+    by_epoch = api.isin(*_BY_EPOCH)
+    kind = (
+        F.when(by_epoch & (epoch == 0), Kind.JOIN.value)
+        .when(by_epoch & (epoch < 0), Kind.LEAVE.value)
+        .otherwise(chosen(api, {name: kind.value for name, kind in KINDS.items()}))
+    )
+    speaks = Window.partitionBy("group_id", "connection_id").orderBy("asked_us", "correlation_id")
+    member = F.last("member_id", ignorenulls=True).over(speaks)
+    return (
+        events.withColumn("member_id", member)
+        .withColumns(
+            {
+                "kind": kind,
+                "protocol": chosen(api, {name: each.value for name, each in _BY_EPOCH.items()}),
+                "host": host(F.col("client")),
+                "who": F.coalesce("member_id", "connection_id"),
+                "label": member_label(F.col("client_id"), F.coalesce("member_id", F.lit(""))),
+                "own": is_kind(Kind.JOIN, Kind.SYNC, Kind.HEARTBEAT, Kind.LEAVE),
+                "ok": F.col("error").isNull() & F.col("answered_us").isNotNull(),
+            }
+        )
+        .withColumn("protocol", F.when(F.col("own"), F.coalesce("protocol", F.lit(Protocol.CLASSIC.value))))
+    )
+
+
+def is_kind(*kinds: Kind) -> Column:
+    """Whether an event is of one of these kinds."""
+    return F.col("kind").isin(*(kind.value for kind in kinds))
+
+
+def coming(value: Column, when: Column, by: Sequence[str], order: Sequence[str] = _BY_TIME) -> Column:
+    """The value of the first event, from this one on, that `when` holds for; null if none comes.
+
+    It looks from the end on: of a window that is open at its end Spark reads all that is left for each of its rows.
+
+    Args:
+        value: Of that event.
+        when: Whether an event is one.
+        by: What both events have in common.
+        order: What they are put in order by.
+    """
+    backwards = Window.partitionBy(*by).orderBy(*map(F.desc, order))
+    frame = backwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return F.last(F.when(when, value), ignorenulls=True).over(frame)
+
+
+def in_lives(events: DataFrame, joins: Column) -> DataFrame:
+    """With `life`: a coordinator that has lost the group begins at generation 1 again, which is another one.
+
+    Else a generation comes again only for a member that joins once more into it, and not when one has left.
+
+    Args:
+        events: Of `group_events`, with heard_us, the time that they are put in order by.
+        joins: Which of them say what generation, or epoch, the group has reached.
+    """
+    group = Window.partitionBy("group_id").orderBy("heard_us", "asked_us", "correlation_id")
+    reached = F.when(joins, F.col("generation"))
+    before = F.last("reached", ignorenulls=True).over(group.rowsBetween(Window.unboundedPreceding, -1))
+    left = F.lag("kind").over(group) == Kind.LEAVE.value
+    begins = (F.col("reached") == 1) & ((before > 1) | left)
+    each = events.withColumn("reached", reached).withColumn("begins", F.coalesce(begins, F.lit(False)))
+    return each.withColumn("life", F.count_if("begins").over(group)).drop("reached", "begins")

@@ -1,0 +1,44 @@
+"""How often something happens on a connection in a minute, for rules that speak of high rates."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name
+from kproxy.spark.words import host
+
+#: So many requests in a minute on one connection are a high rate: ten a second.
+BUSY: Final = 600
+
+
+def busy_minutes(frames: DataFrame, hit: Column, *, least: int = BUSY, share: float = 0) -> DataFrame:
+    """Whose frames `hit` holds for so often in a minute (UTC) of a connection.
+
+    Args:
+        frames: Rows of TABLE, frames only.
+        hit: What is counted; null counts as false.
+        least: The fewest of them in a minute.
+        share: The least part (0 to 1) of all frames of that minute that they must be.
+
+    Returns:
+        A row for each client and broker: client, host, broker, findings (such minutes), hits and frames (of the minute
+        with most hits), first_at and last_at (frames of such minutes) and connection_id (of the worst).
+    """
+    each = frames.groupBy("client_id", "client", "server", "connection_id", F.date_trunc("minute", "ts")).agg(
+        F.count("*").alias("frames"), F.count_if(hit).alias("hits"), F.min("ts").alias("from"), F.max("ts").alias("to")
+    )
+    return (
+        each.where((F.col("hits") >= least) & (F.col("hits") >= share * F.col("frames")))
+        .groupBy(client_name().alias("client"), host(F.col("client")).alias("host"), F.col("server").alias("broker"))
+        .agg(
+            F.count("*").alias("findings"),
+            F.max(F.struct("hits", "frames", "connection_id")).alias("worst"),
+            F.min("from").alias("first_at"),
+            F.max("to").alias("last_at"),
+        )
+        .select("*", "worst.*")
+        .drop("worst")
+    )

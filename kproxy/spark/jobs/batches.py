@@ -1,0 +1,66 @@
+"""How producers batch and compress."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name, topic_name
+from kproxy.spark.jobs import job
+
+
+@job("sizes of batches, records in them and compression, by client and topic that it writes to")
+def batches(lines: DataFrame) -> DataFrame:
+    """Sizes of the record batches that clients write; small ones without compression cost most.
+
+    Args:
+        lines: Rows of TABLE; uses kind, api, client_id, client and topics of Produce requests.
+
+    Returns:
+        A row for each `client` (its host if it has no client id) and `topic` that it wrote whole batches to. `requests`
+        named the topic (an entry each), `batches` and `records` were in them, `total_bytes` as they are on the wire.
+        `batches_per_request`, `records_per_batch` and `mean_batch_bytes` are means; `p50_batch_bytes` and
+        `p99_batch_bytes` percentiles, in which a batch counts as the mean of those of its topic in its request.
+        `codecs` were seen (none, gzip, snappy, lz4, zstd), `uncompressed_share` (0 to 1) of the bytes is of entries
+        that have no other than ``none``. Most requests first.
+    """
+    produced = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce"))
+    entries = produced.select(client_name().alias("client"), F.explode("topics").alias("entry"))
+    entries = entries.select(
+        "client",
+        topic_name(F.col("entry")).alias("topic"),
+        "entry.batches",
+        "entry.records",
+        "entry.bytes",
+        "entry.compression",
+    )
+    plain = F.when(F.col("compression") == F.array(F.lit("none")), F.col("bytes"))
+    sizes = F.percentile(F.col("bytes") / F.col("batches"), F.array(F.lit(0.5), F.lit(0.99)), F.col("batches"))
+    grouped = (
+        entries.where(F.col("batches") > 0)
+        .groupBy("client", "topic")
+        .agg(
+            F.count("*").alias("requests"),
+            F.sum("batches").alias("batches"),
+            F.sum("records").alias("records"),
+            F.sum("bytes").alias("total_bytes"),
+            F.coalesce(F.sum(plain), F.lit(0)).alias("plain"),
+            sizes.alias("sizes"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_set("compression")))).alias("codecs"),
+        )
+    )
+    return grouped.select(
+        "client",
+        "topic",
+        "requests",
+        "batches",
+        "records",
+        "total_bytes",
+        (F.col("batches") / F.col("requests")).alias("batches_per_request"),
+        (F.col("records") / F.col("batches")).alias("records_per_batch"),
+        (F.col("total_bytes") / F.col("batches")).alias("mean_batch_bytes"),
+        F.col("sizes")[0].alias("p50_batch_bytes"),
+        F.col("sizes")[1].alias("p99_batch_bytes"),
+        "codecs",
+        F.try_divide("plain", "total_bytes").alias("uncompressed_share"),
+    ).orderBy(F.desc("requests"), "client", "topic")

@@ -1,0 +1,195 @@
+"""Clients: which they are, what they use, and which release of Kafka refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from dissectors.removed import newest_release
+from dissectors.schemas import lines as releases
+from dissectors.served import refused_from, served
+from kproxy.browse.overviews.kafka4 import LEAST_RELEASES, Verdict
+from kproxy.spark.columns import place_in
+from kproxy.spark.derived.uses import uses
+from kproxy.spark.jobs import job
+from kproxy.spark.words import chosen, text
+
+_API_VERSIONS = 18
+_WORST_FIRST = (Verdict.REFUSED, Verdict.UNKNOWN, Verdict.WORKS)
+_CLIENT = ("client", "software_name", "software_version")
+
+
+@job("clients with their software, the API versions they use, and which release of Kafka refuses them")
+def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
+    """The clients and what they use, and whether a release of Kafka will serve them (KIP-896).
+
+    Args:
+        lines: Rows of TABLE; uses connection_id, kind, ts, client, server, client_id, api, api_key, api_version,
+            offset, software_name, software_version, errors and findings of requests and responses; open and gap lines.
+        release: A release or release line of Kafka, ``4.0``, ``3.9.1``; None is the newest that kproxy knows.
+
+    Returns:
+        A row for each `client` (its host if it has no client id) that says it is the same software (`software_name`,
+        `software_version`, KIP-511; null if it says nothing), with `api` and `api_version` null; behind those one for
+        each version of an API that it uses. `hosts` and `connections` count from where, `requests` how often,
+        `first_at` and `last_at` are the first and the last; `negotiates`: ApiVersions was asked from there.
+
+        `verdict` says what will come of it at the release, as `kproxy.browse.overviews.kafka4` does: works, refused, or
+        unknown, for who negotiates may do better with a newer broker; `reason` is a sentence. `refused_from` is the
+        release line from which on no broker serves this version, of a client the first such one. Who is refused comes
+        first, then who asks most.
+
+    Raises:
+        ValueError: kproxy knows no such release.
+    """
+    release = release or newest_release()
+    is_use = F.col("api_key").isNotNull()
+    rows = _judged(_used(lines), release)
+    of_client = Window.partitionBy(*_CLIENT)
+    worst = F.min(F.when(is_use, F.struct("rank", "api", "api_version", "verdict", "limit", "why"))).over(of_client)
+    unserved = F.collect_set(F.when(~F.col("served"), F.col("api"))).over(of_client)
+    first = F.min(F.when(F.col("refused_from").isNotNull(), F.struct(_age(), "refused_from"))).over(of_client)
+    rows = rows.withColumns({"worst": worst, "others": F.size(unserved) - 1, "first": first})
+    verdict = F.when(is_use, F.col("verdict")).otherwise(F.col("worst.verdict"))
+    return rows.select(
+        *_CLIENT,
+        "api",
+        "api_version",
+        "hosts",
+        "connections",
+        "requests",
+        "first_at",
+        "last_at",
+        "negotiates",
+        verdict.alias("verdict"),
+        F.when(is_use, F.col("refused_from")).otherwise(F.col("first.refused_from")).alias("refused_from"),
+        F.when(is_use, _of_use(release)).otherwise(_of_client(release)).alias("reason"),
+    ).orderBy(is_use, place_in(_WORST_FIRST, "verdict"), F.desc("requests"), *_CLIENT, "api", "api_version")
+
+
+def _used(lines: DataFrame) -> DataFrame:
+    """A row for each client, without an API, and one for each version of an API that it uses."""
+    version = F.struct("api_key", "api", "api_version")
+    return (
+        uses(lines)
+        .withColumn("version", F.explode(F.array(F.lit(None), version)))
+        .groupBy(*_CLIENT, "version.api_key", "version.api", "version.api_version")
+        .agg(
+            F.count_distinct("host").alias("hosts"),
+            F.count_distinct("connection_id").alias("connections"),
+            F.sum("requests").alias("requests"),
+            F.min("first_at").alias("first_at"),
+            F.max("last_at").alias("last_at"),
+            F.bool_or("negotiates").alias("negotiates"),
+            F.bool_or("unasked").alias("unasked"),
+            F.max(F.when(F.col("refused"), F.col("server"))).alias("refused_by"),
+            F.max(F.struct("highest", "server")).alias("best"),
+        )
+    )
+
+
+def _judged(rows: DataFrame, release: str) -> DataFrame:
+    """What will come of each use, and why; `kproxy.browse.overviews.kafka4.Use` says it of those of an API together."""
+    lowest, highest, version = F.col("lowest"), F.col("highest"), F.col("api_version")
+    ranges = served(release)
+    refused = {f"{key} {number}": line for (key, number), line in refused_from().items()}
+    # Every broker answers every ApiVersions, those of versions to come too (KIP-511).
+    is_served = F.coalesce(version.between(lowest, highest), F.lit(False)) | (F.col("api_key") == _API_VERSIONS)
+    limit = (
+        F.when(lowest.isNull(), text("has no ", F.col("api")))
+        .when(version < lowest, text("serves ", F.col("api"), " from ", _v(lowest), " on"))
+        .otherwise(text("serves ", F.col("api"), " up to ", _v(highest)))
+    )
+    rows = (
+        rows.withColumns(
+            {
+                "lowest": _map({key: each[0] for key, each in ranges.items()})[F.col("api_key")],
+                "highest": _map({key: each[1] for key, each in ranges.items()})[F.col("api_key")],
+                "refused_from": _map(refused)[text(F.col("api_key").cast("string"), " ", version.cast("string"))],
+            }
+        )
+        .withColumns({"served": is_served, "limit": limit})
+        .withColumn("keeps_up", F.max("served").over(Window.partitionBy(*_CLIENT, "api_key")))
+    )
+    best = F.col("best.highest")
+    cases = [
+        (F.col("served"), Verdict.WORKS, text("")),
+        (F.col("refused_by").isNotNull(), Verdict.REFUSED, text(F.col("refused_by"), " refuses it already")),
+        (
+            (best >= lowest) & ~F.col("keeps_up"),
+            Verdict.REFUSED,
+            text(F.col("best.server"), " serves ", _v(best), " too, and it does not use that"),
+        ),
+        (F.col("negotiates"), Verdict.UNKNOWN, text("it negotiates, so a broker of that release will tell")),
+        (F.col("unasked"), Verdict.REFUSED, text("it does not ask brokers which versions they serve")),
+        (F.lit(True), Verdict.UNKNOWN, text("whether it negotiates was not seen")),
+    ]  # fmt: skip
+    told = F.coalesce(
+        *(
+            F.when(case, F.struct(F.lit(verdict.value).alias("verdict"), why.alias("why")))
+            for case, verdict, why in cases
+        )
+    )
+    return rows.withColumn("told", told).select("*", "told.*").withColumn("rank", place_in(_WORST_FIRST, "verdict"))
+
+
+def _of_use(release: str) -> Column:
+    """The reason of a use."""
+    return F.when(F.col("served"), text(f"Kafka {release} serves it")).otherwise(
+        text(f"Kafka {release} ", F.col("limit"), "; ", F.col("why"))
+    )
+
+
+def _of_client(release: str) -> Column:
+    """The reason of a client: of what is worst of its uses."""
+    worst, others = F.col("worst"), F.col("others")
+    uses_it = text("uses ", worst["api"], " ", _v(worst["api_version"]), f", and Kafka {release} ", worst["limit"])
+    more = F.when(others == 1, " (and 1 more API)").when(
+        others > 1, text(" (and ", others.cast("string"), " more APIs)")
+    )
+    library, least, is_new = _named_in_kip()
+    counts_on = F.when(is_new.isNotNull(), text("KIP-896 counts on ", library, " ", least, " or later"))
+    which_it_is = F.when(is_new, ", which it is").otherwise("")
+    known = text(" (", counts_on, which_it_is, ")")
+    too_old = F.when(~is_new, text("; ", counts_on))
+    is_works, is_unknown = (worst["verdict"] == verdict.value for verdict in (Verdict.WORKS, Verdict.UNKNOWN))
+    if int(release.partition(".")[0]) < 4:
+        known = too_old = F.lit(None).cast("string")
+    return F.when(is_works, text(f"Kafka {release} serves all that it uses", F.coalesce(too_old, F.lit("")))).otherwise(
+        text(
+            uses_it,
+            F.coalesce(more, F.lit("")),
+            "; ",
+            worst["why"],
+            F.when(is_unknown & known.isNotNull(), known).otherwise(""),
+        )
+    )
+
+
+def _named_in_kip() -> tuple[Column, Column, Column]:
+    """The library, its least release, and whether the client is one at least; null if KIP-896 does not speak of it."""
+    wrapped = F.nullif(F.regexp_extract("software_version", r"rdkafka-([\d.]+)", 1), F.lit(""))  # 2.16.1-rdkafka-2.16.0
+    library = F.when(wrapped.isNotNull(), "librdkafka").otherwise(F.col("software_name"))
+    release = F.regexp_extract(F.coalesce(wrapped, "software_version"), r"^v?(\d{1,9}(?:\.\d{1,9}){1,3})", 1)
+    least = chosen(library, LEAST_RELEASES)
+    return library, least, _numbers(F.nullif(release, F.lit(""))) >= _numbers(least)
+
+
+def _numbers(release: Column) -> Column:
+    return F.split(release, r"\.").cast("array<int>")
+
+
+def _age() -> Column:
+    return place_in(releases.lines(), "refused_from")
+
+
+def _v(version: Column) -> Column:
+    return text("v", version.cast("string"))
+
+
+def _map(pairs: Mapping[int, int] | Mapping[str, str]) -> Column:
+    """A map of Spark's, in one expression: a column for each key and value takes long to build."""
+    words = (f"{each}L" if isinstance(each, int) else f"'{each}'" for pair in pairs.items() for each in pair)
+    return F.expr(f"map({', '.join(words)})")

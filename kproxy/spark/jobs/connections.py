@@ -1,0 +1,67 @@
+"""Connection churn: clients that connect again and again."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name
+from kproxy.spark.derived.connections import connections as connections_of
+from kproxy.spark.jobs import job
+
+#: A connection that lives less than this was not worth its handshake: clients keep theirs for minutes.
+_SHORT_US = 10_000_000
+
+
+@job("connection churn: how often clients connect, how short a time they stay, and who closes")
+def connections(lines: DataFrame) -> DataFrame:
+    """How many connections a client opens at a broker, and what comes of them.
+
+    Args:
+        lines: Rows of TABLE; uses open and close lines, and connection_id, client, server, client_id and ts of frames.
+
+    Returns:
+        A row for each `client` (its host if it has no client id), its `host`, and `broker`. `connections` were seen,
+        `opened` of them began while they were watched: at most `peak_a_minute` in a minute (UTC), first at `peak_at`.
+        `short` lived less than 10 s from open to close, `p50_life_us` is the median; `unused` had no request.
+        `per_connection` is the mean of requests on one. `by_client`, `by_broker` and `by_proxy` closed them, by
+        `resets` of all; `unanswered` requests were left when they ended. Highest peak first, then most connections.
+    """
+    minute = F.date_trunc("minute", "opened_at")
+    life = F.unix_micros("closed_at") - F.unix_micros("opened_at")
+    each = connections_of(lines).select(
+        client_name().alias("client"), "host", F.col("server").alias("broker"), minute.alias("minute"),
+        life.alias("life_us"), "requests", "unanswered", "by", "how", "opened_at",
+    )  # fmt: skip
+    together = Window.partitionBy("client", "host", "broker", "minute")
+    opened = F.col("opened_at").isNotNull()
+    peak = F.when(opened, F.struct((-F.count("*").over(together)).alias("less"), "minute"))
+    return (
+        each.withColumn("peak", peak)
+        .groupBy("client", "host", "broker")
+        .agg(
+            F.count("*").alias("connections"),
+            F.count("opened_at").alias("opened"),
+            F.min("peak").alias("peak"),
+            F.count_if(F.col("life_us") < _SHORT_US).alias("short"),
+            F.percentile("life_us", F.lit(0.5)).alias("p50_life_us"),
+            F.count_if(F.col("requests") == 0).alias("unused"),
+            F.mean("requests").alias("per_connection"),
+            _closed_by("client").alias("by_client"),
+            _closed_by("server").alias("by_broker"),
+            _closed_by("proxy").alias("by_proxy"),
+            F.count_if(F.col("how") == "reset").alias("resets"),
+            F.sum("unanswered").alias("unanswered"),
+        )
+        .select(
+            "client", "host", "broker", "connections", "opened",
+            F.coalesce(-F.col("peak.less"), F.lit(0)).alias("peak_a_minute"), F.col("peak.minute").alias("peak_at"),
+            "short", "p50_life_us", "unused", "per_connection", "by_client", "by_broker", "by_proxy", "resets",
+            "unanswered",
+        )
+        .orderBy(F.desc("peak_a_minute"), F.desc("connections"), "client", "host", "broker")
+    )  # fmt: skip
+
+
+def _closed_by(whom: str) -> Column:
+    return F.count_if(F.col("by") == whom)

@@ -1,0 +1,86 @@
+"""Errors that brokers answer: by API, client, broker and topic."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name, is_decoded, maybe, place_in, topic_name, view
+from kproxy.spark.jobs import job
+
+_ORDER = ("api", "client", "broker", "topic")
+_PLACE = r"(?:topics|responses|topic_responses)\[(\d{1,9})\]"
+
+
+@job("errors by API, client, broker and topic, and their share of the responses")
+def errors(lines: DataFrame) -> DataFrame:
+    """Which error codes responses carry, and how many responses.
+
+    Args:
+        lines: Rows of TABLE; uses kind, ts, api, client_id, client, server, topics, errors and not_decoded of
+            responses.
+
+    Returns:
+        A row for each API, client (its host if it has no client id), broker and topic, and each error that it was seen
+        with: `by` says which it is, `value` its name, `error` and `code` are the error. `responses` carry it, however
+        many times; `share` is their part (0 to 1) of all responses that were decoded, and that name the topic.
+        `first_at` and `last_at` are the first and last of them. A topic has the errors that stand in its entry of the
+        response; in a Produce response for several topics only if all of them have some, for it need not have the order
+        of its request. In the order of `by`, most responses first.
+    """
+    found = F.transform("errors", _error)
+    placed = F.when(
+        (F.col("api") != "Produce") | (F.size(_places()) == F.size("topics")),
+        F.filter("errors", lambda error: _place(error).isNotNull()),
+    )
+
+    def of_topic(entry: Column, at: Column) -> Column:
+        here = F.filter(placed, lambda error: _place(error) == at)
+        return view("topic", topic_name(entry), errors=maybe(F.transform(here, _error)))
+
+    views = F.concat(
+        F.array(
+            view("api", F.col("api"), errors=maybe(found)),
+            view("client", client_name(), errors=maybe(found)),
+            view("broker", F.col("server"), errors=maybe(found)),
+        ),
+        maybe(F.transform("topics", of_topic)),
+    )
+    # The null that is put beside a response's errors counts the response itself.
+    each = F.explode(F.array_append(F.array_distinct("view.errors"), F.lit(None))).alias("error")
+    counted = (
+        lines.where(is_decoded())
+        .select("ts", F.explode(views).alias("view"))
+        .where(F.col("view.value").isNotNull())
+        .select("ts", "view.by", "view.value", each)
+        .groupBy("by", "value", "error")
+        .agg(F.count("*").alias("responses"), F.min("ts").alias("first_at"), F.max("ts").alias("last_at"))
+    )
+    total = F.max("responses").over(Window.partitionBy("by", "value"))
+    table = counted.withColumn("share", F.col("responses") / total).where(F.col("error").isNotNull())
+    return table.select(
+        "by",
+        "value",
+        F.col("error.name").alias("error"),
+        F.col("error.code").alias("code"),
+        "responses",
+        "share",
+        "first_at",
+        "last_at",
+    ).orderBy(place_in(_ORDER, "by"), F.desc("responses"), "value", "error", "code")
+
+
+def _error(entry: Column) -> Column:
+    return F.struct(entry["code"].alias("code"), entry["name"].alias("name"))
+
+
+def _place(error: Column) -> Column:
+    """Where in `topics` the topic of an error is, null if the error is not one of a topic."""
+    path = error["path"]
+    of_other_group = path.startswith("groups[") & ~path.startswith("groups[0]")  # their topics stand in one list
+    place = F.nullif(F.regexp_extract(path, _PLACE, 1), F.lit("")).cast("int")
+    return F.when(~of_other_group & (place < F.size("topics")), place)
+
+
+def _places() -> Column:
+    return F.array_distinct(F.array_compact(F.transform("errors", _place)))

@@ -1,0 +1,109 @@
+"""What Fetches bring: how much, how often nothing, and how far readers are behind."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name, is_decoded, maybe, topic_name
+from kproxy.spark.jobs import job
+from kproxy.spark.words import host
+
+#: An empty answer that took this long was held back by fetch.max.wait.ms, which lines do not have; its default is 500.
+_WAITED_US = 100_000
+_MEMBERSHIP = ("JoinGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat")
+
+
+@job("what Fetches bring and how often nothing, and the lag of readers, by client, group and topic")
+def fetches(lines: DataFrame) -> DataFrame:
+    """How well clients fetch, and how far they are behind; Fetch and ShareFetch.
+
+    Args:
+        lines: Rows of TABLE; uses ts, kind, api, client_id, client, group_id, latency_us, topics, errors, not_decoded
+            and offset of responses to fetches, and of requests in which members of groups make themselves known.
+
+    Returns:
+        A row for each `client` (its host if it has no client id) and `group_id` with `topic` null, about all that it
+        fetched, and one for each topic. The group is that of the members with this client id on this host, null if
+        there are none, or of several groups.
+
+        `fetches` counts responses, of a topic its entries in them: a Fetch of a session that brings nothing has none
+        (KIP-227). `empty` brought no record and no error, `waited` of them took 100 ms or more: the others were asked
+        for and answered in vain at once. `empty_share` and `waited_share` are their parts (0 to 1) of `fetches`.
+        `brought_bytes` and `records` are the sums, `per_fetch_bytes` and `records_per_fetch` the means of those that
+        brought something. `last_lag` and `max_lag` are records that such a response leaves to be read, of the
+        partitions in it: those of one broker. Most fetches first, a topic behind its client.
+    """
+    fetched = lines.where(is_decoded("Fetch", "ShareFetch")).select(
+        "ts",
+        "offset",
+        "latency_us",
+        client_name().alias("client"),
+        host(F.col("client")).alias("host"),
+        F.col("group_id").alias("own_group"),
+        F.explode(_views()).alias("view"),
+    )
+    of_client = Window.partitionBy("client", "group_id")
+    return (
+        fetched.join(_members(lines), ["client", "host"], "left")
+        .withColumn("group_id", F.coalesce("own_group", "member_group"))
+        .groupBy("client", "group_id", "view.topic")
+        .agg(*_counts())
+        .withColumn("all_fetches", F.max("fetches").over(of_client))
+        .orderBy(F.desc("all_fetches"), "client", "group_id", F.col("topic").isNotNull(), F.desc("fetches"), "topic")
+        .drop("all_fetches")
+    )
+
+
+def _views() -> Column:
+    """What a response brings, and what it brings of each topic."""
+    refused = F.size(maybe(F.col("errors"))) > 0
+
+    def brought(topic: Column, size: Column, records: Column, lag: Column) -> Column:
+        is_empty = (F.coalesce(size, F.lit(0)) == 0) & ~refused
+        named = {"topic": topic, "bytes": size, "records": records, "lag": lag, "is_empty": is_empty}
+        return F.struct(*(column.alias(name) for name, column in named.items()))
+
+    whole = brought(F.lit(None).cast("string"), _sum("bytes"), _sum("records"), _sum("lag"))
+    each = F.transform(
+        "topics", lambda entry: brought(topic_name(entry), entry["bytes"], entry["records"], entry["lag"])
+    )
+    return F.concat(F.array(whole), maybe(each))
+
+
+def _sum(key: str) -> Column:
+    """Over the topics of a line; null if none has it."""
+    known = F.array_compact(F.transform("topics", lambda entry: entry[key]))
+    total = F.aggregate(known, F.lit(0).cast("long"), lambda total, number: total + number)
+    return F.when(F.size(known) > 0, total)
+
+
+def _members(lines: DataFrame) -> DataFrame:
+    """The group of each client on a host; null if it is in several."""
+    asked = lines.where((F.col("kind") == "request") & F.col("api").isin(*_MEMBERSHIP) & (F.col("group_id") != ""))
+    groups = asked.groupBy(client_name().alias("client"), host(F.col("client")).alias("host")).agg(
+        F.min("group_id").alias("lowest"), F.max("group_id").alias("highest")
+    )
+    return groups.select(
+        "client", "host", F.when(F.col("lowest") == F.col("highest"), F.col("lowest")).alias("member_group")
+    )
+
+
+def _counts() -> list[Column]:
+    empty = F.col("view.is_empty")
+    waited = empty & (F.col("latency_us") >= _WAITED_US)
+    size, records, lag = (F.col(f"view.{name}") for name in ("bytes", "records", "lag"))
+    brings = size > 0
+    return [
+        F.count("*").alias("fetches"),
+        F.count_if(empty).alias("empty"),
+        F.count_if(waited).alias("waited"),
+        F.mean(empty.cast("int")).alias("empty_share"),
+        F.mean(F.coalesce(waited, F.lit(False)).cast("int")).alias("waited_share"),
+        F.coalesce(F.sum(size), F.lit(0)).alias("brought_bytes"),
+        F.coalesce(F.sum(records), F.lit(0)).alias("records"),
+        F.mean(F.when(brings, size)).alias("per_fetch_bytes"),
+        F.mean(F.when(brings, records)).alias("records_per_fetch"),
+        F.max_by(lag, F.when(lag.isNotNull(), F.struct("ts", "offset"))).alias("last_lag"),
+        F.max(lag).alias("max_lag"),
+    ]

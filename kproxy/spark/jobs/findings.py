@@ -1,0 +1,100 @@
+"""What the rules found: by rule, client and broker."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dissectors.findings import Severity
+from dissectors.rules import rules
+from kproxy.spark.columns import client_name, maybe, place_in
+from kproxy.spark.jobs import job
+
+_ENTRY = ("code", "name", "severity", "message")
+
+
+@job("findings by rule, client and broker, with an example of each")
+def findings(lines: DataFrame) -> DataFrame:
+    """How often each rule found something at a client and a broker, and where to look.
+
+    A cause is told once in a trace and then counted, in the `repeated` of the line that closes its connection.
+
+    Args:
+        lines: Rows of TABLE; uses connection_id, kind, ts, client_id, client and server of all lines, findings, offset
+            and those of finding lines, and repeated of close lines.
+
+    Returns:
+        A row for each rule (`code`, `name`), `client` (its host if it has no client id) and `broker`; both are null
+        where no other line of the connection is there. `findings` counts those told and those only counted, `severity`
+        is that of the worst, the rule's own where none is told. `first_at` and `last_at` are the first and last line
+        that says so; of those only counted that is the end of their connection. `message`, `connection_id`,
+        `direction`, `offset` (of the frame) and `at` are of the first that is told, null where none is. The worst
+        severity first, then the most.
+    """
+    # First by names as they are: Spark sorts all lines where it is to take the greatest of texts.
+    names = lines.groupBy("connection_id", "client", "server", "client_id").agg(F.max("ts").alias("ts"))
+    ends = names.groupBy("connection_id").agg(
+        F.max("client").alias("client"),
+        F.max("server").alias("broker"),
+        F.max(F.when(F.col("client_id").isNotNull(), F.struct("ts", "client_id"))).alias("last"),
+    )
+    of_line = F.when(F.col("kind") == "finding", F.array(_found(F.struct(*_ENTRY))))
+    in_frame = F.transform("findings", lambda entry: _found(entry))  # of one argument: a second is the index
+    counted = F.transform("repeated", lambda entry: _found(entry, entry["count"]))
+    direction = F.when(F.col("kind").isin("request", "response"), F.col("kind")).otherwise(F.col("direction"))
+    found = (
+        lines.select(
+            "connection_id",
+            "ts",
+            "client_id",
+            "offset",
+            direction.alias("direction"),
+            F.explode(F.concat(maybe(of_line), maybe(in_frame), maybe(counted))).alias("found"),
+        )
+        .join(ends, "connection_id", "left")
+        .withColumn("client_id", F.coalesce("client_id", "last.client_id"))
+    )
+    rank = place_in(Severity, "found.severity")
+    example = F.struct(
+        "ts", "connection_id", F.coalesce("offset", F.lit(0)), "direction", "offset", F.col("found.message")
+    )
+    grouped = found.groupBy(
+        "found.code", "found.name", client_name().alias("client"), F.col("broker").alias("broker")
+    ).agg(
+        F.sum("found.times").alias("findings"),
+        F.max_by("found.severity", rank).alias("severity"),
+        F.min("ts").alias("first_at"),
+        F.max("ts").alias("last_at"),
+        F.min(F.when(F.col("found.message").isNotNull(), example)).alias("example"),
+    )
+    own = F.create_map(*map(F.lit, chain.from_iterable((rule.code, rule.severity.value) for rule in rules())))
+    severity = F.coalesce("severity", own[F.col("code")])
+    return grouped.select(
+        severity.alias("severity"),
+        "code",
+        "name",
+        "client",
+        "broker",
+        "findings",
+        "first_at",
+        "last_at",
+        "example.message",
+        "example.connection_id",
+        "example.direction",
+        "example.offset",
+        F.col("example.ts").alias("at"),
+    ).orderBy(F.desc_nulls_last(place_in(Severity, "severity")), F.desc("findings"), "code", "name", "client", "broker")
+
+
+def _found(entry: Column, times: Column | None = None) -> Column:
+    """A finding that is told, or one that was only counted so many times."""
+    told = times is None
+    return F.struct(
+        entry["code"].alias("code"),
+        entry["name"].alias("name"),
+        (entry["severity"] if told else F.lit(None).cast("string")).alias("severity"),
+        (entry["message"] if told else F.lit(None).cast("string")).alias("message"),
+        (F.lit(1).cast("long") if times is None else times).alias("times"),
+    )

@@ -1,0 +1,87 @@
+"""Connections that end while they are idle, and requests that are lost with them."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from dissectors.ledgers.endings import AWAKE
+from dissectors.ledgers.in_flight import IDLE
+from kproxy.spark.columns import client_name
+from kproxy.spark.derived.connections import connections
+from kproxy.spark.jobs import job
+
+_IDLE_US, _AWAKE_US = IDLE // 1000, AWAKE // 1000
+
+
+@job("idle connections: after how long which side closes them, and requests that met the end")
+def idle_closes(lines: DataFrame) -> DataFrame:
+    """Who gives idle connections up, after how long, and whom that cost a request (the rule C016 of a single one).
+
+    The side with the shorter idle time closes: if that is the broker, or something between, then a request can be on
+    its way at that moment. The client has to be the first (connections.max.idle.ms).
+
+    Args:
+        lines: Rows of TABLE; uses close lines, and connection_id, kind, ts, api, acks and request_ts of frames.
+
+    Returns:
+        A row for each `client` (its host if it has no client id), its `host`, `broker` and `closed_by` (client,
+        server). `idle_closes` are connections that were closed when nothing had been said for 30 s or more and no
+        answer was due; `races` those that the server closed within 10 s of the first request after such a time, without
+        an answer. `shortest_idle_us` and `longest_idle_us` are how long both kinds had been silent before the end, or
+        before that request. `races` hit the `lost_apis`, the last one at `last_race_at` on `connection_id`. Most races
+        first.
+    """
+    ended = connections(lines).where(F.col("by").isin("client", "server"))
+    silent = F.unix_micros("closed_at") - F.unix_micros("last_at")
+    idle = ended.where((F.col("unanswered") == 0) & (silent >= _IDLE_US)).select(
+        *_whom(), silent.alias("idle_us"), F.lit(None).cast("string").alias("api"),
+        F.lit(None).cast("timestamp").alias("raced_at"), "connection_id",
+    )  # fmt: skip
+    found = idle.unionByName(_races(lines, ended))
+    raced = F.col("raced_at").isNotNull()
+    return (
+        found.groupBy("client", "host", "broker", "closed_by")
+        .agg(
+            F.count_if(~raced).alias("idle_closes"),
+            F.count_if(raced).alias("races"),
+            F.min("idle_us").alias("shortest_idle_us"),
+            F.max("idle_us").alias("longest_idle_us"),
+            F.array_sort(F.collect_set("api")).alias("lost_apis"),
+            F.max("raced_at").alias("last_race_at"),
+            F.max(F.when(raced, F.struct("raced_at", "connection_id")))["connection_id"].alias("connection_id"),
+        )
+        .orderBy(F.desc("races"), F.desc("idle_closes"), "client", "host", "broker", "closed_by")
+    )
+
+
+def _whom() -> list[Column | str]:
+    return [client_name().alias("client"), "host", F.col("server").alias("broker"), F.col("by").alias("closed_by")]
+
+
+def _races(lines: DataFrame, ended: DataFrame) -> DataFrame:
+    """The first request that was left open on each connection, if it came after an idle time and so near the end."""
+    asked = F.unix_micros("ts")
+    candidates = ended.where(
+        (F.col("by") == "server")
+        & (F.col("unanswered") > 0)
+        & (F.unix_micros("closed_at") - F.unix_micros("last_at") <= _AWAKE_US)
+    )
+    frames = lines.where(F.col("kind").isin("request", "response")).select(
+        "connection_id", "kind", "ts", "api", "acks", "offset"
+    )
+    before = F.lag("ts").over(Window.partitionBy("connection_id").orderBy("ts", "kind", "offset"))
+    own = frames.join(candidates.select("connection_id", *_whom(), "asked_at", "closed_at"), "connection_id")
+    left = own.withColumn("before", before).where(
+        (F.col("kind") == "request")
+        & ~F.col("acks").eqNullSafe(0)
+        & (F.col("asked_at").isNull() | (F.col("ts") > F.col("asked_at")))
+    )
+    first = left.withColumn("place", F.row_number().over(Window.partitionBy("connection_id").orderBy("ts", "offset")))
+    idle = asked - F.unix_micros("before")
+    return first.where(
+        (F.col("place") == 1) & (idle >= _IDLE_US) & (F.unix_micros("closed_at") - asked <= _AWAKE_US)
+    ).select(
+        "client", "host", "broker", "closed_by", idle.alias("idle_us"), "api", F.col("ts").alias("raced_at"),
+        "connection_id",
+    )  # fmt: skip

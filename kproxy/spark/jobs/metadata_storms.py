@@ -1,0 +1,41 @@
+"""Clients that ask for Metadata again and again."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name
+from kproxy.spark.derived.metadata import metadata_runs
+from kproxy.spark.jobs import job
+
+
+@job("clients that ask for Metadata in a loop: when, how fast, and the error that repeats")
+def metadata_storms(lines: DataFrame) -> DataFrame:
+    """Runs of Metadata requests of one client, each less than 2 s behind the one before.
+
+    A client is a client id on a host; its requests count together on all of its connections. A run is told if ten or
+    more were answered with an error, or if there were ten or more for each connection.
+
+    Args:
+        lines: Rows of TABLE; uses client, client_id, server, connection_id, request_ts, errors, topics and size of
+            responses to Metadata.
+
+    Returns:
+        A row for each run: `client` (its host if it has no client id), its `host`, `broker` (one of those asked),
+        `first_at` and `last_at` (requests), `lasted_us`, `requests`, `per_second` (the mean rate), `refused` (answers
+        with an error), `error` (the one of most of them) and `topic` (which it is about, if it is about one),
+        `connections` that it used, `topics` (most in an answer), `bytes` of all answers and `connection_id` (of the
+        last request). Most requests first.
+    """
+    lasted = F.unix_micros("last_at") - F.unix_micros("first_at")
+    return (
+        metadata_runs(lines)
+        .withColumn("lasted_us", lasted)
+        .select(
+            client_name().alias("client"), "host", "broker", "first_at", "last_at", "lasted_us", "requests",
+            F.try_divide((F.col("requests") - 1) * 1_000_000.0, F.col("lasted_us")).alias("per_second"),
+            "refused", "error", "topic", "connections", "topics", "bytes", "connection_id",
+        )
+        .orderBy(F.desc("requests"), "first_at", "client", "host")
+    )  # fmt: skip

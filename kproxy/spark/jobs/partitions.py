@@ -1,0 +1,54 @@
+"""Hot partitions: those that have more than their part of a topic."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import carries_records, topic_name
+from kproxy.spark.jobs import job
+
+
+@job("bytes written to and read from each partition, against the others of its topic")
+def partitions(lines: DataFrame) -> DataFrame:
+    """How evenly the partitions of a topic are used.
+
+    Args:
+        lines: Rows of TABLE; uses kind, api and topics of requests and responses.
+
+    Returns:
+        A row for each `topic` and `partition` of a topic that record data was written to or read from. `written_bytes`
+        are those of Produce requests, `read_bytes` those of responses to fetches; `written_share` and `read_share` (0
+        to 1) their parts of the topic's, `written_skew` and `read_skew` how many times the mean of its partitions they
+        are; null where the topic has none. The mean is over all partitions that any frame names, Metadata among them.
+        The highest skew of the two first, then most bytes.
+    """
+    entries = lines.where(F.col("kind").isin("request", "response")).select(
+        "kind", carries_records().alias("carries"), F.explode("topics").alias("entry")
+    )
+    parts = F.transform(
+        "entry.partitions",
+        lambda number, at: F.struct(number.alias("partition"), F.get("entry.partition_bytes", at).alias("bytes")),
+    )
+    named = entries.select("kind", "carries", topic_name(F.col("entry")).alias("topic"), F.explode(parts).alias("part"))
+    size = F.when(F.col("carries"), F.col("part.bytes"))
+    counted = (
+        named.where(F.col("topic").isNotNull())
+        .groupBy("topic", "part.partition")
+        .agg(
+            F.coalesce(F.sum(F.when(F.col("kind") == "request", size)), F.lit(0)).alias("written_bytes"),
+            F.coalesce(F.sum(F.when(F.col("kind") == "response", size)), F.lit(0)).alias("read_bytes"),
+        )
+    )
+    table = counted.select(
+        "topic", "partition", "written_bytes", *_against("written"), "read_bytes", *_against("read")
+    ).where(F.col("written_share").isNotNull() | F.col("read_share").isNotNull())
+    skew = F.greatest("written_skew", "read_skew")
+    return table.orderBy(F.desc(skew), F.desc(F.col("written_bytes") + F.col("read_bytes")), "topic", "partition")
+
+
+def _against(way: str) -> list[Column]:
+    """The part of the topic's bytes that a partition has, and how many times the mean that is."""
+    topic = Window.partitionBy("topic")
+    part = F.try_divide(F.col(f"{way}_bytes"), F.sum(f"{way}_bytes").over(topic))
+    return [part.alias(f"{way}_share"), (part * F.count("*").over(topic)).alias(f"{way}_skew")]

@@ -1,0 +1,91 @@
+"""Requests that clients send again, and what makes them do so."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name, maybe
+from kproxy.spark.derived.retried import refused_again, resent
+from kproxy.spark.jobs import job
+from kproxy.spark.words import host
+
+#: Rules that find a batch in the bytes that the broker got before: by producer id and sequence, or by its contents.
+_SAME_BATCH = ("S033", "S034")
+
+
+@job("requests sent again: after a lost answer, after an error that will not go away, and the same batch twice")
+def retries(lines: DataFrame) -> DataFrame:
+    """Retries that may do a thing twice, or that cannot succeed.
+
+    A client is a client id on a host. Its request is the same again if API, size and topics (with their partitions and
+    the bytes of these) are the same. Bytes are not compared, so a Heartbeat is as good as the next; of batches the
+    rules S033 and S034 have compared them.
+
+    Args:
+        lines: Rows of TABLE; uses connection_id, kind, ts, client, server, client_id, api, correlation_id, size, acks,
+            topics, request_ts, request_size, errors and findings of frames, and by, unanswered and repeated of close
+            lines.
+
+    Returns:
+        A row for each `client` (its host if it has no client id), its `host`, `broker`, `api`, `kind` and `why`:
+
+        - kind ``lost``: sent again on another connection within 10 s of the end of one that left it without an answer,
+          which `why` (client, server) had closed; the broker may have carried out both.
+        - ``refused``: sent again, and refused again, within 10 s of the error `why`, which Kafka does not call
+        retriable.
+        - ``batch``: a batch that the broker had got before, as the rule `why` has found.
+
+        `retries` counts them, `shortest_us` is the shortest pause before one (null for batches), `first_at` and
+        `last_at` are when they were sent, of batches that were only counted the end of their connection;
+        `connection_id` is that of the last. Most retries first.
+    """
+    lost = resent(lines).select(*_row("lost", "closed_by", "ended_us"))
+    refused = refused_again(lines, retriable=False).select(*_row("refused", "error", "refused_us"))
+    return (
+        lost.unionByName(refused)
+        .unionByName(_batches(lines))
+        .groupBy("client", "host", "broker", "api", "kind", "why")
+        .agg(
+            F.sum("times").alias("retries"),
+            F.min("pause_us").alias("shortest_us"),
+            F.min("at").alias("first_at"),
+            F.max("at").alias("last_at"),
+            F.max(F.struct("at", "connection_id"))["connection_id"].alias("connection_id"),
+        )
+        .orderBy(F.desc("retries"), "client", "host", "broker", "api", "kind", "why")
+    )
+
+
+def _row(kind: str, why: str, before_us: str) -> list[Column | str]:
+    """A retry, of rows with again_us; what comes before the end of the other is no pause."""
+    return [
+        client_name().alias("client"), "host", F.col("server").alias("broker"), "api", F.lit(kind).alias("kind"),
+        F.col(why).alias("why"), F.lit(1).cast("long").alias("times"),
+        F.greatest(F.col("again_us") - F.col(before_us), F.lit(0)).alias("pause_us"),
+        F.timestamp_micros("again_us").alias("at"), "connection_id",
+    ]  # fmt: skip
+
+
+def _batches(lines: DataFrame) -> DataFrame:
+    told = F.transform("findings", lambda each: _told(each, F.lit(1).cast("long")))
+    counted = F.transform("repeated", lambda each: _told(each, each["count"]))
+    found = F.filter(F.concat(maybe(told), maybe(counted)), lambda each: each["code"].isin(*_SAME_BATCH))
+    # The close line that counts has no client id: it is that of the connection's frames.
+    rows = lines.where(F.col("findings").isNotNull() | F.col("repeated").isNotNull()).select(
+        "connection_id", "client", "server", "client_id", "ts", F.explode(found).alias("found")
+    )
+    named = rows.groupBy("connection_id").agg(
+        F.max("client").alias("client"), F.max("server").alias("server"), F.max("client_id").alias("client_id"),
+        F.collect_list(F.struct("ts", "found")).alias("each"),
+    )  # fmt: skip
+    return named.withColumn("each", F.explode("each")).select(
+        client_name().alias("client"), host(F.col("client")).alias("host"), F.col("server").alias("broker"),
+        F.lit("Produce").alias("api"), F.lit("batch").alias("kind"), F.col("each.found.name").alias("why"),
+        F.col("each.found.times").alias("times"), F.lit(None).cast("long").alias("pause_us"),
+        F.col("each.ts").alias("at"), "connection_id",
+    )  # fmt: skip
+
+
+def _told(entry: Column, times: Column) -> Column:
+    return F.struct(entry["code"].alias("code"), entry["name"].alias("name"), times.alias("times"))

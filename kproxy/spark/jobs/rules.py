@@ -1,0 +1,32 @@
+"""What the rules over a whole fleet find: those that need days of traffic or many connections."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dissectors.findings import Severity
+from kproxy.spark.columns import place_in
+from kproxy.spark.jobs import job
+from kproxy.spark.rules import rules as fleet_rules
+
+
+@job("what only a whole fleet or a long time tells: the rules that no single connection can break")
+def rules(lines: DataFrame) -> DataFrame:
+    """The rules of `kproxy.spark.rules`, which the inspector of a proxy cannot check; its own are in the job findings.
+
+    Args:
+        lines: Rows of TABLE.
+
+    Returns:
+        As the job findings: `severity`, `code`, `name`, `client`, `broker` (null where it is about none or several),
+        `findings` (how often: what is counted the rule says), `first_at`, `last_at`, `message`, and `blame`, `hint`,
+        `expected`, `got` of the finding, and `connection_id`, an example. The worst severity first, then by code, most
+        findings first.
+    """
+    found = reduce(DataFrame.unionByName, (rule.findings(lines) for rule in fleet_rules()))
+    return found.orderBy(
+        F.desc(place_in(Severity, "severity")), "code", F.desc("findings"), "client", "broker", "message"
+    )

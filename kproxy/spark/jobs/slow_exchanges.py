@@ -1,0 +1,71 @@
+"""The slowest exchanges, and what was in flight before them."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name, topic_names
+from kproxy.spark.jobs import job
+
+#: Of each API: those that wait by design, Fetch and JoinGroup, would else be all that there is.
+_OF_EACH = 10
+_MOST_AHEAD = 10
+
+
+@job("the slowest exchanges of each API, and what was in flight on their connection before them")
+def slow_exchanges(lines: DataFrame) -> DataFrame:
+    """The slowest exchanges of each API, with those that the broker had to answer first.
+
+    A broker answers the requests of a connection in their order, so a slow one holds up what is behind it.
+
+    Args:
+        lines: Rows of TABLE; uses connection_id, ts, api, api_version, correlation_id, client_id, client, server,
+            offset, topics, request_ts and latency_us of responses.
+
+    Returns:
+        Ten rows at most for each `api`, with `api_version`, `latency_us`, `client` (its host if it has no client id),
+        `broker`, `topics` (names), `asked_at` and `answered_at`, and to find it `connection_id`, `correlation_id` and
+        `offset` (of the response). `ahead` exchanges had been asked before it on its connection and were not answered
+        yet, `ahead_us` is how long it waited until they were, `ahead_apis` what the first ten of them were, in order;
+        Produce with acks 0, which has no answer, is not among them. Slowest first.
+    """
+    answered = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())
+    order = Window.partitionBy("api").orderBy(F.desc("latency_us"), "ts", "connection_id", "offset")
+    slow = (
+        answered.withColumn("place", F.row_number().over(order))
+        .where(F.col("place") <= _OF_EACH)
+        .select(
+            "api",
+            "api_version",
+            "latency_us",
+            client_name().alias("client"),
+            F.col("server").alias("broker"),
+            topic_names().alias("topics"),
+            F.col("request_ts").alias("asked_at"),
+            F.col("ts").alias("answered_at"),
+            "connection_id",
+            "correlation_id",
+            "offset",
+        )
+    )
+    others = answered.select(
+        F.col("connection_id").alias("on"),
+        F.col("offset").alias("at"),
+        "request_ts",
+        "ts",
+        F.col("api").alias("other_api"),
+    )
+    # Responses have the order of their requests. Each is joined with itself too, so that none is lost.
+    is_itself = F.col("at") == F.col("offset")
+    was_ahead = (F.col("at") < F.col("offset")) & (F.col("ts") > F.col("asked_at"))
+    pairs = others.join(F.broadcast(slow), (F.col("on") == F.col("connection_id")) & (is_itself | was_ahead))
+    other = F.when(~is_itself, F.struct("at", "other_api"))
+    until = F.max(F.when(~is_itself, F.unix_micros("ts"))) - F.unix_micros("asked_at")
+    grouped = pairs.groupBy(*slow.columns).agg(
+        F.count(other).alias("ahead"), until.alias("ahead_us"), F.array_sort(F.collect_list(other)).alias("others")
+    )
+    first = F.transform(F.slice("others", 1, _MOST_AHEAD), lambda each: each["other_api"])
+    return grouped.select(*slow.columns, "ahead", "ahead_us", first.alias("ahead_apis")).orderBy(
+        F.desc("latency_us"), "answered_at", "connection_id", "offset"
+    )

@@ -1,0 +1,50 @@
+"""Whom brokers throttle (quotas, KIP-13, KIP-219), and when."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name, is_decoded
+from kproxy.spark.jobs import job
+
+
+@job("clients that brokers throttle, and for how long, in all and by the hour")
+def throttling(lines: DataFrame) -> DataFrame:
+    """How long brokers tell clients to wait, as the throttle_time_ms of responses has it.
+
+    Args:
+        lines: Rows of TABLE; uses kind, ts, client_id, client, server, throttle_time_ms and not_decoded of responses.
+
+    Returns:
+        A row for each `client` (its host if it has no client id) and `broker` that throttled it, with `since` null, and
+        one for each hour (UTC) in which it did, which is `since`. `throttled` responses told it to wait, `share` (0 to
+        1) of the `responses` that were decoded; `total_throttle_us` and `max_throttle_us` are microseconds. The longest
+        total first, hours in their order behind it.
+    """
+    hour = F.window("ts", "1 hour")["start"]
+    answers = lines.where(is_decoded()).select(
+        client_name().alias("client"),
+        F.col("server").alias("broker"),
+        (F.coalesce("throttle_time_ms", F.lit(0)) * 1000).alias("throttle_us"),
+        hour.alias("hour_at"),
+    )
+    is_throttled = F.col("throttle_us") > 0
+    grouped = (
+        answers.withColumn("since", F.explode(F.array(F.lit(None), "hour_at")))
+        .groupBy("client", "broker", "since")
+        .agg(
+            F.count("*").alias("responses"),
+            F.count_if(is_throttled).alias("throttled"),
+            F.mean(is_throttled.cast("int")).alias("share"),
+            F.sum("throttle_us").alias("total_throttle_us"),
+            F.max("throttle_us").alias("max_throttle_us"),
+        )
+        .where(F.col("throttled") > 0)
+    )
+    longest = F.max("total_throttle_us").over(Window.partitionBy("client", "broker"))
+    return (
+        grouped.withColumn("longest", longest)
+        .orderBy(F.desc("longest"), "client", "broker", F.asc_nulls_first("since"))
+        .drop("longest")
+    )

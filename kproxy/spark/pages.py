@@ -1,0 +1,23 @@
+"""The jobs as a table of docs/spark.md.
+
+``python -m kproxy.spark.pages docs/spark.md`` writes it there anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from kproxy.outputs import marked
+from kproxy.spark import jobs
+
+
+def markdown() -> str:
+    """A row a job: its name, and what it tells."""
+    rows = "".join(f"| `{name}` | {jobs.find(name).help} |\n" for name in jobs.names())
+    return f"| table | tells |\n|---|---|\n{rows}"
+
+
+if __name__ == "__main__":
+    _document = Path(sys.argv[1])
+    _document.write_text(marked.with_table(_document.read_text(), "jobs", markdown()))

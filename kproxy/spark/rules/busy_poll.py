@@ -1,0 +1,28 @@
+"""S031: consumers that ask for records as fast as they are told that there are none."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import is_decoded
+from kproxy.spark.derived.rates import busy_minutes
+from kproxy.spark.rules import rule, said, told
+
+#: An answer without records that comes sooner than this was not held back: lines do not have max_wait_ms, whose default
+#: is 500.
+_AT_ONCE_US = 50_000
+
+
+@rule("S031", hint="leave fetch.max.wait.ms at 500 and fetch.min.bytes at 1, so that the broker waits for records")
+def busy_poll(lines: DataFrame) -> DataFrame:
+    """Minutes with ten empty Fetch answers a second on one connection that came within 50 ms."""
+    fetched = lines.where(is_decoded("Fetch", "ShareFetch"))
+    empty = F.col("errors").isNull() & (F.coalesce(_bytes(), F.lit(0)) == 0) & (F.col("latency_us") < _AT_ONCE_US)
+    text = said("client %s got %d empty answers to Fetch in a minute from %s, at once", "client", "hits", "broker")
+    return told(busy_minutes(fetched, empty), message=text)
+
+
+def _bytes() -> Column:
+    zero = F.lit(0).cast("long")
+    return F.aggregate("topics", zero, lambda total, each: total + F.coalesce(each["bytes"], zero))

@@ -1,0 +1,33 @@
+"""C018: clients that connect for every request or two."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name
+from kproxy.spark.derived.connections import connections
+from kproxy.spark.rules import rule, said, told, when
+
+#: So many connections of a client within an hour (UTC), with so few errands each, and so few others among them.
+_MANY, _FEW, _MOST_OTHERS = 20, 2, 0.1
+
+
+@rule("C018", hint="keep one producer, consumer or admin client for the life of the process, and share it")
+def connection_per_request(lines: DataFrame) -> DataFrame:
+    """Connections that were opened and closed, with one or two requests that are neither log-in nor Metadata."""
+    whole = connections(lines).where(F.col("opened_at").isNotNull() & F.col("closed_at").isNotNull())
+    for_one = F.col("errands").between(1, _FEW)
+    found = (
+        whole.withColumn("hour", F.date_trunc("hour", "opened_at"))
+        .groupBy(client_name().alias("client"), "host", F.col("server").alias("broker"), "hour")
+        .agg(
+            *when("opened_at"),
+            F.count_if(for_one).alias("short"),
+            F.sum(F.when(for_one, F.col("errands"))).alias("errands"),
+        )
+        .where((F.col("short") >= _MANY) & (F.col("short") >= (1 - _MOST_OTHERS) * F.col("findings")))
+    )
+    text = said("client %s at %s opened %d connections within an hour for %d requests", "client", "host", "short",
+                "errands")  # fmt: skip
+    return told(found, findings=F.col("short"), message=text)

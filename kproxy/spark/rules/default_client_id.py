@@ -1,0 +1,34 @@
+"""S048: clients that nobody can tell apart."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.words import host
+
+#: What libraries call a client that was given no name: Java, librdkafka, Sarama, franz-go, KafkaJS, kafka-python,
+#: aiokafka, ruby-kafka, kafka-node.
+_DEFAULTS: Final = (
+    r"^(?:(?:producer|consumer|adminclient)-[0-9]+|rdkafka|sarama|kgo|kafkajs|ruby-kafka|kafka-node-client"
+    r"|(?:kafka-python|aiokafka)-(?:(?:producer|consumer)-[0-9]+|[0-9][0-9a-z.]*))$"
+)
+
+
+@rule("S048", hint="set client.id to the name of the service, so that logs, quotas and metrics of brokers name it")
+def default_client_id(lines: DataFrame) -> DataFrame:
+    """Client ids that are the default of a library, with the hosts that go by them."""
+    few = (
+        lines.where((F.col("kind") == "request") & F.rlike("client_id", F.lit(_DEFAULTS)))
+        .groupBy("client_id", "client", "connection_id")
+        .agg(F.min("ts").alias("ts"), F.max("ts").alias("until"))
+    )
+    found = few.groupBy("client_id").agg(
+        *when(), F.max("until").alias("until"), F.count_distinct(host(F.col("client"))).alias("hosts")
+    )
+    text = said("client id %s is a library's default: %d connections from %d hosts go by it", "client_id",
+                "findings", "hosts")  # fmt: skip
+    return told(found, client=F.col("client_id"), message=text, last_at=F.col("until"), got=F.col("client_id"))

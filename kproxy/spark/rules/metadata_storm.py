@@ -1,0 +1,25 @@
+"""S009: clients that ask for Metadata all the time."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.derived.rates import busy_minutes
+from kproxy.spark.rules import rule, said, told
+
+#: Metadata requests of a minute on one connection: a client that gets nowhere asks once a second
+#: (retry.backoff.max.ms), others every five minutes (metadata.max.age.ms).
+_LEAST = 60
+
+
+@rule("S009", hint="see which error the answers repeat (kproxy analyze --job metadata-storms), and whether the client "
+      "asks for Metadata by itself, for each request or message")  # fmt: skip
+def metadata_storm(lines: DataFrame) -> DataFrame:
+    """Minutes with sixty answers to Metadata or more on one connection.
+
+    Whether a client asks for all topics no line says: the job metadata-storms has how many an answer named.
+    """
+    answers = lines.where((F.col("kind") == "response") & (F.col("api") == "Metadata"))
+    text = said("client %s asked %s for Metadata %d times in a minute, on one connection", "client", "broker", "hits")
+    return told(busy_minutes(answers, F.lit(True), least=_LEAST), message=text)

@@ -1,0 +1,50 @@
+"""M008: batches that are nearly too large."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name, topic_name
+from kproxy.spark.rules import rule, said, told, when
+
+#: What a broker says of a batch over max.message.bytes.
+_TOO_LARGE = ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
+_NEAR = 0.8
+_PLACE = r"\[([0-9]+)\][^\[]*\[([0-9]+)\]"
+
+
+@rule("M008", hint="raise max.message.bytes of the topic, or lower max.request.size and batch.size of the client")
+def near_limit(lines: DataFrame) -> DataFrame:
+    """Batches that were taken, over four fifths of the smallest that was refused for its size on the same topic.
+
+    A partition has one batch in a Produce request; the limit itself is at that smallest one or below.
+    """
+    answers = lines.where((F.col("kind") == "response") & (F.col("api") == "Produce") & F.col("request_ts").isNotNull())
+    refused = (
+        answers.withColumn("error", F.explode("errors"))
+        .where(F.col("error.name").isin(*_TOO_LARGE))
+        .withColumn("topic", F.get("topics", F.regexp_extract("error.path", _PLACE, 1).cast("int")))
+        .groupBy("server", topic_name(F.col("topic")).alias("topic"))
+        .agg(
+            F.min(F.get("topic.partition_bytes", F.regexp_extract("error.path", _PLACE, 2).cast("int"))).alias("limit")
+        )
+        .where(F.col("limit") > 0)
+    )
+    taken = answers.where(F.col("errors").isNull()).withColumn("entry", F.explode("topics")).select(
+        "ts", "connection_id", "server", client_name().alias("client"), topic_name(F.col("entry")).alias("topic"),
+        F.explode("entry.partition_bytes").alias("size"),
+    )  # fmt: skip
+    found = (
+        taken.join(refused, ["server", "topic"])
+        .where((F.col("size") > _NEAR * F.col("limit")) & (F.col("size") < F.col("limit")))
+        .groupBy("client", F.col("server").alias("broker"), "topic", "limit")
+        .agg(*when(), F.max("size").alias("most"))
+    )
+    return told(
+        found,
+        message=said("client %s sent batches of up to %d bytes to %s, where one of %d was too large", "client", "most",
+                     "topic", "limit"),
+        expected=said("under %d bytes", F.ceil(_NEAR * F.col("limit"))),
+        got=said("%d bytes", "most"),
+    )  # fmt: skip

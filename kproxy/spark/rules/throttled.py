@@ -1,0 +1,22 @@
+"""S036: clients that a quota holds back."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name
+from kproxy.spark.rules import rule, said, told, when
+
+
+@rule("S036", hint="raise the client's quota (kafka-configs --entity-type clients or users), or let it do less")
+def throttled(lines: DataFrame) -> DataFrame:
+    """Answers that ask their client to wait, by client and broker; the job throttling has them by the hour."""
+    found = (
+        lines.where((F.col("kind") == "response") & (F.col("throttle_time_ms") > 0))
+        .groupBy(client_name().alias("client"), F.col("server").alias("broker"))
+        .agg(*when(), F.sum("throttle_time_ms").alias("total"), F.max("throttle_time_ms").alias("most"))
+    )
+    text = said("client %s was told by %s to wait %d times, %.1f s in sum and %d ms at most", "client", "broker",
+                "findings", F.col("total") / 1000, "most")  # fmt: skip
+    return told(found, message=text)

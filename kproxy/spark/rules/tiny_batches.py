@@ -1,0 +1,27 @@
+"""R026: producers that send record by record."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.derived.rates import busy_minutes
+from kproxy.spark.rules import rule, said, told
+
+#: At half of a minute's requests the median is reached.
+_HALF = 0.5
+
+
+@rule("R026", hint="let the producer wait for more (linger.ms, batch.size), and do not flush behind each record")
+def tiny_batches(lines: DataFrame) -> DataFrame:
+    """Minutes with ten Produce requests a second that have one record in each batch, half of all or more."""
+    produced = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce"))
+    found = busy_minutes(produced, (_sum("batches") > 0) & (_sum("records") <= _sum("batches")), share=_HALF)
+    text = said("client %s sent %d Produce requests with one record a batch to %s in a minute, of %d", "client", "hits",
+                "broker", "frames")  # fmt: skip
+    return told(found, message=text)
+
+
+def _sum(key: str) -> Column:
+    zero = F.lit(0).cast("long")
+    return F.aggregate("topics", zero, lambda total, each: total + F.coalesce(each[key], zero))

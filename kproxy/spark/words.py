@@ -1,0 +1,58 @@
+"""Words of sentences as Spark columns, as `kproxy.outputs.text` and `kproxy.browse.overviews.groups` write them."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+#: The end of a member id that Kafka makes of a client id, or of the instance id of a static member: a UUID.
+_WITH_UUID = r"^(.{1,20}).*?-([^-]{4})[^-]{4}(?:-[^-]+){4}$"
+
+
+def text(*parts: Column | str) -> Column:
+    """Columns and words, one after the other; null where a column is."""
+    return F.concat(*(F.lit(part) if isinstance(part, str) else part for part in parts))
+
+
+def duration(us: Column) -> Column:
+    """``850 us``, ``2.1 ms``, ``30.5 s``."""
+    return (
+        F.when(us < 1000, F.format_string("%d us", us.cast("long")))
+        .when(us < 1_000_000, F.format_string("%.1f ms", us / 1000))
+        .otherwise(F.format_string("%.1f s", us / 1_000_000))
+    )
+
+
+def times(count: Column) -> Column:
+    """``once``, ``3 times``."""
+    return F.when(count == 1, "once").otherwise(text(count.cast("string"), " times"))
+
+
+def names(labels: Column, most: int = 3) -> Column:
+    """Of an array of names the first: ``shop-a, shop-b, shop-c and 4 more``."""
+    more = F.size(labels) - most
+    shown = F.array_join(F.slice(labels, 1, most), ", ")
+    return F.when(more > 0, text(shown, " and ", more.cast("string"), " more")).otherwise(shown)
+
+
+def host(address: Column) -> Column:
+    """The host of ``host:port``, as it stands there."""
+    return F.regexp_replace(address, ":[^:]*$", "")
+
+
+def member_label(client_id: Column, member_id: Column) -> Column:
+    """A member in a few characters: client id, and what tells it apart."""
+    client = F.coalesce(client_id, F.lit(""))
+    own = text(client, "-")
+    rest = F.when(F.startswith(member_id, own), F.substring(member_id, F.length(own) + 1, F.length(member_id)))
+    rest = F.coalesce(rest, member_id, F.lit(""))
+    short = F.when(F.rlike(rest, F.lit(_WITH_UUID)), F.regexp_replace(rest, _WITH_UUID, "$1-$2"))
+    label = F.trim(text(F.left(client, F.lit(30)), " ", F.coalesce(short, F.left(rest, F.lit(6)))))
+    return F.when(label == "", "(no client id)").otherwise(label)
+
+
+def chosen(key: Column, values: dict[str, str]) -> Column:
+    """The value of a key; null if it has none."""
+    return F.create_map(*map(F.lit, chain.from_iterable(values.items())))[key]

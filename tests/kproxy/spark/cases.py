@@ -1,0 +1,304 @@
+"""What is wrong in the fleet of `tests.kproxy.spark.planted`, each case a stream of timed lines."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+from kproxy.trace.lines import FindingEntry, FindingLine, RepeatEntry, TopicEntry
+from tests.kproxy.spark.fleet import (
+    JAVA,
+    LIBRDKAFKA,
+    MS,
+    SECOND,
+    Connection,
+    Group,
+    Member,
+    Proxy,
+    Software,
+    Timed,
+    error,
+    written,
+)
+
+_FIRST_DAY = datetime(2026, 11, 17, tzinfo=UTC)
+DAYS, HOURS = 7, (2, 13)
+BROKERS = ("10.1.0.1:9092", "10.1.0.2:9092", "10.1.0.3:9092")
+
+
+def hour_of(day: int, hour: int) -> datetime:
+    """An hour of the fleet's days, which count from 0."""
+    return _FIRST_DAY + timedelta(days=day, hours=hour)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """What is wrong in the fleet: names of clients, groups, topics and brokers, and the hours (UTC) of it."""
+
+    slow_broker: str
+    slow_hour: datetime
+    error_topic: str
+    error_name: str
+    error_hour: datetime
+    metadata_loop: str
+    metadata_loop_hour: datetime
+    metadata_requests: int
+    stalled_group: str
+    stalled_hours: tuple[datetime, ...]
+    stalled_us: int
+    storm_group: str
+    storm_hour: datetime
+    storm_rounds: int
+    #: Client id -> the API and version that Kafka 4 does not serve.
+    old_clients: tuple[tuple[str, str, int], ...]
+    churning: str
+    churn_hour: datetime
+    churn_connections: int
+    idle_race: str
+    idle_race_hour: datetime
+    throttled: str
+    throttled_hour: datetime
+    throttled_responses: int
+    hot_topic: str
+    hot_partition: int
+    blind_retries: str
+    blind_retries_hour: datetime
+    retried: int
+    #: Client, broker and rule; the rule found something so often, of which it told one.
+    finding: tuple[str, str, str]
+    findings: int
+
+
+PLANTED = Planted(
+    slow_broker=BROKERS[1],
+    slow_hour=hour_of(4, 13),
+    error_topic="payments",
+    error_name="NOT_LEADER_OR_FOLLOWER",
+    error_hour=hour_of(1, 13),
+    metadata_loop="report-loader",
+    metadata_loop_hour=hour_of(0, 13),
+    metadata_requests=200,
+    stalled_group="settlement",
+    stalled_hours=tuple(hour_of(day, 2) for day in range(DAYS)),
+    stalled_us=40_000_000,
+    storm_group="billing",
+    storm_hour=hour_of(3, 13),
+    storm_rounds=15,
+    old_clients=(
+        ("legacy-etl", "Produce", 2),
+        ("legacy-audit", "Fetch", 3),
+        ("legacy-sync", "ListOffsets", 0),
+    ),
+    churning="health-probe",
+    churn_hour=hour_of(2, 13),
+    churn_connections=120,
+    idle_race="idle-writer",
+    idle_race_hour=hour_of(5, 2),
+    throttled="importer",
+    throttled_hour=hour_of(6, 13),
+    throttled_responses=40,
+    hot_topic="clicks",
+    hot_partition=5,
+    blind_retries="order-writer",
+    blind_retries_hour=hour_of(5, 13),
+    retried=12,
+    finding=("gateway-user", "10.1.0.9:9092", "L005"),
+    findings=25,
+)
+
+
+def wrong(at: int, hour: datetime, proxies: list[Proxy], random: Random) -> Iterator[Iterator[Timed]]:
+    """What is planted in an hour, from `at` on; the n-th of them is traced by the n-th proxy."""
+    at_once = [
+        (hour.hour == 13, _old_clients),
+        (hour == PLANTED.metadata_loop_hour, _metadata_loop),
+        (hour in PLANTED.stalled_hours, _stalled),
+        (hour == PLANTED.storm_hour, _storm),
+        (hour == PLANTED.churn_hour, _churn),
+        (hour == PLANTED.idle_race_hour, _idle_race),
+        (hour == PLANTED.throttled_hour, _throttled),
+        (hour == PLANTED.blind_retries_hour, _blind_retries),
+        (hour == hour_of(6, 2), _findings),
+    ]
+    for number, make in enumerate(make for is_now, make in at_once if is_now):
+        yield make(proxies[number % len(proxies)], at, random)
+
+
+def _old_clients(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+    """Clients that use versions which Kafka 4 has no more, and do not ask which ones there are."""
+    for number, (client_id, api, version) in enumerate(PLANTED.old_clients):
+        software = Software(None, None, {"Metadata": 1, api: version})
+        connection = Connection(proxy, f"10.9.0.{number}", BROKERS[number], client_id, software)
+        yield connection.open(at)
+        yield from connection.ask("Metadata", at + 10 * MS, 900)
+        topics = [written("audit", 0, 900, 3, "none")] if api != "ListOffsets" else [TopicEntry("audit", None, [0])]
+        for _ in range(5):
+            at += SECOND
+            yield from connection.ask(api, at, 2000 + random.randrange(500), topics=topics)
+        yield connection.close(at + SECOND)
+        at += 2 * SECOND
+
+
+def _metadata_loop(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+    """A client that asks for a topic that is not there, ten times a second."""
+    connection = Connection(proxy, "10.9.1.1", BROKERS[0], PLANTED.metadata_loop, JAVA)
+    yield from connection.hello(at)
+    missing = error("topics[0].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")
+    for _ in range(PLANTED.metadata_requests):
+        at += 100 * MS
+        taken = 600 + random.randrange(300)
+        yield from connection.ask("Metadata", at, taken, topics=[TopicEntry("reports-missing")], answered=missing)
+    yield connection.close(at + SECOND)
+
+
+def _stalled(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+    """A member comes, another one comes back at once, and a third one works for 40 s before it does."""
+    group = Group(PLANTED.stalled_group, "payments", (), BROKERS[0], BROKERS[1])
+    swift, busy, new = (
+        Member(group, proxy, f"10.9.2.{number}", f"{group.name}-{name}", random)
+        for number, name in enumerate(("swift", "busy", "new"))
+    )
+    joined, asked = at + 500 * MS, at + 8 * SECOND
+    again = asked + PLANTED.stalled_us * 1000
+    end = again + 10 * SECOND
+    told = error("error_code", 27, "REBALANCE_IN_PROGRESS")
+    beat = joined + 9 * SECOND  # the first heartbeat behind the JoinGroup of the new member
+
+    def stays(member: Member, rejoins: int) -> Iterator[Timed]:
+        yield from member.join(at, joined)
+        yield from member.beats(joined, beat, 1)
+        yield from member.beats(beat - 3 * SECOND, rejoins, 1, told)
+        yield from member.asks(
+            "JoinGroup", rejoins, (again + 2 * MS - rejoins) // 1000, 1, answered={"generation_id": 2}
+        )
+
+    def goes_on(member: Member) -> Iterator[Timed]:
+        yield from member.sync(again + 5 * MS, 2)
+        yield from member.beats(again + 5 * MS, end, 2)
+        yield from member.leave(end, 2)
+
+    def whole(member: Member, rejoins: int) -> Iterator[Timed]:
+        yield from stays(member, rejoins)
+        yield from goes_on(member)
+
+    def comes() -> Iterator[Timed]:
+        yield from new.find(asked - 100 * MS)
+        yield from new.asks("JoinGroup", asked, (again + 2 * MS - asked) // 1000, answered={"generation_id": 2})
+        yield from goes_on(new)
+
+    yield from heapq.merge(whole(swift, beat + 10 * MS), whole(busy, again), comes(), key=lambda each: each[0])
+
+
+def _storm(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+    """A member that leaves and comes again every two seconds, and each time the other one has to join too."""
+    group = Group(PLANTED.storm_group, "orders", (), BROKERS[2], BROKERS[0])
+    steady, flapping = (Member(group, proxy, f"10.9.3.{number}", f"{group.name}-{number}", random) for number in (1, 2))
+    end = at + (2 * PLANTED.storm_rounds + 1) * SECOND
+    joined = at + 500 * MS
+
+    def stays() -> Iterator[Timed]:
+        yield from steady.join(at, joined)
+        for number in range(PLANTED.storm_rounds):
+            for part, generation in ((0, 2 * number + 2), (SECOND, 2 * number + 3)):
+                asked = joined + SECOND + 2 * number * SECOND + part + 50 * MS
+                yield from steady.asks(
+                    "JoinGroup", asked, 40_000, generation - 1, answered={"generation_id": generation}
+                )
+                yield from steady.sync(asked + 50 * MS, generation)
+        yield from steady.leave(end + 3 * SECOND, 2 * PLANTED.storm_rounds + 1)
+
+    def flaps() -> Iterator[Timed]:
+        yield from flapping.find(at)
+        for number in range(PLANTED.storm_rounds):
+            generation = 2 * number + 2
+            asked = joined + SECOND + 2 * number * SECOND
+            yield from flapping.asks("JoinGroup", asked, 90_000, answered={"generation_id": generation})
+            yield from flapping.sync(asked + 100 * MS, generation)
+            yield from flapping.asks("LeaveGroup", asked + 990 * MS, 900, generation)
+        yield flapping.own.close(end)
+
+    yield from heapq.merge(stays(), flaps(), key=lambda each: each[0])
+
+
+def _churn(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+    """A connection for every look at the cluster, four a second."""
+    for _ in range(PLANTED.churn_connections):
+        connection = Connection(proxy, "10.9.4.1", BROKERS[0], PLANTED.churning, LIBRDKAFKA)
+        yield from connection.hello(at)
+        yield from connection.ask("Metadata", at + 10 * MS, 600 + random.randrange(300))
+        yield connection.close(at + 15 * MS)
+        at += 250 * MS
+
+
+def _idle_race(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+    """A write after ten minutes of silence, which the broker's end crosses, and again on another connection."""
+    connection = Connection(proxy, "10.9.5.1", BROKERS[1], PLANTED.idle_race, JAVA)
+    topics = [written("audit", 1, 700, 2)]
+    yield from connection.hello(at)
+    yield from connection.ask("Produce", at + SECOND, 2400, asked={"acks": -1}, topics=topics)
+    late = at + 601 * SECOND
+    yield from connection.ask("Produce", late, None, asked={"acks": -1}, topics=topics)
+    told = "the Produce request was the first after 10 minutes of silence, and its connection was closed on it"
+    begun = connection.close(late + MS // 2, "server", "reset")
+    yield begun[0], FindingLine(
+        v=1, ts=begun[1].ts, connection_id=connection.id, code="C016", name="idle-close-race", severity="warning",
+        message=told, blame="network", direction="request",
+    )  # fmt: skip
+    yield begun
+    another = Connection(proxy, "10.9.5.1", BROKERS[1], PLANTED.idle_race, JAVA)
+    yield from another.hello(late + 100 * MS)
+    yield from another.ask("Produce", late + 120 * MS, 2400, asked={"acks": -1}, topics=topics)
+    yield another.close(late + SECOND)
+
+
+def _throttled(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+    """A client above its quota that keeps to what it is told."""
+    connection = Connection(proxy, "10.9.6.1", BROKERS[1], PLANTED.throttled, LIBRDKAFKA)
+    yield from connection.hello(at)
+    for _ in range(PLANTED.throttled_responses):
+        at += 500 * MS
+        wait = 500 + random.randrange(1000)
+        topics = [written("audit", random.randrange(6), 60_000, 200)]
+        yield from connection.ask(
+            "Produce", at, 3000, size=60_100, asked={"acks": 1}, answered={"throttle_time_ms": wait}, topics=topics
+        )
+        at += wait * MS
+    yield connection.close(at + SECOND)
+
+
+def _blind_retries(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+    """A producer without idempotence that sends again what the broker has taken."""
+    connection = Connection(proxy, "10.9.7.1", BROKERS[2], PLANTED.blind_retries, JAVA)
+    yield from connection.hello(at)
+    entry = FindingEntry(
+        "S034", "blind-retry-duplicates", "warning", "the batch was sent before, and offset 5 was given to it", "client"
+    )
+    for number in range(PLANTED.retried):
+        size = 800 + random.randrange(400)
+        topics = [written("orders", number % 6, size, 3)]
+        for taken, found in ((150_000, []), (2500, [entry] if number == 0 else [])):
+            at += 2 * SECOND
+            yield from connection.ask(
+                "Produce", at, taken, size=size + 110, asked={"acks": -1, "findings": found}, topics=topics
+            )
+    yield connection.close(at + 3 * SECOND, repeated=[RepeatEntry("S034", entry.name, PLANTED.retried - 1)])
+
+
+def _findings(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+    """A gateway that writes a field of a later version: told once, then counted."""
+    client, server, code = PLANTED.finding
+    connection = Connection(proxy, "10.9.8.1", server, client, LIBRDKAFKA)
+    entry = FindingEntry(
+        code, "field-from-newer-version", "error",
+        "Metadata v12 response: throttle_time_ms of version 13 stands first (4 bytes too many)", "broker",
+        "throttle_time_ms", (8, 12), "do not write throttle_time_ms in version 12",
+    )  # fmt: skip
+    yield from connection.hello(at)
+    for number in range(PLANTED.findings):
+        at += 5 * SECOND
+        found = {"findings": [entry]} if number == 0 else {}
+        yield from connection.ask("Metadata", at, 900 + random.randrange(300), answered=found)
+    yield connection.close(at + SECOND, repeated=[RepeatEntry(code, "field-from-newer-version", PLANTED.findings - 1)])

@@ -1,0 +1,299 @@
+"""A fleet at work, as a proxy traces it: connections, producers and members of groups, each a stream of timed lines.
+
+A stream has its lines in the order of their times; what runs at the same time is merged by who writes the trace.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+from typing import Any
+
+from dissectors import schemas
+from kproxy.trace.clock import timestamp
+from kproxy.trace.lines import CloseLine, ErrorEntry, Line, OpenLine, RepeatEntry, RequestLine, ResponseLine, TopicEntry
+
+MS = 1_000_000
+SECOND = 1000 * MS
+
+#: When (ns since the epoch), and what.
+Timed = tuple[int, Line]
+
+_KEYS = {name: known.key for name in (
+    "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup",
+    "Heartbeat", "LeaveGroup", "SyncGroup", "ApiVersions", "InitProducerId",
+) if (known := schemas.api_by_name(name))}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Software:
+    """A client library: its name and version (KIP-511; None for one that says neither), and what versions it uses."""
+
+    name: str | None
+    version: str | None
+    versions: dict[str, int]
+
+
+JAVA = Software("apache-kafka-java", "3.9.1", {
+    "Produce": 11, "Fetch": 16, "ListOffsets": 9, "Metadata": 12, "OffsetCommit": 9, "OffsetFetch": 9,
+    "FindCoordinator": 6, "JoinGroup": 9, "Heartbeat": 4, "LeaveGroup": 5, "SyncGroup": 5, "ApiVersions": 4,
+    "InitProducerId": 5,
+})  # fmt: skip
+LIBRDKAFKA = Software("librdkafka", "2.11.0", {
+    "Produce": 10, "Fetch": 16, "ListOffsets": 7, "Metadata": 12, "OffsetCommit": 9, "OffsetFetch": 9,
+    "FindCoordinator": 2, "JoinGroup": 5, "Heartbeat": 3, "LeaveGroup": 1, "SyncGroup": 3, "ApiVersions": 3,
+    "InitProducerId": 4,
+})  # fmt: skip
+
+
+@dataclass
+class Proxy:
+    """A kproxy: it numbers the connections through it."""
+
+    node: str
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+
+class Connection:
+    """A connection through a proxy; each method gives what is traced of it, in order."""
+
+    def __init__(self, proxy: Proxy, host: str, server: str, client_id: str, software: Software) -> None:
+        number = next(proxy.numbers)
+        self.id = f"{proxy.node}-4711-{number}"
+        self.server = server
+        self._client_id = client_id
+        self._software = software
+        self._ends = {"client": f"{host}:{30000 + number % 30000}", "server": server}
+        self._correlation = 0
+        self._sent = self._received = self._requests = self._responses = 0
+
+    def open(self, at: int) -> Timed:
+        """It is accepted."""
+        return at, OpenLine(v=1, ts=timestamp(at), connection_id=self.id, **self._ends)
+
+    def ask(
+        self, api: str, at: int, latency_us: int | None = 1000, *, size: int = 120, answer_size: int = 90,
+        asked: dict[str, Any] | None = None, answered: dict[str, Any] | None = None, **both: Any,
+    ) -> Iterator[Timed]:  # fmt: skip
+        """A request and its response; no response if `latency_us` is None. Columns of one of them, and of both."""
+        self._correlation += 1
+        common = {
+            "v": 1, "connection_id": self.id, **self._ends, "api": api, "api_key": _KEYS[api],
+            "api_version": self._software.versions[api], "correlation_id": self._correlation,
+            "client_id": self._client_id, **both,
+        }  # fmt: skip
+        began = timestamp(at)
+        yield at, RequestLine(**common | {"ts": began, "size": size, "offset": self._sent} | (asked or {}))
+        self._sent += size
+        self._requests += 1
+        if latency_us is not None:
+            done = at + latency_us * 1000
+            told = {"ts": timestamp(done), "size": answer_size, "offset": self._received, "request_ts": began,
+                    "latency_us": latency_us, "request_size": size}  # fmt: skip
+            yield done, ResponseLine(**common | told | (answered or {}))
+            self._received += answer_size
+            self._responses += 1
+
+    def hello(self, at: int) -> Iterator[Timed]:
+        """It is accepted, and asks what the broker can."""
+        yield self.open(at)
+        named = {"software_name": self._software.name, "software_version": self._software.version}
+        yield from self.ask("ApiVersions", at + MS, 700, size=70, answer_size=470, **named)
+
+    def close(self, at: int, by: str = "client", how: str = "fin", repeated: Iterable[RepeatEntry] = ()) -> Timed:
+        """It ends."""
+        return at, CloseLine(
+            v=1, ts=timestamp(at), connection_id=self.id, **self._ends, by=by, how=how, request_bytes=self._sent,
+            response_bytes=self._received, requests=self._requests, responses=self._responses,
+            unanswered=self._requests - self._responses, repeated=list(repeated),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A time in which the fleet works, ns since the epoch; `slow` says how many times as long a broker takes in it."""
+
+    begin: int
+    end: int
+    slow: Callable[[str], float] = lambda server: 1.0
+
+
+def latency(random: Random, typical_us: float, server: str, shift: Shift) -> int:
+    """How long an answer takes, in microseconds: log-normal, as brokers are."""
+    return max(50, int(random.lognormvariate(0, 0.5) * typical_us * shift.slow(server)))
+
+
+def written(topic: str, partition: int, size: int, records: int, codec: str = "lz4") -> TopicEntry:
+    """A batch in a partition."""
+    return TopicEntry(
+        topic, None, [partition], bytes=size, records=records, batches=1, compression=[codec], partition_bytes=[size]
+    )
+
+
+def error(path: str, code: int, name: str) -> dict[str, Any]:
+    """The column of a response that says so."""
+    return {"errors": [ErrorEntry(path, code, name)]}
+
+
+@dataclass(frozen=True)
+class Producer:
+    """Writes batches to a topic, two brokers in turn, every 300 ms or so.
+
+    `choose` gives the partition, `answer` the columns of the answer at a time.
+    """
+
+    client_id: str
+    topic: str
+    host: str
+    servers: tuple[str, str]
+    software: Software = JAVA
+    partitions: int = 6
+    choose: Callable[[Random], int] = lambda random: random.randrange(6)
+    answer: Callable[[int], dict[str, Any]] = lambda at: {}
+
+    def lines(self, proxy: Proxy, shift: Shift, random: Random) -> Iterator[Timed]:
+        """What it does in a shift."""
+        both = [Connection(proxy, self.host, server, self.client_id, self.software) for server in self.servers]
+        at = shift.begin + random.randrange(200 * MS)
+        for connection in both:
+            yield from connection.hello(at)
+            at += 5 * MS
+        named = [TopicEntry(self.topic, None, list(range(self.partitions)))]
+        yield from both[0].ask("Metadata", at, 900, asked={"topics": named[:0]}, answered={"topics": named})
+        yield from both[0].ask("InitProducerId", at + 5 * MS, 1500)
+        refreshed = at
+        while at < shift.end - SECOND:
+            at += random.randrange(100 * MS, 500 * MS)
+            connection = random.choice(both)
+            size, records = random.randrange(300, 30_000), random.randrange(1, 60)
+            both_have = {"topics": [written(self.topic, self.choose(random), size, records)]}
+            taken, answered = latency(random, 2500, connection.server, shift), self.answer(at)
+            yield from connection.ask(
+                "Produce",
+                at,
+                taken,
+                size=size + 110,
+                answer_size=90,
+                asked={"acks": -1},
+                answered=answered,
+                **both_have,
+            )
+            at += taken * 1000 + MS
+            if answered.get("errors") and at - refreshed > 5 * SECOND:
+                yield from connection.ask("Metadata", at, 900, answered={"topics": named})
+                refreshed = at
+                at += 5 * MS
+        for connection in both:
+            yield connection.close(at + 20 * MS)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A classic consumer group whose members join when a shift begins, and leave at its end."""
+
+    name: str
+    topic: str
+    hosts: tuple[str, ...]
+    coordinator: str
+    broker: str
+    software: Software = JAVA
+
+    def lines(self, proxy: Proxy, shift: Shift, random: Random) -> Iterator[Timed]:
+        """What all members do in a shift."""
+        members = [
+            Member(self, proxy, host, f"{self.name}-{number}", Random(random.random()))
+            for number, host in enumerate(self.hosts, 1)
+        ]
+        joined = shift.begin + 400 * MS
+        return heapq.merge(*(each.lines(shift, joined) for each in members), key=_when)
+
+
+class Member:
+    """A member of a group: one connection to its coordinator, and one to fetch from."""
+
+    def __init__(self, group: Group, proxy: Proxy, host: str, client_id: str, random: Random) -> None:
+        self._group = group
+        self._random = random
+        self.id = f"{client_id}-{random.getrandbits(32):08x}-0000-4000-8000-{random.getrandbits(48):012x}"
+        self.own = Connection(proxy, host, group.coordinator, client_id, group.software)
+        self._fetches = Connection(proxy, host, group.broker, client_id, group.software)
+
+    def lines(self, shift: Shift, joined: int) -> Iterator[Timed]:
+        """All of a shift: the group's generation 1 begins for all of its members at `joined`."""
+        own = heapq.merge(self.join(shift.begin, joined), self._work(joined, shift), key=_when)
+        return heapq.merge(own, self._fetch(joined + 50 * MS, shift), key=_when)
+
+    def asks(self, api: str, at: int, latency_us: int | None, generation: int = -1, **columns: Any) -> Iterator[Timed]:
+        """A request about the group."""
+        known = {"group_id": self._group.name, "generation_id": generation, "member_id": self.id}
+        return self.own.ask(api, at, latency_us, **(known | columns))
+
+    def find(self, at: int) -> Iterator[Timed]:
+        """It finds its coordinator."""
+        yield from self.own.hello(at)
+        yield from self.own.ask("FindCoordinator", at + 10 * MS, 800, group_id=self._group.name)
+
+    def join(self, at: int, joined: int, generation: int = 1) -> Iterator[Timed]:
+        """It finds its coordinator and is given a member id and, at `joined`, an assignment."""
+        yield from self.find(at + self._random.randrange(100 * MS))
+        first = at + 200 * MS + self._random.randrange(50 * MS)
+        refused = error("error_code", 79, "MEMBER_ID_REQUIRED")
+        yield from self.own.ask("JoinGroup", first, 700, group_id=self._group.name, generation_id=-1, member_id="",
+                                answered=refused | {"member_id": self.id})  # fmt: skip
+        again = first + 3 * MS
+        yield from self.asks("JoinGroup", again, (joined - again) // 1000, answered={"generation_id": generation})
+        yield from self.sync(joined + MS, generation)
+        topics = [TopicEntry(self._group.topic, None, [0, 1, 2])]
+        yield from self.asks("OffsetFetch", joined + 20 * MS, 900, generation, topics=topics)
+
+    def sync(self, at: int, generation: int) -> Iterator[Timed]:
+        """It asks for its assignment."""
+        return self.asks("SyncGroup", at, 5000, generation)
+
+    def beats(
+        self, begin: int, end: int, generation: int, told: dict[str, Any] | None = None, shift: Shift | None = None
+    ) -> Iterator[Timed]:
+        """A heartbeat every 3 s; `told` are the columns of the answers."""
+        for at in range(begin + 3 * SECOND, end, 3 * SECOND):
+            taken = latency(self._random, 900, self.own.server, shift) if shift else 900
+            yield from self.asks("Heartbeat", at, taken, generation, answered=told or {})
+
+    def leave(self, at: int, generation: int = -1) -> Iterator[Timed]:
+        """It says that it goes, and goes."""
+        yield from self.asks("LeaveGroup", at, 900, generation)
+        yield self.own.close(at + 10 * MS)
+
+    def _work(self, joined: int, shift: Shift) -> Iterator[Timed]:
+        end = shift.end - SECOND
+        yield from heapq.merge(
+            self.beats(joined, end, 1, shift=shift), self._commits(joined + 1500 * MS, end, shift), key=_when
+        )
+        yield from self.leave(shift.end - 500 * MS, 1)
+
+    def _commits(self, begin: int, end: int, shift: Shift) -> Iterator[Timed]:
+        topics = [TopicEntry(self._group.topic, None, [0, 1, 2])]
+        for at in range(begin + 5 * SECOND, end, 5 * SECOND):
+            taken = latency(self._random, 1800, self.own.server, shift)
+            yield from self.asks("OffsetCommit", at, taken, 1, topics=topics)
+
+    def _fetch(self, begin: int, shift: Shift) -> Iterator[Timed]:
+        yield from self._fetches.hello(begin)
+        at, random = begin + 20 * MS, self._random
+        while at < shift.end - 2 * SECOND:
+            if random.random() < 0.35:
+                taken, entries, size = 500_000 + random.randrange(5000), [], 30
+            else:
+                size, records = random.randrange(300, 60_000), random.randrange(1, 120)
+                entry = written(self._group.topic, random.randrange(6), size, records)
+                entry.lag = random.randrange(200)
+                taken, entries, size = latency(random, 4000, self._fetches.server, shift), [entry], size + 80
+            yield from self._fetches.ask("Fetch", at, taken, answer_size=size, answered={"topics": entries})
+            at += taken * 1000 + random.randrange(20 * MS, 400 * MS)
+        yield self._fetches.close(at)
+
+
+def _when(timed: Timed) -> int:
+    return timed[0]

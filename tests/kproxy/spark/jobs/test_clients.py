@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dissectors.addresses import host_of
+from kproxy.browse.overviews.clients import Clients
+from kproxy.browse.overviews.kafka4 import Verdict
+from kproxy.spark.jobs.clients import clients
+from kproxy.trace.lines import ErrorEntry, Line, RequestLine
+from tests.kproxy.browse.fed import feed
+from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.spark.jobs.conftest import CLIENTS
+from tests.kproxy.spark.made import found, gap, open_, request, response, table
+
+JAVA = {"software_name": "apache-kafka-java", "software_version": "3.9.1"}
+
+
+def asks(**columns: Any) -> Line:
+    return request("ApiVersions", **columns)
+
+
+def judged(spark: SparkSession, *lines: Line, release: str | None = None) -> list[tuple[str, str, str | None, str]]:
+    """Of each client: its name, verdict, first release that refuses it, and reason."""
+    rows = clients(table(spark, *lines), release).where("api is null").collect()
+    return [(row["client"], row["verdict"], row["refused_from"], row["reason"]) for row in rows]
+
+
+def test_what_a_client_uses_from_where_and_since_when(spark: SparkSession) -> None:
+    lines = table(
+        spark,
+        asks(at=1, offset=0, api_version=3, **JAVA),
+        response("ApiVersions", at=1, api_version=3),
+        request("Fetch", at=2, offset=10, api_version=12),
+        request("Fetch", at=5, offset=30, api_version=12),
+        request("Produce", at=4, offset=20, api_version=2),
+        asks(at=3, connection_id="n-1-2", client="10.0.0.10:1", api_version=3, **JAVA),
+        request("Fetch", at=6, connection_id="n-1-3"),  # may be another program with the same client id
+        request("Metadata", at=7, connection_id="n-1-4", client="10.0.0.11:1", client_id=""),
+        request(None, at=8, connection_id="n-1-4"),  # a SASL token
+        response("Heartbeat", at=9, connection_id="n-1-5", client_id="never-asked"),
+    )
+    rows = clients(lines).collect()
+    begin = min(row["first_at"] for row in rows)
+    told = [
+        (row["client"], row["software_version"], row["api"], row["api_version"], row["hosts"], row["connections"],
+         row["requests"], (row["first_at"] - begin).seconds, (row["last_at"] - begin).seconds, row["negotiates"],
+         row["verdict"], row["refused_from"])
+        for row in rows
+    ]  # fmt: skip
+    assert told == [
+        ("app", "3.9.1", None, None, 2, 2, 5, 0, 4, True, "unknown", "4.0"),
+        ("10.0.0.11", None, None, None, 1, 1, 1, 6, 6, False, "works", None),
+        ("app", None, None, None, 1, 1, 1, 5, 5, True, "works", None),
+        ("app", "3.9.1", "Produce", 2, 1, 1, 1, 3, 3, True, "unknown", "4.0"),
+        ("app", "3.9.1", "ApiVersions", 3, 2, 2, 2, 0, 2, True, "works", None),
+        ("app", "3.9.1", "Fetch", 12, 1, 1, 2, 1, 4, True, "works", None),
+        ("10.0.0.11", None, "Metadata", 13, 1, 1, 1, 6, 6, False, "works", None),
+        ("app", None, "Fetch", 18, 1, 1, 1, 5, 5, True, "works", None),
+    ]
+    assert [row["reason"] for row in rows if row["verdict"] == "unknown"] == [
+        "uses Produce v2, and Kafka 4.4.0 serves Produce from v3 on; it negotiates, so a broker of that release will "
+        "tell (KIP-896 counts on apache-kafka-java 2.1.0 or later, which it is)",
+        "Kafka 4.4.0 serves Produce from v3 on; it negotiates, so a broker of that release will tell",
+    ]
+
+
+def test_why_a_client_is_refused(spark: SparkSession) -> None:
+    old = {"api_version": 2}
+    lines = [
+        open_(), request("Fetch", **old),
+        open_(connection_id="n-1-2"), gap(connection_id="n-1-2"),
+        request("Fetch", connection_id="n-1-2", client_id="torn", **old),
+        request("Fetch", connection_id="n-1-3", client_id="midstream", **old),
+        request("Fetch", connection_id="n-1-4", client_id="told", findings=[found("V002")], **old),
+        request("Produce", connection_id="n-1-5", client_id="answered", **old),
+        response("Produce", connection_id="n-1-5", client_id="answered", errors=[ErrorEntry("e", 35, "U")], **old),
+        request("ListOffsets", connection_id="n-1-6", client_id="left-behind", api_version=0),
+        request("DeleteTopics", connection_id="n-1-6", client_id="left-behind", api_version=0),
+        request("Metadata", connection_id="n-1-7", client_id="fine", api_version=0),
+        response("ListOffsets", connection_id="n-1-8", client_id="other", api_version=7),
+    ]  # fmt: skip
+    fetch = "uses Fetch v2, and Kafka 4.4.0 serves Fetch from v4 on"
+    broker = "10.0.0.1:9092"
+    assert sorted(judged(spark, *lines)) == [
+        ("answered", "refused", "4.0",
+         f"uses Produce v2, and Kafka 4.4.0 serves Produce from v3 on; {broker} refuses it already"),
+        ("app", "refused", "4.0", f"{fetch}; it does not ask brokers which versions they serve"),
+        ("fine", "works", None, "Kafka 4.4.0 serves all that it uses"),
+        ("left-behind", "refused", "4.0", "uses ListOffsets v0, and Kafka 4.4.0 serves ListOffsets from v1 on "
+         f"(and 1 more API); {broker} serves v7 too, and it does not use that"),
+        ("midstream", "unknown", "4.0", f"{fetch}; whether it negotiates was not seen"),
+        ("told", "refused", "4.0", f"{fetch}; {broker} refuses it already"),
+        ("torn", "unknown", "4.0", f"{fetch}; whether it negotiates was not seen"),
+    ]  # fmt: skip
+
+
+#: What says that it is the software confluent-kafka-python, by version, and what is said of it and Kafka 4.
+WRAPPERS = {
+    "2.16.1-rdkafka-1.8.1": "; KIP-896 counts on librdkafka 1.8.2 or later",
+    "2.16.1-rdkafka-2.16.0": "",
+    "1.8": "",  # of a wrapper that KIP-896 does not know
+    "\x1b[2J..": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("release", "verdict", "reason"),
+    [
+        ("3.9", "works", "Kafka 3.9 serves all that it uses"),
+        ("4.0", "refused", "uses UpdateMetadata v7, and Kafka 4.0 has no UpdateMetadata; "),
+        ("2.8.1", "refused", "uses Fetch v13, and Kafka 2.8.1 serves Fetch up to v12; "),
+    ],
+)
+def test_any_release_can_be_asked(spark: SparkSession, release: str, verdict: str, reason: str) -> None:
+    lines = [open_(), request("Fetch", api_version=13), request("UpdateMetadata", api_version=7)]
+    for name in WRAPPERS:  # with an ApiVersions of today, which every broker answers
+        named = {"software_name": "confluent-kafka-python", "software_version": name}
+        lines.append(asks(client_id=name, connection_id=name, api_version=4, **named))
+    works = f"Kafka {release} serves all that it uses"
+    why = "it does not ask brokers which versions they serve" if verdict == "refused" else ""
+    assert sorted(judged(spark, *lines, release=release)) == sorted([
+        ("app", verdict, "4.0", reason + why),
+        *((name, "works", None, works + (more if release == "4.0" else "")) for name, more in WRAPPERS.items()),
+    ])  # fmt: skip
+
+
+def test_a_release_that_there_is_not(spark: SparkSession) -> None:
+    with pytest.raises(ValueError, match="no Kafka release"):
+        clients(table(spark, request()), "9.9")
+
+
+def test_real_clients_are_judged_as_in_the_terminal(real: DataFrame) -> None:
+    told = [line for name in CLIENTS for line in lines_of(DATA / "pcap" / f"{name}.pcap.gz")]
+    verdicts, requests, old = defaultdict(set), Counter[str](), {}
+    for row in feed(Clients(), told).rows():
+        name = row.client_id or row.host
+        verdicts[name].add(row.verdict)
+        requests[name] += row.requests
+        old |= {(name, use.api, use.version): use.verdict for use in row.old}
+    rows = clients(real).collect()
+    of_clients = [row for row in rows if row["api"] is None]
+    found_verdicts, found_requests = defaultdict(set), Counter[str]()
+    for row in of_clients:
+        found_verdicts[row["client"]].add(row["verdict"])
+        found_requests[row["client"]] += row["requests"]
+    assert found_verdicts == verdicts
+    assert found_requests == requests
+    uses = [row for row in rows if row["api"] is not None]
+    unserved = defaultdict(list)
+    for row in uses:
+        if row["verdict"] != Verdict.WORKS:
+            unserved[row["client"], row["api"]].append((row["api_version"], row["verdict"]))
+    assert {(*key, min(each)[0]): min(each)[1] for key, each in unserved.items()} == old
+    assert Verdict.REFUSED in set().union(*verdicts.values())
+    used = Counter((line.client_id or host_of(line.client), line.api, line.api_version)
+                   for line in told if isinstance(line, RequestLine) and line.api_version is not None)  # fmt: skip
+    counted = Counter[tuple[str, str, int]]()
+    for row in uses:
+        counted[row["client"], row["api"], row["api_version"]] += row["requests"]
+    assert counted == used

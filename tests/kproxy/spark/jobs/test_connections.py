@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from kproxy.spark.jobs.connections import connections
+from kproxy.trace.lines import Line
+from tests.kproxy.spark.made import close, moment, open_, request, response, table
+from tests.kproxy.spark.plain import assert_rows
+
+
+def connected(number: int, at: float, life: float, requests: int = 1, **columns: Any) -> list[Line]:
+    ends: dict[str, Any] = {"connection_id": f"n-1-{number}", "client": f"10.0.0.9:{number}"}
+    frames = [line(at=at + 0.001 * (place + 1), **ends) for place in range(requests) for line in (request, response)]
+    return [open_(at=at, **ends), *frames, close(at=at + life, **{"by": "client", "how": "fin"} | ends | columns)]
+
+
+def test_churn_is_counted_by_the_minute(spark: SparkSession) -> None:
+    lines = table(
+        spark,
+        *(line for number in range(3) for line in connected(number, 58 + number, 0.5)),  # 2 in a minute, 1 in the next
+        *connected(3, 119.9, 10, 2, by="server", how="reset", unanswered=1),  # 10 s are not short any more
+        *connected(4, 200, 9.9, by="proxy", how="fin"),
+        open_(at=300, connection_id="n-1-5", client="10.0.0.9:5"),  # nothing came on it, and it has not ended
+        # Seen in the midst of its life: it did not connect now.
+        open_(at=301, connection_id="n-1-6", midstream=True), request(at=302, connection_id="n-1-6", client_id=None),
+        close(at=303, connection_id="n-1-6"),
+    )  # fmt: skip
+    assert_rows(
+        connections(lines),
+        [
+            {
+                "client": "app", "host": "10.0.0.9", "broker": "10.0.0.1:9092", "connections": 5, "opened": 5,
+                "peak_a_minute": 2, "peak_at": _time(0), "short": 4, "p50_life_us": 500_000.0, "unused": 0,
+                "per_connection": 1.2, "by_client": 3, "by_broker": 1, "by_proxy": 1, "resets": 1, "unanswered": 1,
+            },
+            {
+                "client": "10.0.0.9", "host": "10.0.0.9", "broker": "10.0.0.1:9092", "connections": 2, "opened": 1,
+                "peak_a_minute": 1, "peak_at": _time(300), "short": 0, "unused": 1, "per_connection": 0.5,
+                "by_client": 0, "by_broker": 0, "by_proxy": 0, "resets": 0, "unanswered": 0,
+            },
+        ],
+    )  # fmt: skip
+
+
+def _time(at: float) -> datetime:
+    return datetime.fromisoformat(moment(at)).replace(tzinfo=None)
+
+
+def test_the_connections_of_the_captures_are_those_of_their_lines(captured: DataFrame) -> None:
+    ids: dict[str, list[Row]] = defaultdict(list)
+    for line in captured.where("kind in ('open', 'close', 'request', 'response')").collect():
+        ids[line["connection_id"]].append(line)
+    counted: Counter[tuple[str, str, str]] = Counter()
+    lives = defaultdict(list)
+    for lines in ids.values():
+        host = lines[0]["client"].rpartition(":")[0]
+        key = max(line["client_id"] or "" for line in lines) or host, host, lines[0]["server"]
+        counted[key] += 1
+        at = {line["kind"]: line["ts"] for line in lines}
+        if "close" in at:
+            lives[key].append((at["close"] - at["open"]).total_seconds() * 1e6)
+    rows = {(row["client"], row["host"], row["broker"]): row for row in connections(captured).collect()}
+    assert {key: row["connections"] for key, row in rows.items()} == counted
+    [(key, most)] = counted.most_common(1)
+    row = rows[key]
+    assert most > 20
+    assert round(row["p50_life_us"]) == round(median(lives[key]))
+    assert row["short"] == sum(life < 10_000_000 for life in lives[key])

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from datetime import timedelta
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from kproxy.spark.jobs.errors import errors
+from kproxy.trace.lines import ErrorEntry, TopicEntry
+from tests.kproxy.spark.made import response, table
+from tests.kproxy.spark.plain import assert_rows, client_of, topics_of
+
+ORDER = ["api", "client", "broker", "topic"]
+ORDERS, CARTS = TopicEntry("orders"), TopicEntry("carts")
+
+
+def refused(path: str, code: int = 6, name: str = "NOT_LEADER_OR_FOLLOWER") -> ErrorEntry:
+    return ErrorEntry(path, code, name)
+
+
+def test_an_error_counts_once_a_response_and_for_the_topic_that_has_it(spark: SparkSession) -> None:
+    twice = [refused("responses[1].partitions[0].error_code"), refused("responses[1].partitions[1].error_code")]
+    lines = table(
+        spark,
+        response(at=1, topics=[ORDERS, CARTS], errors=twice),
+        response(at=2, topics=[ORDERS, CARTS]),
+        response(at=3, topics=[CARTS], errors=[refused("error_code", 70, "FETCH_SESSION_ID_NOT_FOUND")]),
+        response(at=4, not_decoded="truncated", topics=[ORDERS]),
+        response("Heartbeat", at=5, client_id=None, errors=[refused("error_code", 27, "REBALANCE_IN_PROGRESS")]),
+        response("Heartbeat", at=6, client_id=None),
+    )
+    rows = [(*row[:6], row["first_at"] == row["last_at"]) for row in errors(lines).collect()]
+    leader, session = ("NOT_LEADER_OR_FOLLOWER", 6), ("FETCH_SESSION_ID_NOT_FOUND", 70)
+    rebalance, third = ("REBALANCE_IN_PROGRESS", 27), 1 / 3
+    assert rows == [
+        ("api", "Fetch", *session, 1, third, True),
+        ("api", "Fetch", *leader, 1, third, True),
+        ("api", "Heartbeat", *rebalance, 1, 0.5, True),
+        ("client", "10.0.0.9", *rebalance, 1, 0.5, True),
+        ("client", "app", *session, 1, third, True),
+        ("client", "app", *leader, 1, third, True),
+        ("broker", "10.0.0.1:9092", *session, 1, 0.2, True),
+        ("broker", "10.0.0.1:9092", *leader, 1, 0.2, True),
+        ("broker", "10.0.0.1:9092", *rebalance, 1, 0.2, True),
+        ("topic", "carts", *leader, 1, third, True),
+    ]
+
+
+def test_produce_responses_for_several_topics_blame_one_only_if_all_have_failed(spark: SparkSession) -> None:
+    first, second = (refused(f"responses[{at}].partition_responses[0].error_code") for at in (0, 1))
+    lines = table(
+        spark,
+        response("Produce", at=1, topics=[ORDERS, CARTS], errors=[first]),
+        response("Produce", at=2, topics=[ORDERS, CARTS], errors=[first, second]),
+        response("Produce", at=3, topics=[ORDERS], errors=[first]),
+    )
+    found = {row["value"]: (row["responses"], row["share"]) for row in errors(lines).where("by = 'topic'").collect()}
+    assert found == {"orders": (2, 2 / 3), "carts": (1, 0.5)}
+
+
+def test_first_and_last_seen(spark: SparkSession) -> None:
+    failed = [refused("error_code", 15, "COORDINATOR_NOT_AVAILABLE")]
+    lines = table(spark, *(response("FindCoordinator", at=at, errors=failed if at != 9 else []) for at in (3, 1, 2, 9)))
+    [row, *_] = errors(lines).collect()
+    assert (row["responses"], row["share"], row["last_at"] - row["first_at"]) == (3, 0.75, timedelta(seconds=2))
+
+
+def test_real_clients(real: DataFrame) -> None:
+    total: Counter[tuple[str, str]] = Counter()
+    seen = defaultdict(list)
+    for line in real.collect():
+        if line["kind"] != "response" or line["not_decoded"]:
+            continue
+        for by, value, found in _views(line):
+            total[by, value] += 1
+            for code, name in found:
+                seen[by, value, name, code].append(line["ts"])
+    expected = [
+        (*key, len(at), len(at) / total[key[:2]], min(at), max(at)) for key, at in seen.items() if key[1] is not None
+    ]
+    expected.sort(key=lambda row: (ORDER.index(row[0]), -row[4], row[1], row[2]))
+    assert {row[0] for row in expected} == set(ORDER)
+    assert_rows(errors(real), expected)
+
+
+def _views(line: Row) -> list[tuple[str, str, set[tuple[int, str]]]]:
+    entries = line["errors"] or []
+    everything = {(each["code"], each["name"]) for each in entries}
+    views = [(by, value, everything) for by, value in
+             (("api", line["api"]), ("client", client_of(line)), ("broker", line["server"]))]  # fmt: skip
+    topics = topics_of(line)
+    placed = defaultdict(set)
+    for each in entries:
+        place = re.search(r"(?:topics|responses|topic_responses)\[(\d+)\]", each["path"])
+        if place and int(place[1]) < len(topics) and not re.match(r"groups\[[1-9]", each["path"]):
+            placed[int(place[1])].add((each["code"], each["name"]))
+    if line["api"] == "Produce" and len(placed) < len(topics):
+        placed.clear()
+    return views + [("topic", name, placed[at]) for at, (name, _) in enumerate(topics)]

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kproxy.spark.jobs.fetches import fetches
+from kproxy.trace.lines import ErrorEntry, TopicEntry
+from tests.kproxy.spark.made import request, response, table
+from tests.kproxy.spark.plain import assert_rows, client_of, mean, topics_of
+
+MEMBERSHIP = {"JoinGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"}
+
+
+def read(topic: str | None, size: int, records: int | None = None, lag: int | None = None) -> TopicEntry:
+    return TopicEntry(topic, bytes=size, records=records, lag=lag)
+
+
+def test_what_came_and_how_often_nothing(spark: SparkSession) -> None:
+    lines = table(
+        spark,
+        request("Heartbeat", group_id="billing"),
+        response(at=1, topics=[read("orders", 300, 3, lag=7), read("carts", 100, 1, lag=0)]),
+        response(at=2, topics=[read("orders", 100, 1, lag=2)]),
+        response(at=3, latency_us=500_000),  # of a session: nothing new
+        response(at=4, topics=[read("orders", 0)]),
+        response(at=5, topics=[read("orders", 0)], errors=[ErrorEntry("responses[0].error_code", 3, "UNKNOWN")]),
+        response(at=6, not_decoded="truncated"),
+        response("Metadata", at=7, topics=[TopicEntry("orders")]),
+    )
+    whole = {
+        "client": "app", "group_id": "billing", "fetches": 5, "empty": 2, "waited": 1, "empty_share": 0.4,
+        "waited_share": 0.2, "brought_bytes": 500, "records": 5, "per_fetch_bytes": 250.0, "records_per_fetch": 2.5,
+        "last_lag": 2, "max_lag": 7,
+    }  # fmt: skip
+    orders = whole | {
+        "topic": "orders", "fetches": 4, "empty": 1, "waited": 0, "empty_share": 0.25, "waited_share": 0.0,
+        "brought_bytes": 400, "records": 4, "per_fetch_bytes": 200.0, "records_per_fetch": 2.0,
+    }  # fmt: skip
+    carts = orders | {
+        "topic": "carts", "fetches": 1, "empty": 0, "empty_share": 0.0, "brought_bytes": 100, "records": 1,
+        "per_fetch_bytes": 100.0, "records_per_fetch": 1.0, "last_lag": 0, "max_lag": 0,
+    }  # fmt: skip
+    assert_rows(fetches(lines), [whole, orders, carts])
+
+
+def test_who_brings_nothing_at_all(spark: SparkSession) -> None:
+    [row] = fetches(table(spark, response(client_id=None))).collect()
+    assert (row["client"], row["empty_share"], row["brought_bytes"], row["per_fetch_bytes"]) == ("10.0.0.9", 1, 0, None)
+    assert (row["group_id"], row["records"], row["last_lag"]) == (None, 0, None)
+
+
+def test_the_group_is_of_the_same_client_on_the_same_host_and_of_one_group_only(spark: SparkSession) -> None:
+    lines = table(
+        spark,
+        *(request("Heartbeat", client_id=name, group_id=group) for name, group in
+          (("one", "a"), ("one", "a"), ("two", "a"), ("two", "b"))),
+        *(response(client_id=name) for name in ("one", "two")),
+        response(client_id="one", client="10.0.0.10:5"),
+        response("ShareFetch", client_id="two", group_id="own"),
+    )  # fmt: skip
+    found = {(row["client"], row["group_id"]): row["fetches"] for row in fetches(lines).collect()}
+    assert found == {("one", "a"): 1, ("two", None): 1, ("one", None): 1, ("two", "own"): 1}
+
+
+def test_real_clients(real: DataFrame) -> None:
+    lines = real.collect()
+    groups, answers = defaultdict(set), defaultdict(list)
+    for line in lines:
+        if line["kind"] == "request" and line["api"] in MEMBERSHIP and line["group_id"]:
+            groups[client_of(line), line["client"].rpartition(":")[0]].add(line["group_id"])
+    for line in lines:
+        if line["kind"] == "response" and line["api"] in ("Fetch", "ShareFetch") and not line["not_decoded"]:
+            known = groups[client_of(line), line["client"].rpartition(":")[0]]
+            group = line["group_id"] or (min(known) if len(known) == 1 else None)
+            views = [(None, *(_sum(line, name) for name in ("bytes", "records", "lag")))]
+            views += [(name, entry["bytes"], entry["records"], entry["lag"]) for name, entry in topics_of(line)]
+            for topic, size, records, lag in views:
+                empty = not size and not line["errors"]
+                waited = empty and (line["latency_us"] or 0) >= 100_000
+                order = line["ts"], line["offset"]
+                answers[client_of(line), group, topic].append((size, records, lag, empty, waited, order))
+    expected: list[dict[str, Any]] = []
+    for (client, group, topic), each in answers.items():
+        lags = [(order, lag) for _, _, lag, _, _, order in each if lag is not None]
+        empty, waited = (sum(answer[at] for answer in each) for at in (3, 4))
+        expected.append({
+            "client": client, "group_id": group, "topic": topic, "fetches": len(each), "empty": empty, "waited": waited,
+            "empty_share": empty / len(each), "waited_share": waited / len(each),
+            "brought_bytes": sum(answer[0] or 0 for answer in each), "records": sum(answer[1] or 0 for answer in each),
+            "per_fetch_bytes": mean(answer[0] for answer in each if answer[0]),
+            "records_per_fetch": mean(answer[1] for answer in each if answer[0] and answer[1] is not None),
+            "last_lag": max(lags)[1] if lags else None, "max_lag": max((lag for _, lag in lags), default=None),
+        })  # fmt: skip
+    everything = {(row["client"], row["group_id"]): row["fetches"] for row in expected if row["topic"] is None}
+    expected.sort(key=lambda row: (
+        -everything[row["client"], row["group_id"]], row["client"], row["group_id"] or "", row["topic"] is not None,
+        -row["fetches"], row["topic"] or "",
+    ))  # fmt: skip
+    assert any(row["per_fetch_bytes"] for row in expected)
+    assert_rows(fetches(real), expected)
+
+
+def _sum(line: Any, name: str) -> int | None:
+    known = [entry[name] for entry in line["topics"] or () if entry[name] is not None]
+    return sum(known) if known else None

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dissectors.findings import Severity
+from dissectors.rules import rules
+from kproxy.spark.jobs.findings import findings
+from kproxy.trace.lines import RepeatEntry
+from tests.kproxy.spark.made import close, finding, found, request, response, table
+from tests.kproxy.spark.plain import assert_rows, client_of
+
+HERE = {"client": "app", "broker": "10.0.0.1:9092"}
+
+
+def test_findings_of_frames_of_connections_and_those_only_counted(spark: SparkSession) -> None:
+    lines = table(
+        spark,
+        request(at=1, offset=7, findings=[found("L001")]),
+        response(at=2, offset=9, findings=[found("L001", severity="error"), found("S001", severity="info")]),
+        close(at=3, repeated=[RepeatEntry("L001", "rule-l001", 5), RepeatEntry("V012", "produce-min0-shim", 2)]),
+        request(at=1, connection_id="n-1-2", client_id=None),
+        finding("C016", at=4, connection_id="n-1-2", direction="response", offset=11),
+        finding("C016", at=5, connection_id="n-1-3"),  # nothing else is known of it
+    )
+    rows = [row.asDict() for row in findings(lines).drop("first_at", "last_at", "at").collect()]
+    told = {"connection_id": "n-1-1", "direction": "request", "offset": 7}
+    assert rows == [
+        {"severity": "error", "code": "L001", "name": "rule-l001", **HERE, "findings": 7, "message": "L001 is wrong",
+         **told},
+        {"severity": "warning", "code": "C016", "name": "rule-c016", "client": None, "broker": None, "findings": 1,
+         "message": "C016 is wrong", "connection_id": "n-1-3", "direction": None, "offset": None},
+        {"severity": "warning", "code": "C016", "name": "rule-c016", "client": "10.0.0.9", "broker": "10.0.0.1:9092",
+         "findings": 1, "message": "C016 is wrong", "connection_id": "n-1-2", "direction": "response", "offset": 11},
+        {"severity": "info", "code": "V012", "name": "produce-min0-shim", **HERE, "findings": 2, "message": None,
+         "connection_id": None, "direction": None, "offset": None},
+        {"severity": "info", "code": "S001", "name": "rule-s001", **HERE, "findings": 1, "message": "S001 is wrong",
+         "connection_id": "n-1-1", "direction": "response", "offset": 9},
+    ]  # fmt: skip
+
+
+def test_the_client_is_who_was_last_heard_on_the_connection(spark: SparkSession) -> None:
+    same = [request(at=1, client_id=name) for name in ("b", "a")]
+    [row] = findings(table(spark, *same, finding("C016", at=0))).collect()
+    assert row["client"] == "b"
+
+
+def test_captures(captured: DataFrame) -> None:
+    lines = captured.collect()
+    names: dict[str, tuple[Any, ...]] = {}
+    ends: dict[str, tuple[str, str]] = {}
+    for line in lines:
+        if line["client_id"] is not None:
+            names[line["connection_id"]] = max(names.get(line["connection_id"], ()), (line["ts"], line["client_id"]))
+        if line["client"] is not None:
+            ends[line["connection_id"]] = line["client"], line["server"]
+    counted: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
+    for line in lines:
+        on = line["connection_id"]
+        address, broker = ends.get(on, (None, None))
+        last = names.get(on, (None, None))[1]
+        client = client_of({"client_id": line["client_id"] or last, "client": address}) if address else last
+        told = [line] if line["kind"] == "finding" else line["findings"] or []
+        direction = line["kind"] if line["kind"] in ("request", "response") else line["direction"]
+        for each in told:
+            key = each["code"], each["name"], client, broker
+            example = (line["ts"], on, line["offset"] or 0, direction or "", line["offset"], each["message"])
+            counted[key].append((1, each["severity"], line["ts"], example))
+        for each in line["repeated"] or []:
+            counted[each["code"], each["name"], client, broker].append((each["count"], None, line["ts"], None))
+    own = {rule.code: rule.severity.value for rule in rules()}
+    order = [each.value for each in Severity]
+    expected = []
+    for (code, name, client, broker), each in counted.items():
+        severities = [severity for _, severity, _, _ in each if severity]
+        at, on, _, direction, offset, message = min((example for *_, example in each if example), default=(None,) * 6)
+        expected.append({
+            "severity": max(severities, key=order.index) if severities else own.get(code),
+            "code": code, "name": name, "client": client, "broker": broker,
+            "findings": sum(times for times, *_ in each),
+            "first_at": min(ts for _, _, ts, _ in each), "last_at": max(ts for _, _, ts, _ in each),
+            "message": message, "connection_id": on, "direction": direction or None, "offset": offset, "at": at,
+        })  # fmt: skip
+    expected.sort(key=lambda row: (-order.index(row["severity"]), -row["findings"], row["code"], row["name"],
+                                   row["client"] or "", row["broker"] or ""))  # fmt: skip
+    assert len(expected) > 20
+    assert_rows(findings(captured), expected)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kproxy.spark.jobs.idle_closes import idle_closes
+from kproxy.trace.lines import Line
+from tests.kproxy.spark.made import close, moment, request, response, table
+from tests.kproxy.spark.plain import assert_rows
+
+
+def spoken(connection: str, until: float = 1) -> list[Line]:
+    """A request that is answered at `until`."""
+    return [request(at=until - 0.001, connection_id=connection), response(at=until, connection_id=connection)]
+
+
+def test_a_request_that_meets_the_end_of_an_idle_connection_is_a_race(spark: SparkSession) -> None:
+    lines = table(
+        spark,
+        *spoken("n-1-1"),
+        request("Produce", at=601, offset=1, connection_id="n-1-1", acks=-1),
+        request("Metadata", at=601.2, offset=2, connection_id="n-1-1"),
+        close(at=602, connection_id="n-1-1", by="server", how="reset", unanswered=2),
+        *spoken("n-1-2"),
+        close(at=541, connection_id="n-1-2", by="server", how="fin"),  # nobody had asked anything
+        *spoken("n-1-3"),
+        close(at=31, connection_id="n-1-3", by="client", how="fin"),
+    )
+    same = {"client": "app", "host": "10.0.0.9", "broker": "10.0.0.1:9092"}
+    raced = datetime.fromisoformat(moment(601)).replace(tzinfo=None)
+    assert_rows(
+        idle_closes(lines),
+        [
+            same | {
+                "closed_by": "server", "idle_closes": 1, "races": 1, "shortest_idle_us": 540_000_000,
+                "longest_idle_us": 600_000_000, "lost_apis": ["Produce"], "last_race_at": raced,
+                "connection_id": "n-1-1",
+            },
+            same | {
+                "closed_by": "client", "idle_closes": 1, "races": 0, "shortest_idle_us": 30_000_000,
+                "longest_idle_us": 30_000_000, "lost_apis": [],
+            },
+        ],
+    )  # fmt: skip
+
+
+def test_connections_that_end_in_the_midst_of_work_are_neither(spark: SparkSession) -> None:
+    lines = table(
+        spark,
+        *spoken("n-1-1"),  # 29 s are not idle
+        request(at=30, connection_id="n-1-1"),
+        close(at=30.1, connection_id="n-1-1", by="server", how="reset", unanswered=1),
+        *spoken("n-1-2"),
+        *spoken("n-1-2", until=301),  # it was idle, and was answered: then the broker goes
+        request(at=302, connection_id="n-1-2"),
+        close(at=302.1, connection_id="n-1-2", by="server", how="reset", unanswered=1),
+        *spoken("n-1-3"),
+        request(at=301, connection_id="n-1-3"),  # the broker works on it before it ends
+        close(at=311.1, connection_id="n-1-3", by="server", how="fin", unanswered=1),
+        *spoken("n-1-4"),
+        request(at=301, connection_id="n-1-4"),  # the client gives up
+        close(at=302, connection_id="n-1-4", by="client", how="fin", unanswered=1),
+        *spoken("n-1-5"),
+        # Without acks nothing is answered: the connection was not idle.
+        *(request("Produce", at=at, offset=at, connection_id="n-1-5", acks=0) for at in range(2, 300, 20)),
+        request("Produce", at=301, connection_id="n-1-5", acks=-1),
+        close(at=301.1, connection_id="n-1-5", by="server", how="fin", unanswered=1),
+        *spoken("n-1-6"),
+        close(at=600, connection_id="n-1-6", by="proxy", how="fin"),  # kproxy was stopped
+        *spoken("n-1-7"),
+    )
+    assert idle_closes(lines).isEmpty()
+
+
+def test_of_the_captures_it_is_those_whose_last_frame_is_long_before_their_end(captured: DataFrame) -> None:
+    last, ended = {}, {}
+    for line in captured.orderBy("ts").collect():
+        if line["kind"] in ("request", "response"):
+            last[line["connection_id"]] = line["ts"]
+        elif line["kind"] == "close" and line["by"] in ("client", "server") and not line["unanswered"]:
+            ended[line["connection_id"]] = line["ts"]
+    idle = [end - last[name] for name, end in ended.items() if name in last]
+    idle_us = [round(each.total_seconds() * 1e6) for each in idle if each.total_seconds() >= 30]
+    rows = idle_closes(captured).collect()
+    assert sum(row["idle_closes"] for row in rows) == len(idle_us) > 0
+    assert max(row["longest_idle_us"] for row in rows) == max(idle_us)

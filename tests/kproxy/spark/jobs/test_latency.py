@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from collections import defaultdict
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kproxy.spark.jobs.latency import latency
+from kproxy.trace.lines import TopicEntry
+from tests.kproxy.spark.made import request, response, table
+from tests.kproxy.spark.plain import assert_rows, client_of, percentile, topics_of
+
+
+def test_percentiles_lie_between_the_values_and_a_response_counts_for_each_of_its_topics(spark: SparkSession) -> None:
+    orders, carts = TopicEntry("orders"), TopicEntry(topic_id="Y2FydHM")
+    lines = table(
+        spark,
+        request(api_version=12),
+        response(latency_us=10, api_version=12, topics=[orders, TopicEntry()]),
+        response(latency_us=30, api_version=13, client_id=None, topics=[orders, carts, orders]),
+        response(latency_us=None, request_ts=None),  # nobody asked: it has none
+        response(None, latency_us=5),  # a SASL token
+    )
+    two, fast, slow = (2, 20.0, 28.0, 29.8, 29.98, 30), (1, *[10.0] * 4, 10), (1, *[30.0] * 4, 30)
+    expected = [
+        ("api", "Fetch", None, *two),
+        ("version", "Fetch", "13", *slow),
+        ("version", "Fetch", "12", *fast),
+        ("client", "Fetch", "10.0.0.9", *slow),
+        ("client", "Fetch", "app", *fast),
+        ("broker", "Fetch", "10.0.0.1:9092", *two),
+        ("topic", "Fetch", "Y2FydHM", *slow),
+        ("topic", "Fetch", "orders", *two),
+    ]
+    assert_rows(latency(lines), expected)
+
+
+def test_captures(captured: DataFrame) -> None:
+    taken = defaultdict(list)
+    for line in captured.collect():
+        if line["latency_us"] is not None and line["api"]:
+            views = [("api", None), ("version", str(line["api_version"])), ("client", client_of(line))]
+            views += [("broker", line["server"]), *{("topic", name) for name, _ in topics_of(line)}]
+            for by, value in views:
+                taken[by, line["api"], value].append(line["latency_us"])
+    order = ["api", "version", "client", "broker", "topic"]
+    expected = [
+        (*key, len(each), *(percentile(each, share) for share in (0.5, 0.9, 0.99, 0.999)), max(each))
+        for key, each in taken.items()
+    ]
+    expected.sort(key=lambda row: (order.index(row[0]), -row[6], row[1], row[2] or ""))
+    assert len(expected) > 80
+    assert_rows(latency(captured), expected)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from kproxy.browse.overviews.groups import Groups, GroupView, StallKind
+from kproxy.spark.jobs.rebalances import rebalances
+from kproxy.spark.reading.convert import dated
+from kproxy.spark.reading.decode import Options
+from kproxy.spark.reading.files import read_files
+from kproxy.spark.reading.inputs import find_files
+from tests.kproxy.browse.fed import feed
+from tests.kproxy.browse.grouped import DATA, Story, lines_of
+from tests.kproxy.browse.sessions import BEGAN, SECOND
+from tests.kproxy.spark.made import table
+
+
+def told(spark: SparkSession, story: Story) -> list[tuple[object, ...]]:
+    """Generation, when it began and how long it took (s), by whom and why, members, in the minute before."""
+    rows = rebalances(table(spark, *story.lines)).selectExpr(
+        "generation", "unix_micros(since)", "duration_us", "by", "why", "members", "a_minute", "storm"
+    )
+    return [
+        (row[0], round(row[1] / 1e6 - BEGAN / 1e9, 3), row[2] and row[2] / 1e6, row[3].split()[0], *row[4:])
+        for row in rows.collect()
+    ]
+
+
+def test_who_began_each_and_why(spark: SparkSession) -> None:
+    story = Story()
+    story.say(0, "a", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED", answer_size=9)
+    story.joined(0.1, "a")
+    story.beats(1, 10, "a")
+    b = story.ask(10, "b", "JoinGroup")  # a new one comes,
+    story.say(11, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=1)
+    a = story.ask(12, "a", "JoinGroup")  # and the old one joins
+    for asked in (a, b):
+        story.answer(asked, 13, generation_id=2)
+    story.synced(13.5, "a", "b", generation=2)
+    story.say(20, "b", "LeaveGroup", generation_id=2)
+    story.say(21, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=2)
+    story.joined(22, "a", generation=3)
+    story.say(80, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)  # by whom is not seen
+    story.joined(82, "a", generation=4)
+    story.joined(90, "a", generation=5)  # by itself
+    story.answer(story.ask(95, "a", "JoinGroup"), 95.5, generation_id=6)  # and no assignment follows
+    assert told(spark, story) == [
+        (1, 0.1, 0.003, "a", "join", 1, 0, False),
+        (2, 10.0, 3.501, "b", "join", 2, 1, False),
+        (3, 21.001, 1.002, "b", "leave", 1, 2, False),
+        (4, 80.001, 2.002, "a", "told", 1, 1, False),
+        (5, 90.0, 0.003, "a", "rejoin", 1, 1, False),
+        (6, 95.0, None, "a", "rejoin", 1, 2, False),
+    ]
+
+
+def test_twenty_generations_within_a_minute_are_a_storm(spark: SparkSession) -> None:
+    story = Story()
+    for number in range(21):
+        story.joined(number * 3, "a", generation=number + 1)
+    rows = told(spark, story)
+    assert [row[-2:] for row in rows] == [(number, number >= 20) for number in range(21)]
+    slower = Story()
+    for number in range(21):
+        slower.joined(number * 3.1, "a", generation=number + 1)
+    assert not any(row[-1] for row in told(spark, slower))
+
+
+def test_a_group_that_begins_anew_is_not_the_one_before(spark: SparkSession) -> None:
+    story = Story()
+    story.joined(0, "a")
+    story.joined(5, "a", generation=2)
+    story.say(9, "a", "LeaveGroup", generation_id=2)
+    story.joined(1000, "b")
+    story.say(1009, "b", "LeaveGroup", generation_id=1)
+    story.joined(2000, "c")
+    assert [(row[0], row[1], row[3], row[-2]) for row in told(spark, story)] == [
+        (1, 0.0, "a", 0), (2, 5.0, "a", 1), (1, 1000.0, "b", 0), (1, 2000.0, "c", 0),
+    ]  # fmt: skip
+
+
+def test_a_member_that_joins_again_into_its_generation_begins_none(spark: SparkSession) -> None:
+    story = Story()
+    story.joined(0, "a", "b")
+    story.joined(5, "b")
+    assert [(row[0], row[1], row[5]) for row in told(spark, story)] == [(1, 0.0, 2)]
+
+
+def test_epochs_are_over_when_all_are_there(spark: SparkSession) -> None:
+    story = Story()
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    story.epochs(5, 26, "a", 1)
+    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
+    story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
+    assert [row[:6] for row in told(spark, story)] == [
+        (1, 0.001, 0.0, "a", "join", 1), (2, 6.001, 24.0, "b", "join", 2),
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def real(spark: SparkSession) -> DataFrame:
+    """Traces of real groups."""
+    return dated(read_files(spark, find_files(spark, [str(DATA)]), Options())).coalesce(1).cache()
+
+
+def seen(name: str) -> GroupView:
+    """What the terminal tells of it."""
+    view = feed(Groups(), lines_of(name)).view("billing", BEGAN + 10**6 * SECOND)
+    assert view is not None
+    return view
+
+
+@pytest.mark.parametrize("name", ["application-does-not-poll", "frozen-process", "killed-member"])
+def test_real_groups_as_the_terminal_tells_of_them(real: DataFrame, name: str) -> None:
+    of_one = rebalances(real.where(real["file"].contains(name)))
+    rows = of_one.selectExpr("generation", "unix_micros(since)", "unix_micros(until)").collect()
+    view = seen(name)
+    assert [row[0] for row in rows] == [each.generation for each in view.boundaries]
+    # A generation is first heard of in the first answer, and there with the last.
+    assert [row[2] for row in rows] == pytest.approx([each.at // 1000 for each in view.boundaries], abs=20_000)
+    waits = [each.since // 1000 for each in view.stalls if each.kind is StallKind.JOIN_WAITS]
+    assert set(waits) <= {row[1] for row in rows}
+    assert waits or name == "frozen-process"
+
+
+def test_real_epochs_that_wait_for_partitions(real: DataFrame) -> None:
+    rows = rebalances(real.where(real["file"].contains("partitions-not-given-up"))).collect()
+    [longest] = [row for row in rows if row["duration_us"] > 1_000_000]
+    view = seen("partitions-not-given-up")
+    [lags] = [each for each in view.stalls if each.kind is StallKind.LAGGING]
+    assert lags.until is not None
+    assert longest["duration_us"] == (lags.until - lags.since) // 1000
+    assert longest["protocol"] == "consumer"
+    assert [row["generation"] for row in rows] == [each.generation for each in view.boundaries]

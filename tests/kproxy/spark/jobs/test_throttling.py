@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kproxy.spark.jobs.throttling import throttling
+from tests.kproxy.spark.made import request, response, table
+from tests.kproxy.spark.plain import assert_rows, client_of
+
+FIVE = datetime(2026, 11, 21, 5, tzinfo=UTC)
+BROKER = "10.0.0.1:9092"
+
+
+def test_in_all_and_by_the_hour(spark: SparkSession) -> None:
+    lines = table(
+        spark,
+        request("Produce", at=0),
+        response("Produce", at=1, throttle_time_ms=30),
+        response("Produce", at=3599, throttle_time_ms=10),
+        response("Produce", at=3600, throttle_time_ms=50),
+        response("Produce", at=3601, throttle_time_ms=0),
+        response("Produce", at=3602),
+        response("Produce", at=8000, throttle_time_ms=0),
+        response("Produce", at=8001, throttle_time_ms=99_000, not_decoded="truncated"),
+        response("Fetch", at=1, client_id=None, throttle_time_ms=100),
+        response("Fetch", at=1, client_id="quick", throttle_time_ms=0),
+    )
+    expected = [
+        ("10.0.0.9", BROKER, None, 1, 1, 1.0, 100_000, 100_000),
+        ("10.0.0.9", BROKER, FIVE, 1, 1, 1.0, 100_000, 100_000),
+        ("app", BROKER, None, 6, 3, 0.5, 90_000, 50_000),
+        ("app", BROKER, FIVE, 2, 2, 1.0, 40_000, 30_000),
+        ("app", BROKER, FIVE + timedelta(hours=1), 3, 1, 1 / 3, 50_000, 50_000),
+    ]
+    assert_rows(throttling(lines), expected)
+
+
+def test_real_clients_with_throttled_fetches(real: DataFrame) -> None:
+    """Nobody is throttled in them, so every answer to a Fetch is made to be."""
+    throttled = F.when(F.col("api") == "Fetch", F.col("correlation_id") % 3).otherwise(F.col("throttle_time_ms"))
+    lines = real.withColumn("throttle_time_ms", throttled)
+    told = defaultdict(list)
+    for line in lines.collect():
+        if line["kind"] == "response" and not line["not_decoded"]:
+            hour = line["ts"].replace(minute=0, second=0, microsecond=0)
+            for since in (None, hour):
+                told[client_of(line), line["server"], since].append((line["throttle_time_ms"] or 0) * 1000)
+    expected = [
+        (*key, len(each), sum(us > 0 for us in each), sum(us > 0 for us in each) / len(each), sum(each), max(each))
+        for key, each in told.items()
+        if any(each)
+    ]
+    expected.sort(key=lambda row: (-sum(told[row[0], row[1], None]), row[0], row[1], row[2] is not None, row[2]))
+    assert len(expected) > 4
+    assert_rows(throttling(lines), expected)

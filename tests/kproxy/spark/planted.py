@@ -1,0 +1,119 @@
+"""Days of a fleet, of any number of lines and always the same ones: ordinary traffic, and what is wrong in it.
+
+Three proxies trace seven days, in each the hours 02 and 13 (UTC) from their beginning on. `PLANTED` of
+`tests.kproxy.spark.cases` says what is wrong in them; a job that tells more than that is wrong itself.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from random import Random
+
+from kproxy.trace.encoding import append_line
+from kproxy.trace.lines import Line
+from tests.kproxy.spark.cases import BROKERS, DAYS, HOURS, PLANTED, hour_of, wrong
+from tests.kproxy.spark.fleet import JAVA, LIBRDKAFKA, SECOND, Group, Producer, Proxy, Shift, Timed, error
+
+_NODES = ("web-1", "web-2", "web-3")
+_TOPICS = ("orders", "clicks", "payments", "audit")
+_SHIFTS = DAYS * len(HOURS)
+#: Lines a second of a producer with a group of two members, and how long a shift may last (ns): its hour.
+_CELL_RATE, _LEAST_SHIFT, _LONGEST_SHIFT = 19, 20 * SECOND, 3300 * SECOND
+_PLANTED_LINES = 7000
+
+
+def lines(about: int, seed: int = 7) -> Iterator[tuple[str, Line]]:
+    """The lines of all proxies in the order of their times, each with its proxy's node; `about` so many."""
+    cells, length = _shape(about)
+    proxies = [Proxy(node) for node in _NODES]
+    for day in range(DAYS):
+        for hour in HOURS:
+            begin = round(hour_of(day, hour).timestamp()) * SECOND + 5 * SECOND
+            slow = _slow if hour_of(day, hour) == PLANTED.slow_hour else _usual
+            shift = Shift(begin, begin + length, slow)
+            yield from _shift(proxies, shift, hour_of(day, hour), cells, f"{seed}/{day}/{hour}")
+
+
+def write(folder: Path, about: int, seed: int = 7) -> int:
+    """Write the lines as the proxies do, a file an hour; how many."""
+    files: dict[Path, bytearray] = {}
+    count = 0
+
+    def flush() -> None:
+        for path, data in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab") as file:
+                file.write(data)
+            data.clear()
+
+    for node, line in lines(about, seed):
+        hour = f"date={line.ts[:10]}/hour={line.ts[11:13]}"
+        append_line(line, files.setdefault(folder / hour / f"kproxy-{node}-4711-1.jsonl", bytearray()))
+        count += 1
+        if count % 50_000 == 0:
+            flush()
+    flush()
+    return count
+
+
+def _shape(about: int) -> tuple[int, int]:
+    """How many producers with a group, and how long a shift is (ns), for so many lines."""
+    ordinary = (about - _PLANTED_LINES) * SECOND // _SHIFTS
+    cells = max(5, -(-ordinary // (_LONGEST_SHIFT * _CELL_RATE)))
+    return cells, max(ordinary // (cells * _CELL_RATE), _LEAST_SHIFT)
+
+
+def _usual(server: str) -> float:
+    return 1.0
+
+
+def _slow(server: str) -> float:
+    return 25.0 if server == PLANTED.slow_broker else 1.0
+
+
+def _shift(
+    proxies: list[Proxy], shift: Shift, hour: datetime, cells: int, seed: str
+) -> Iterator[tuple[str, Line]]:  # fmt: skip
+    streams: list[tuple[Proxy, Iterator[Timed]]] = []
+    for cell in range(cells):
+        proxy, random = proxies[cell % len(proxies)], Random(f"{seed}/{cell}")
+        streams.append((proxy, _producer(cell, shift, hour).lines(proxy, shift, random)))
+        streams.append((proxy, _group(cell).lines(proxy, shift, random)))
+    for number, stream in enumerate(wrong(shift.begin + 2 * SECOND, hour, proxies, Random(f"{seed}/wrong"))):
+        streams.append((proxies[number % len(proxies)], stream))
+    merged = heapq.merge(*(_of(proxy.node, stream) for proxy, stream in streams), key=lambda each: each[0])
+    return ((node, line) for _, node, line in merged)
+
+
+def _of(node: str, stream: Iterator[Timed]) -> Iterator[tuple[int, str, Line]]:
+    return ((at, node, line) for at, line in stream)
+
+
+def _topic(cell: int) -> str:
+    return _TOPICS[cell] if cell < len(_TOPICS) else f"topic-{cell}"
+
+
+def _producer(cell: int, shift: Shift, hour: datetime) -> Producer:
+    topic = _topic(cell)
+    made = {
+        "client_id": f"{topic}-writer", "topic": topic, "host": f"10.0.{cell}.1",
+        "servers": (BROKERS[cell % 3], BROKERS[(cell + 1) % 3]), "software": (JAVA, LIBRDKAFKA)[cell % 2],
+    }  # fmt: skip
+    if topic == PLANTED.hot_topic:
+        return Producer(**made, choose=lambda random: 5 if random.random() < 0.9 else random.randrange(5))
+    if topic == PLANTED.error_topic and hour == PLANTED.error_hour:
+        burst = range(shift.begin + 3 * SECOND, shift.begin + 10 * SECOND)
+        refused = error("responses[0].partition_responses[0].error_code", 6, PLANTED.error_name)
+        return Producer(**made, answer=lambda at: refused if at in burst else {})
+    return Producer(**made)
+
+
+def _group(cell: int) -> Group:
+    topic = _topic(cell)
+    hosts = (f"10.0.{cell}.2", f"10.0.{cell}.3")
+    return Group(
+        f"{topic}-readers", topic, hosts, BROKERS[cell % 3], BROKERS[(cell + 2) % 3], (LIBRDKAFKA, JAVA)[cell % 2]
+    )

@@ -1,0 +1,267 @@
+"""A week of a fleet: the jobs say what plain Python says of it, and find what is planted and nothing else.
+
+KPROXY_PLANTED_LINES=1000000 asks it of a million lines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kproxy.spark.reading.convert import convert, read_table
+from kproxy.spark.reading.decode import Options
+from kproxy.spark.reading.inputs import find_files
+from kproxy.spark.report import listed
+from kproxy.spark.report.charts import MOST_APIS, WAITING, Series
+from kproxy.spark.report.figures import Figures, figures
+from kproxy.spark.report.pages import MOST_ROWS, MOST_SIZE, report
+from kproxy.trace.encoding import encode_json
+from tests.kproxy.html.pages import Opened
+from tests.kproxy.spark import planted
+from tests.kproxy.spark.cases import PLANTED
+from tests.kproxy.spark.oracle import Oracle, Table
+
+LINES = int(os.environ.get("KPROXY_PLANTED_LINES", "20000"))
+
+Wanted = Callable[[dict[str, Any]], bool]
+
+
+class Fleet:
+    """What the report says of the lines, and what Python does."""
+
+    def __init__(self, figures: Figures, oracle: Oracle) -> None:
+        self.figures = figures
+        self.oracle = oracle
+
+    def rows(self, job: str) -> list[dict[str, Any]]:
+        """The table of a job, all of it; times are us since 1970."""
+        assert not self.figures.tables[job].more
+        return self.figures.tables[job].records()
+
+    def table(self, job: str, names: str, columns: str, wanted: Wanted = lambda row: True) -> Table:
+        """Its columns by those that name its rows."""
+        rows = [row for row in self.rows(job) if wanted(row)]
+        found = {tuple(row[name] for name in names.split()): tuple(map(row.get, columns.split())) for row in rows}
+        assert len(found) == len(rows)
+        return found
+
+    def over_time(self, chart: list[Series], name: str | None = None) -> Table:
+        """The marks of series by name and bucket; of one of them by bucket."""
+        begins = self.figures.axis.begins
+        return {
+            (*((each.name,) if name is None else ()), begins[mark[0]]): tuple(mark[1:])
+            for each in chart
+            for mark in each.marks
+            if name in (None, each.name)
+        }
+
+
+@pytest.fixture(scope="module")
+def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    folder = tmp_path_factory.mktemp("fleet")
+    planted.write(folder / "traces", LINES)
+    convert(spark, find_files(spark, [str(folder / "traces")]), str(folder / "table"), Options())
+    lines = read_table(spark, str(folder / "table"))
+    oracle = Oracle(line for _, line in planted.lines(LINES))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listed, "MOST_OF_A_KIND", 10_000)
+        patch.setattr(listed, "MOST_ROWS", 10_000)
+        made = figures(lines)
+    return Fleet(made, oracle)
+
+
+def same(found: Table, expected: Table) -> bool:
+    """Whether the tables have the same rows, numbers but for their last digits."""
+    assert found.keys() == expected.keys()
+    return all(
+        value == (wanted if wanted is None else pytest.approx(wanted, rel=1e-9))
+        for key, row in expected.items()
+        for value, wanted in zip(found[key], row, strict=True)
+    )
+
+
+def us(moment: datetime) -> int:
+    return int(moment.timestamp()) * 1_000_000
+
+
+def hour(at_us: int) -> datetime:
+    return datetime.fromtimestamp(at_us // 1_000_000, UTC).replace(minute=0, second=0)
+
+
+def test_facts(fleet: Fleet) -> None:
+    facts, oracle = fleet.figures.facts, fleet.oracle
+    assert (facts.lines, facts.requests, facts.refused, facts.wire_bytes, facts.first_us, facts.last_us) == (
+        oracle.lines, oracle.requests, oracle.refused, oracle.wire_bytes, oracle.first_us, oracle.last_us,
+    )  # fmt: skip
+    ends = oracle.connections()
+    assert facts.connections == sum(row[0] for row in ends.values())
+    assert facts.clients == len({client for client, _, _ in ends})
+    assert (facts.brokers, facts.proxies, facts.missed_bytes) == (4, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("job", "names", "columns"),
+    [
+        ("latency", "by api value", "responses p50_us p90_us p99_us p999_us max_us"),
+        (
+            "throughput",
+            "by value",
+            "requests responses request_total_bytes request_p50_bytes request_p99_bytes request_max_bytes "
+            "response_total_bytes response_p50_bytes response_p99_bytes response_max_bytes first_at last_at",
+        ),
+        ("errors", "by value error code", "responses share first_at last_at"),
+        ("throttling", "client broker since", "responses throttled total_throttle_us max_throttle_us"),
+        ("partitions", "topic partition", "written_bytes written_share written_skew read_bytes read_share read_skew"),
+        ("batches", "client topic", "requests batches records total_bytes"),
+        ("connections", "client host broker", "connections opened peak_a_minute short unanswered p50_life_us"),
+    ],
+)
+def test_tables_are_those_of_plain_python(fleet: Fleet, job: str, names: str, columns: str) -> None:
+    assert same(fleet.table(job, names, columns), getattr(fleet.oracle, job)())
+
+
+def test_fetches_and_uses_are_those_of_plain_python(fleet: Fleet) -> None:
+    found = fleet.table("fetches", "client", "fetches empty brought_bytes records", lambda row: row["topic"] is None)
+    assert same(found, fleet.oracle.fetches())
+    found = fleet.table("clients", "client api api_version", "requests", lambda row: row["api"] is not None)
+    assert same(found, fleet.oracle.uses())
+
+
+def test_charts_are_those_of_plain_python(fleet: Fleet) -> None:
+    made, oracle, step = fleet.figures, fleet.oracle, fleet.figures.axis.step_us
+    begins = made.axis.begins
+    heat = oracle.heat(step, WAITING)
+    assert len(made.heat) == 1 + MOST_APIS
+    for series in made.heat:
+        marks = {(begins[place], row): (count,) for place, row, count in series.marks}
+        assert marks == heat[series.name]
+    assert same(fleet.over_time(made.brokers), oracle.brokers(step, WAITING))
+    assert fleet.over_time(made.errors) == oracle.refusals(step)
+    assert fleet.over_time(made.traffic, "") == oracle.traffic(step)
+
+
+def test_old_clients_are_refused_and_no_others(fleet: Fleet) -> None:
+    found = fleet.table("clients", "client api api_version", "refused_from", lambda row: row["verdict"] == "refused")
+    expected = dict.fromkeys(PLANTED.old_clients, ("4.0",))
+    assert found == expected | {(client, None, None): ("4.0",) for client, _, _ in expected}
+    assert {row["verdict"] for row in fleet.rows("clients")} == {"refused", "works"}
+
+
+def test_the_metadata_loop(fleet: Fleet) -> None:
+    [row] = fleet.rows("metadata-storms")
+    assert (row["client"], row["requests"], row["refused"]) == (PLANTED.metadata_loop, *[PLANTED.metadata_requests] * 2)
+    assert (row["error"], row["topic"]) == ("UNKNOWN_TOPIC_OR_PARTITION", "reports-missing")
+    assert hour(row["first_at"]) == PLANTED.metadata_loop_hour
+
+
+def test_errors(fleet: Fleet) -> None:
+    """Beside those that belong to how groups work."""
+    found = {
+        (row["value"], row["error"]): {hour(row["first_at"]), hour(row["last_at"])}
+        for row in fleet.rows("errors")
+        if row["by"] == "topic"
+    }
+    assert found == {
+        (PLANTED.error_topic, PLANTED.error_name): {PLANTED.error_hour},
+        ("reports-missing", "UNKNOWN_TOPIC_OR_PARTITION"): {PLANTED.metadata_loop_hour},
+    }
+
+
+def test_the_group_that_stalls_every_night(fleet: Fleet) -> None:
+    rows = fleet.rows("group-stalls")
+    assert {row["group_id"] for row in rows} == {PLANTED.stalled_group}
+    waits = [row for row in rows if row["stall"] == "join-waits"]
+    assert sorted(hour(row["since"]) for row in waits) == list(PLANTED.stalled_hours)
+    for row in waits:
+        assert row["duration_us"] == pytest.approx(PLANTED.stalled_us, abs=100_000)
+        assert len(row["blamed"]) == 1
+        assert row["blamed"][0].startswith(f"{PLANTED.stalled_group}-busy")
+    assert {row["stall"] for row in rows} <= {"join-waits", "not-rejoining"}
+
+
+def test_the_rebalance_storm(fleet: Fleet) -> None:
+    storms = [row for row in fleet.rows("rebalances") if row["storm"]]
+    assert {row["group_id"] for row in storms} == {PLANTED.storm_group}
+    assert {hour(row["since"]) for row in storms} == {PLANTED.storm_hour}
+    of_group = [row for row in fleet.rows("rebalances") if row["group_id"] == PLANTED.storm_group]
+    assert [row["generation"] for row in of_group] == list(range(1, 2 * PLANTED.storm_rounds + 2))
+
+
+def test_churn(fleet: Fleet) -> None:
+    worst, second, *_ = fleet.rows("connections")
+    assert (worst["client"], worst["connections"], worst["short"]) == (
+        PLANTED.churning,
+        *[PLANTED.churn_connections] * 2,
+    )
+    assert hour(worst["peak_at"]) == PLANTED.churn_hour
+    assert second["peak_a_minute"] <= 4
+
+
+def test_the_race_with_an_idle_close_and_its_retry(fleet: Fleet) -> None:
+    [race] = [row for row in fleet.rows("idle-closes") if row["races"]]
+    assert (race["client"], race["races"], race["lost_apis"]) == (PLANTED.idle_race, 1, ["Produce"])
+    assert hour(race["last_race_at"]) == PLANTED.idle_race_hour
+    again = fleet.table("retries", "client kind api", "retries")
+    assert again == {
+        (PLANTED.idle_race, "lost", "Produce"): (1,),
+        (PLANTED.blind_retries, "batch", "Produce"): (PLANTED.retried,),
+    }
+
+
+def test_the_throttled_client(fleet: Fleet) -> None:
+    rows = fleet.rows("throttling")
+    assert {row["client"] for row in rows} == {PLANTED.throttled}
+    assert {row["since"] for row in rows} == {None, us(PLANTED.throttled_hour)}
+    assert {row["throttled"] for row in rows} == {PLANTED.throttled_responses}
+
+
+def test_the_hot_partition(fleet: Fleet) -> None:
+    written = {(row["topic"], row["partition"]) for row in fleet.rows("partitions") if (row["written_skew"] or 0) > 3}
+    assert written == {(PLANTED.hot_topic, PLANTED.hot_partition)}
+
+
+def test_findings(fleet: Fleet) -> None:
+    client, broker, code = PLANTED.finding
+    assert fleet.table("findings", "client broker code", "findings") == {
+        (client, broker, code): (PLANTED.findings,),
+        (PLANTED.blind_retries, "10.1.0.3:9092", "S034"): (PLANTED.retried,),
+        (PLANTED.idle_race, "10.1.0.2:9092", "C016"): (1,),
+    }
+    assert fleet.table("rules", "client code", "findings").keys() == {
+        (PLANTED.metadata_loop, "S009"),
+        (PLANTED.throttled, "S036"),
+    }
+
+
+def test_hours_that_are_unusual(fleet: Fleet) -> None:
+    """They are those in which something is planted; the slow broker is told by its latency."""
+    rows = fleet.rows("anomalies")
+    slow = [row for row in rows if row["measure"] == "p99" and row["by"] == "broker"]
+    assert {row["value"] for row in slow} == {PLANTED.slow_broker}
+    assert {row["since"] for row in slow} == {us(PLANTED.slow_hour)}
+    errors = {(row["by"], row["api"], row["value"]): row["since"] for row in rows if row["measure"] == "errors"}
+    assert errors["api", "Produce", None] == us(PLANTED.error_hour)
+    assert set(errors.values()) == {us(PLANTED.error_hour)}
+
+
+def test_the_page_says_it_all(fleet: Fleet) -> None:
+    page = report(fleet.figures, ["kproxy-trace"])
+    assert len(page.encode()) < MOST_SIZE
+    data = Opened(page).data
+    for table in data["tables"]:
+        assert table["rows"] == json.loads(encode_json(fleet.figures.tables[table["name"]].cut(MOST_ROWS).rows))
+    texts = [text for _, text, _ in data["headlines"]]
+    assert texts[0] == "3 clients will be refused by Kafka 4.0: legacy-audit, legacy-etl, legacy-sync."
+    for name in (
+        PLANTED.stalled_group, PLANTED.storm_group, PLANTED.slow_broker, PLANTED.metadata_loop, PLANTED.throttled,
+        PLANTED.churning, PLANTED.idle_race, PLANTED.hot_topic, PLANTED.blind_retries, PLANTED.error_topic,
+    ):  # fmt: skip
+        assert any(name in text for text in texts), name
+    [stalls] = [text for text in texts if PLANTED.stalled_group in text]
+    assert "every day at 02:00 UTC (7 days)" in stalls
