@@ -1,0 +1,111 @@
+"""What the charts over time show, counted in Spark: as many rows as a chart has marks, however many lines there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.outputs.text import safe
+from kproxy.spark.report.axis import Axis
+
+#: Answers to these wait by design, for data or for other members.
+WAITING = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
+#: Rows of latency in a factor of ten.
+BINS_A_DECADE = 4
+MOST_APIS, MOST_BROKERS, MOST_ERRORS = 10, 12, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Something over time: its name, and its marks, each a list of numbers that begins with the place of its bucket."""
+
+    name: str
+    marks: list[list[Any]]
+
+
+def heat(lines: DataFrame, axis: Axis) -> list[Series]:
+    """How many answers took how long: of those that do not wait by design (first), and of each of the APIs most used.
+
+    A mark is (bucket, row, answers): row n is of latencies from 10^(n/4) us on.
+    """
+    row = F.floor(F.log10(F.greatest(F.col("latency_us"), F.lit(1))) * BINS_A_DECADE).cast("int")
+    counted = (
+        _answered(lines)
+        .groupBy(axis.bucket(F.col("ts")).alias("at"), "api", row.alias("row"))
+        .agg(F.count("*").alias("answers"))
+        .collect()
+    )
+    total: dict[str, int] = {}
+    swift: dict[tuple[int, int], int] = {}
+    marks: dict[str, list[list[int]]] = {}
+    places = axis.places()
+    for at, api, number, answers in counted:
+        place = places[at]
+        total[api] = total.get(api, 0) + answers
+        marks.setdefault(api, []).append([place, number, answers])
+        if api not in WAITING:
+            swift[place, number] = swift.get((place, number), 0) + answers
+    names = sorted(total, key=lambda api: (-total[api], api))[:MOST_APIS]
+    together = [[*where, answers] for where, answers in sorted(swift.items())]
+    return [Series("", together), *(Series(safe(name), sorted(marks[name])) for name in names)]
+
+
+def brokers(lines: DataFrame, axis: Axis) -> list[Series]:
+    """The p99 of answers that do not wait by design, per broker, most answers first: (bucket, answers, p99 in us)."""
+    answered = _answered(lines).where(~F.col("api").isin(*WAITING))
+    names = _most(answered, F.col("server"), MOST_BROKERS)
+    rows = (
+        answered.where(F.col("server").isin(names))
+        .groupBy("server", axis.bucket(F.col("ts")).alias("at"))
+        .agg(F.count("*"), F.percentile("latency_us", F.lit(0.99)))
+        .collect()
+    )
+    return _series(names, rows, axis)
+
+
+def errors(lines: DataFrame, axis: Axis) -> list[Series]:
+    """Responses with an error, per error, most of them first: (bucket, responses)."""
+    each = lines.where(F.size("errors") > 0).select(
+        "ts", F.explode(F.array_distinct(F.transform("errors", lambda error: error["name"]))).alias("name")
+    )
+    names = _most(each, F.col("name"), MOST_ERRORS)
+    rows = (
+        each.where(F.col("name").isin(names))
+        .groupBy("name", axis.bucket(F.col("ts")).alias("at"))
+        .agg(F.count("*"))
+        .collect()
+    )
+    return _series(names, rows, axis)
+
+
+def traffic(lines: DataFrame, axis: Axis) -> list[Series]:
+    """Requests, and bytes both ways: (bucket, requests, bytes)."""
+    frames = lines.where(F.col("kind").isin("request", "response"))
+    rows = (
+        frames.groupBy(axis.bucket(F.col("ts")).alias("at"))
+        .agg(F.count_if(F.col("kind") == "request"), F.sum("size"))
+        .select(F.lit("").alias("name"), "*")
+        .collect()
+    )
+    return _series([""], rows, axis)
+
+
+def _answered(lines: DataFrame) -> DataFrame:
+    return lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())
+
+
+def _most(rows: DataFrame, name: Column, most: int) -> list[str]:
+    """The names that most rows have."""
+    counted = rows.groupBy(name.alias("name")).agg(F.count("*").alias("rows")).orderBy(F.desc("rows"), "name")
+    return [row["name"] for row in counted.limit(most).collect()]
+
+
+def _series(names: list[str], rows: list[Any], axis: Axis) -> list[Series]:
+    marks: dict[str, list[list[Any]]] = {name: [] for name in names}
+    places = axis.places()
+    for name, at, *numbers in rows:
+        marks[name].append([places[at], *numbers])
+    return [Series(safe(name), sorted(found)) for name, found in marks.items()]

@@ -1,0 +1,44 @@
+"""Everything that a report is made of, asked of Spark: facts, charts over time, and the table of every job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from kproxy.spark import jobs
+from kproxy.spark.report import charts
+from kproxy.spark.report.axis import Axis, axis
+from kproxy.spark.report.charts import Series
+from kproxy.spark.report.facts import Facts, facts
+from kproxy.spark.report.listed import Listed, listed
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a report says, as plain values: bounded, however many lines there are. `tables` by names of jobs."""
+
+    facts: Facts
+    axis: Axis
+    heat: list[Series]
+    brokers: list[Series]
+    errors: list[Series]
+    traffic: list[Series]
+    tables: dict[str, Listed]
+
+
+def figures(lines: DataFrame, during: Callable[[str], AbstractContextManager[object]] = nullcontext) -> Figures:
+    """Ask Spark for all of them; `during` is given the name of what is asked, and lasts as long as that takes."""
+    with during("charts"):
+        counted = facts(lines)
+        over = axis(lines, counted.first_us or 0, counted.last_us or 0)
+        heat, brokers, errors, traffic = (
+            made(lines, over) for made in (charts.heat, charts.brokers, charts.errors, charts.traffic)
+        )
+    tables = {}
+    for name in jobs.names():
+        with during(name):
+            tables[name] = listed(jobs.find(name), lines)
+    return Figures(counted, over, heat, brokers, errors, traffic, tables)

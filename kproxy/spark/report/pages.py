@@ -1,0 +1,60 @@
+"""The report as a page: what is shown where, in less than a megabyte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from kproxy import __version__
+from kproxy.html.assemble import page
+from kproxy.outputs import rulebook
+from kproxy.outputs.text import safe
+from kproxy.spark.report.figures import Figures
+from kproxy.spark.report.headlines import headlines
+from kproxy.spark.report.listed import MOST_ROWS
+
+#: Bytes of a page.
+MOST_SIZE = 1_000_000
+_MOST_SOURCES = 8
+
+
+def report(figures: Figures, sources: Iterable[str]) -> str:
+    """A page that opens anywhere, less than `MOST_SIZE` bytes: tables are cut for it. `sources` are names to show."""
+    most = MOST_ROWS
+    names = [safe(name) for name in sources][:_MOST_SOURCES]
+    while (
+        len((made := page("kproxy: report", contents(figures, names, most), __package__, ("page.js",))).encode())
+        >= MOST_SIZE
+    ):
+        most //= 2
+    return made
+
+
+def contents(figures: Figures, sources: list[str], most: int = MOST_ROWS) -> dict[str, Any]:
+    """The data of a page, with so many rows of a table at most.
+
+    Returns:
+        ``facts``; ``headlines``, each (level, text, table); ``axis``, the beginnings of buckets and their length in us;
+        ``heat``, ``brokers``, ``errors`` and ``traffic``, the series of `kproxy.spark.report.charts`; ``tables``, as
+        `kproxy.spark.report.listed` gives them; ``rules``, of those that found something, name, severity and page.
+    """
+    tables = [table.cut(most) for table in figures.tables.values()]
+    codes = {row["code"] for table in tables if table.name in ("findings", "rules") for row in table.records()}
+    return {
+        "version": __version__,
+        "sources": sources,
+        "facts": asdict(figures.facts),
+        "headlines": [[each.level, each.text, each.about] for each in headlines(figures)],
+        "axis": {"step_us": figures.axis.step_us, "begins": figures.axis.begins},
+        **{
+            name: [asdict(series) for series in getattr(figures, name)]
+            for name in ("heat", "brokers", "errors", "traffic")
+        },
+        "tables": [asdict(table) for table in tables],
+        "rules": {
+            entry.code: {"name": entry.name, "severity": entry.severity, "page": entry.page}
+            for entry in rulebook.entries()
+            if entry.code in codes
+        },
+    }

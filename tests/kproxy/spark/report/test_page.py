@@ -1,0 +1,107 @@
+"""The page: nothing in it reaches out, nothing off the wire becomes markup, and it is small."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+import pytest
+
+from kproxy.spark.report.figures import Figures
+from kproxy.spark.report.pages import MOST_SIZE, report
+from tests.kproxy.html.pages import Opened
+from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
+
+
+def _named(name: str) -> Figures:
+    """Figures in which everything that comes off the wire is called so."""
+    return figures(
+        listed("clients", {"client": name, "software_name": name, "software_version": name, "requests": 3, "hosts": 1,
+                           "connections": 1, "verdict": "refused", "refused_from": "4.0", "reason": name}),
+        listed("errors", {"by": "topic", "value": name, "error": name, "responses": 1, "share": 0.1,
+                          "first_at": BEGIN_US, "last_at": BEGIN_US},
+               {"by": "api", "value": name, "error": name, "responses": 1, "share": 0.1, "first_at": BEGIN_US,
+                "last_at": BEGIN_US}),
+        listed("findings", {"severity": "error", "code": "L005", "name": name, "client": name, "broker": name,
+                            "findings": 2, "first_at": BEGIN_US, "message": name, "connection_id": name, "offset": 4}),
+        listed("group-stalls", {"group_id": name, "stall": "join-waits", "severity": "error", "since": BEGIN_US,
+                                "until": BEGIN_US + 9_000_000, "duration_us": 9_000_000, "blamed": [name],
+                                "sentence": name, "look": name}),
+        name=name,
+    )  # fmt: skip
+
+
+def test_the_page_asks_nobody_for_anything() -> None:
+    opened = Opened(report(_named("shop"), ["kproxy-trace"]))
+    [policy] = [attrs["content"] or "" for tag, attrs in opened.elements if "http-equiv" in attrs and tag == "meta"]
+    allowed = dict(each.strip().split(" ", 1) for each in policy.split(";"))
+    assert allowed["default-src"] == allowed["base-uri"] == allowed["form-action"] == "'none'"
+    [style], [script] = opened.texts["style"], [text for text in opened.texts["script"] if not text.startswith("{")]
+    for text, source in ((style, allowed["style-src"]), (script, allowed["script-src"])):
+        assert source == f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    for tag, attrs in opened.elements:
+        assert not attrs.keys() & {"src", "href", "action", "style", "srcset", "data", "ping"}, tag
+        assert not any(name.startswith("on") for name in attrs), tag
+    for text in (style, script):
+        assert not re.search(r"https?://|@import|url\(|//[a-z]+\.", text)
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|\bfetch\(|XMLHttp|WebSocket", script
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["</script><img src=x onerror=alert(1)>", "<!--<script>", "{{data}}", "&lt;&amp;", "\"'`${1}\\"]
+)
+def test_what_came_off_the_wire_is_no_markup(name: str) -> None:
+    opened = Opened(report(_named(name), [name]))
+    plain = Opened(report(_named("t"), ["t"]))
+    assert [tag for tag, _ in opened.elements] == [tag for tag, _ in plain.elements]
+    [clients] = [table for table in opened.data["tables"] if table["name"] == "clients"]
+    assert clients["rows"][0][0] == name
+    assert opened.data["sources"] == [name]
+
+
+def test_sources_have_no_control_characters() -> None:
+    assert Opened(report(figures(), ["a\x1b[31m\u202e"])).data["sources"] == ["a\\x1b[31m\\u202e"]
+
+
+def test_a_rule_that_found_something_has_its_page_and_no_other() -> None:
+    rules = Opened(report(_named("shop"), [])).data["rules"]
+    assert list(rules) == ["L005"]
+    assert rules["L005"]["name"] == "field-from-newer-version"
+    assert "## Why it matters" in rules["L005"]["page"]
+
+
+def test_many_clients_and_groups_fit() -> None:
+    clients = [{"client": f"service-{n}-consumer-of-orders", "api": api, "api_version": n % 9, "requests": n,
+                "verdict": "refused", "refused_from": "4.0", "reason": "uses it, and Kafka 4.4.0 has it no more " * 2}
+               for n in range(200) for api in (None, "Fetch")]  # fmt: skip
+    stalls = [{"group_id": f"group-{n}", "stall": "join-waits", "severity": "error", "since": BEGIN_US, "until": None,
+               "duration_us": 50_000_000, "blamed": ["a", "b"], "sentence": "they wait for each other " * 12,
+               "look": "the poll loop " * 6} for n in range(300)]  # fmt: skip
+    page = report(figures(listed("clients", *clients), listed("group-stalls", *stalls)), [])
+    assert len(page.encode()) < MOST_SIZE
+    tables = {table["name"]: table for table in Opened(page).data["tables"]}
+    assert len(tables["clients"]["rows"]) == 400
+    assert len({row[0] for row in tables["group-stalls"]["rows"]}) == 300
+
+
+def test_names_as_long_as_they_may_be_cut_the_tables_and_not_the_page() -> None:
+    long = "\u4e2d" * 390
+    kinds = ("api", "client", "broker", "topic")
+    errors = [
+        {"by": by, "value": f"{n}{long}", "error": long, "responses": n, "share": 0.1, "first_at": BEGIN_US,
+         "last_at": BEGIN_US}
+        for by in kinds for n in range(60)
+    ]  # fmt: skip
+    found = [{"severity": "error", "code": "L001", "name": long, "client": f"{n}{long}", "broker": long, "findings": n,
+              "first_at": BEGIN_US, "message": long} for n in range(300)]  # fmt: skip
+    page = report(figures(listed("errors", *errors), listed("findings", *found)), [])
+    assert len(page.encode()) < MOST_SIZE
+    tables = {table["name"]: table for table in Opened(page).data["tables"]}
+    assert tables["errors"]["more"]
+    shown = [row[0] for row in tables["errors"]["rows"]]
+    assert 0 < len(shown) < len(errors)
+    assert {shown.count(by) for by in kinds} == {len(shown) // 4}
+    assert 0 < len(tables["findings"]["rows"]) < 300

@@ -1,0 +1,237 @@
+"""`kproxy analyze`: in this process on the session of the tests, and twice as its user runs it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kproxy.cli import main
+from kproxy.spark import jobs, session
+from kproxy.spark.session.java import JavaMissing
+from tests.kproxy.spark.files import CAPTURES, TRACE_1, text_of, write
+from tests.kproxy.spark.made import request, response
+
+Analyze = Callable[..., tuple[int, str, str]]
+TRACE = [
+    request("Fetch"), response("Fetch", at=1, latency_us=2100), response("Produce", at=2, latency_us=30_500_000),
+    response("Fetch", at=7200, latency_us=4100, client_id="o\x1b[31m<b>ther"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def analyze(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Analyze:
+    """Run a command line here: status, standard output, standard error."""
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+
+    def run(*args: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        status = main(["analyze", *map(str, args)])
+        return status, *capfd.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("traces") / "x.jsonl", text_of(*TRACE)).parent
+
+
+def test_tables_are_shown_with_units_and_what_may_be_hostile_is_escaped(analyze: Analyze, trace: Path) -> None:
+    status, out, err = analyze(trace, "--job", "latency", "--rows", "5")
+    assert (status, err) == (0, "")
+    title, heading, *rows, more, end = out.split("\n")[:-1]
+    assert (title, more, end) == ("# latency", "# and more: --rows N shows more than 5", "")
+    assert heading.split("\t")[:4] == ["by", "api", "value", "responses"]
+    assert rows[0].split("\t") == ["api", "Produce", "", "1", *["30.5 s"] * 5]
+    assert rows[1].split("\t")[4] == "3.1 ms"
+    assert len(rows) == 5
+    _, out, _ = analyze(trace, "--job", "latency", "--where", "client=o*")
+    assert "\x1b" not in out
+    assert "<b>ther" in out
+
+
+def test_filters_and_times_choose_the_lines(analyze: Analyze, trace: Path) -> None:
+    def counted(*args: str) -> dict[str, int]:
+        _, out, _ = analyze(trace, "--job", "latency", "--format", "json", *args)
+        rows = map(json.loads, out.splitlines())
+        return {row["api"]: row["responses"] for row in rows if row["by"] == "api"}
+
+    assert counted() == {"Fetch": 2, "Produce": 1}
+    assert counted("--where", "latency>3ms and api=Fetch") == {"Fetch": 1}
+    assert counted("--since", "2026-11-21T06:00") == {"Fetch": 1}
+    assert counted("--until", "2026-11-21T05:00:02Z") == {"Fetch": 1}
+    assert counted("--since", "2026-11-22") == {}
+
+
+def test_tables_are_json_csv_or_files(analyze: Analyze, spark: SparkSession, trace: Path, tmp_path: Path) -> None:
+    _, out, _ = analyze(trace, "--job", "latency", "--format", "json")
+    expected = [json.loads(line) for line in out.splitlines()]
+    assert {row.pop("job") for row in expected} == {"latency"}
+    assert expected[0]["max_us"] == 30_500_000
+    _, out, _ = analyze(trace, "--job", "latency", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [(row["api"], row["value"], int(row["max_us"])) for row in rows] == [
+        (row["api"], row["value"] or "", row["max_us"]) for row in expected
+    ]
+    for form in ("parquet", "json", "csv"):
+        out_dir = tmp_path / form
+        assert analyze(trace, "--job", "latency", "--format", form, "--out", out_dir) == (0, "", "")
+        read = spark.read.option("header", True).format(form).load(f"{out_dir}/latency")
+        assert read.count() == len(expected)
+    assert analyze(trace, "--job", "latency", "--out", tmp_path / "parquet")[0] == 0  # over what is there
+    assert spark.read.parquet(f"{tmp_path}/parquet/latency").columns == list(expected[0])
+
+
+def test_traces_captures_and_converted_tables_give_the_same(analyze: Analyze, tmp_path: Path) -> None:
+    args = ("--job", "latency", "--format", "json")
+    direct = analyze(CAPTURES, *args)
+    assert direct[0] == 0
+    assert direct[1].count("\n") > 50
+    status, out, err = analyze("convert", CAPTURES, "--out", tmp_path / "table")
+    assert (status, out) == (0, "")
+    files = len([*CAPTURES.glob("*.pcap.gz"), TRACE_1])
+    assert err.startswith(f"{files} of {files} files were new: ")
+    assert analyze(tmp_path / "table", *args) == direct
+    write(tmp_path / "more" / "x.jsonl", text_of(response("Produce")))
+    assert analyze(tmp_path / "table", tmp_path / "more", *args)[1] != direct[1]
+
+
+def test_convert_says_what_was_new_what_has_grown_and_what_was_no_line(
+    analyze: Analyze, trace: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "table"
+    path = write(tmp_path / "in" / "x.jsonl", (trace / "x.jsonl").read_bytes())
+    bad = write(tmp_path / "in" / "y.jsonl", b"a\x1b[2Jb\n")
+    status, _, err = analyze("convert", tmp_path / "in", "--out", table)
+    assert status == 0
+    assert err.splitlines() == [
+        f"kproxy: 1 of 5 lines could not be read and are left out, as in file:{bad}: a\\x1b[2Jb",
+        f"2 of 2 files were new: 4 lines are in {table} now",
+    ]
+    assert analyze("convert", tmp_path / "in", "--out", table)[2] == (
+        f"0 of 2 files were new: 0 lines are in {table} now\n"
+    )
+    write(path, path.read_bytes() * 2)
+    said = f"kproxy: file:{path} has grown since it was converted, what came since is left out; convert whole files"
+    assert analyze("convert", tmp_path / "in", "--out", table)[2].splitlines()[0] == said
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["convert", "x"], "write kproxy analyze convert TRACES --out DIR"),
+        (["convert", "--out", "x"], "write kproxy analyze convert TRACES --out DIR"),
+        (["convert", "x", "--out", "y", "--job", "latency"], "convert takes whole files, it has no --job"),
+        (["x", "--format", "parquet"], "tables are shown, Parquet is written to --out DIR"),
+        (["x", "--format", "csv"], "CSV has one table"),
+        (["x", "--where", "apii=Fetch"], "unknown field 'apii'"),
+        (["x", "--where", "topic~'(a+)+'"], "no pattern for Spark"),
+        (["x", "--since", "yesterday"], "--since yesterday: write 2025-01-31, 2025-01-31T12:00"),
+        (["x", "--until", "2026-02-31"], "--until 2026-02-31: day is out of range"),
+        (["x", "--conf", "a"], "--conf a: write KEY=VALUE"),
+        (["x", "--keylog", "/nothing"], "--keylog /nothing: no such file"),
+        (["/nothing/here"], "/nothing/here: no such file or directory"),
+        ([str(Path(__file__).parent)], "no trace (*.jsonl, also .gz and .zst) and no capture"),
+        ([str(TRACE_1), "--job", "latency", "--out", "/dev/null/x"], "Spark "),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(analyze: Analyze, args: list[str], says: str) -> None:
+    status, out, err = analyze(*args)
+    assert status == 2
+    assert err.startswith("kproxy: ")
+    assert says in err
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+def test_help_names_every_job(capsys: pytest.CaptureFixture[str]) -> None:
+    for args, said in ((["--help"], "examples:"), (["x", "--rows", "0"], "one or more"), (["x", "--job", "y"], "'y'")):
+        with pytest.raises(SystemExit):
+            main(["analyze", *args])
+        assert said in "".join(capsys.readouterr())
+    with pytest.raises(SystemExit):
+        main(["analyze", "--help"])
+    told = "".join(capsys.readouterr().out.split())  # lines are broken behind hyphens
+    assert all(name in told for name in jobs.names())
+
+
+def test_every_job_of_the_help_is_there() -> None:
+    for name in jobs.names():
+        found = jobs.find(name)
+        assert (found.name, found.help != "", found.run.__doc__ != "") == (name, True, True)
+    with pytest.raises(KeyError):
+        jobs.find("nothing")
+
+
+def test_without_java_or_pyspark_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise JavaMissing("Spark needs Java")
+
+    monkeypatch.setattr(session, "session", missing)
+    assert main(["analyze", str(TRACE_1)]) == 2
+    assert capsys.readouterr().err == "kproxy: Spark needs Java\n"
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    assert main(["analyze", str(TRACE_1)]) == 2
+    assert capsys.readouterr().err == "kproxy: analyze needs Spark: pip install 'kproxy[spark]'\n"
+
+
+def _environment(**more: str) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | more
+
+
+def test_as_its_user_runs_it_with_the_java_of_the_wheel(trace: Path, tmp_path: Path) -> None:
+    """No java on the PATH, none in JAVA_HOME; only tables and sentences are written."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kproxy", "analyze", "--job", "latency", "--where", "api=Produce", trace],
+        capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False,
+        env=_environment(PATH=_without_java(tmp_path)),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("# latency\nby\tapi\tvalue\t")
+    assert "api\tProduce\t\t1\t30.5 s" in done.stdout
+    assert {each.name for each in tmp_path.iterdir()} == {"bin"}
+
+
+def _without_java(folder: Path) -> str:
+    """A directory with all commands but Java's."""
+    commands = folder / "bin"
+    commands.mkdir()
+    for command in (*Path("/bin").iterdir(), *Path("/usr/bin").iterdir()):
+        if command.name != "java" and not (commands / command.name).is_symlink():
+            (commands / command.name).symlink_to(command)
+    return str(commands)
+
+
+def test_on_a_terminal_tables_are_aligned_and_progress_is_shown(trace: Path) -> None:
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "kproxy", "analyze", "--job", "latency", str(trace)]
+    with subprocess.Popen(
+        command, stdout=follower, stderr=follower, env=_environment(TERM="xterm", COLUMNS="140")
+    ) as run:
+        os.close(follower)
+        shown = b""
+        try:
+            while chunk := os.read(leader, 65536):
+                shown += chunk
+        except OSError:  # how the end looks
+            pass
+        assert run.wait(300) == 0
+    os.close(leader)
+    text = shown.decode()
+    assert "read" in text
+    assert "0:00:0" in text
+    table = text[text.rindex("latency") :]
+    assert "p999" in table
+    assert "30.5 s" in table
