@@ -25,6 +25,11 @@ def duration(us: Column) -> Column:
     )
 
 
+def amount(value: Column) -> Column:
+    """``0.034``, ``3.1``, ``14``, ``1,400``: two digits at least."""
+    return F.when(value < 10, F.format_string("%.2g", value)).otherwise(F.format_string("%,.0f", value))
+
+
 def times(count: Column) -> Column:
     """``once``, ``3 times``."""
     return F.when(count == 1, "once").otherwise(text(count.cast("string"), " times"))

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name, is_decoded, maybe, view
 from kproxy.spark.jobs import job
-from kproxy.spark.words import duration, text
+from kproxy.spark.words import amount, duration, text
 
 _HOUR, _DAY = 3600, 86_400
 #: Other days that an hour must have, and seconds of it that were watched, to say what is usual.
@@ -149,16 +149,17 @@ def _noise() -> Column:
 
 def _sentence() -> Column:
     actual, usual, measure = F.col("actual"), F.col("usual"), F.col("measure")
-    times = F.when(usual > 0, F.format_string(" (%.1f times)", actual / usual)).otherwise("")
+    factor = F.when((actual > 0) & (usual > 0), text(" (", amount(actual / usual), " times)")).otherwise("")
     said = (
-        F.when(measure == "rate", F.format_string("%.3g requests/s, usually %.3g", actual, usual))
+        F.when((measure == "rate") & (actual == 0), text("no requests, usually ", amount(usual), " a second"))
+        .when(measure == "rate", text(amount(actual), " requests/s, usually ", amount(usual)))
         .when(
             measure == "errors",
             F.format_string("errors in %.2f %% of responses, usually in %.2f %%", actual * 100, usual * 100),
         )
         .otherwise(text("p99 is ", duration(actual), ", usually ", duration(usual)))
     )
-    return text(said, times)
+    return text(said, factor)
 
 
 def _hour() -> Column:

@@ -21,13 +21,12 @@ _MOST_SOURCES = 8
 
 def report(figures: Figures, sources: Iterable[str]) -> str:
     """A page that opens anywhere, less than `MOST_SIZE` bytes: tables are cut for it. `sources` are names to show."""
-    most = MOST_ROWS
     names = [safe(name) for name in sources][:_MOST_SOURCES]
-    while (
-        len((made := page("kproxy: report", contents(figures, names, most), __package__, ("page.js",))).encode())
-        >= MOST_SIZE
-    ):
-        most //= 2
+    for halved in range(MOST_ROWS.bit_length() + 1):  # the last one has no rows
+        data = contents(figures, names, MOST_ROWS >> halved)
+        made = page("kproxy: report", data, __package__, ("page.js",))
+        if len(made.encode()) < MOST_SIZE:
+            break
     return made
 
 

@@ -1,7 +1,6 @@
 """The rules that need days of traffic or many connections at once, over the lines of traces: a file each.
 
-`dissectors.offline` has their codes, names and severities. R027 (schema-id-missing) is not here: it asks for the first
-bytes of record values, which no line has.
+`dissectors.offline` has their codes, names and severities.
 """
 
 from __future__ import annotations

@@ -1,0 +1,67 @@
+"""R027: values without a schema id on topics whose values have one."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name, maybe
+from kproxy.spark.rules import rule, said, told, when
+
+_LEAST = 10
+_BODY = (
+    "topic_data array<struct<name string, topic_id string, partition_data array<struct<records array<struct<"
+    "records array<struct<value string>>>>>>>>"
+)
+#: The first bytes in hex: 0, then an id of 32 bits, which registries count from 1.
+_WITH_ID = "^00(?!0{8})[0-7][0-9A-F]{7}"
+
+
+@rule("R027", hint="give that producer the serializer of the topic's other producers, or a topic of its own")
+def schema_id_missing(lines: DataFrame) -> DataFrame:
+    """Clients that write values without the 5 bytes of a schema registry to topics where most values begin with them.
+
+    It takes traces of ``--detail full``, which have records. Tombstones have no value and count for nothing.
+    """
+    written = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce") & F.col("body").isNotNull())
+    topic, values = F.col("entry"), F.col("values")
+    totals = Window.partitionBy("topic")
+    found = (
+        written.withColumn("entry", F.explode(F.from_json("body", _BODY)["topic_data"]))
+        .select(
+            "ts", "connection_id", F.col("server").alias("broker"), client_name().alias("client"),
+            F.coalesce(topic["name"], _name_of(topic["topic_id"]), topic["topic_id"]).alias("topic"),
+            _values(topic).alias("values"),
+        )
+        .withColumns({
+            "right": F.size(F.filter(values, _has_id)),
+            "wrong": F.size(F.filter(values, lambda each: ~_has_id(each))),
+        })
+        .groupBy("client", "broker", "topic", (F.col("wrong") > 0).alias("lacking"))
+        .agg(*when(), F.sum("right").alias("right"), F.sum("wrong").alias("wrong"))
+        .withColumns({"have": F.sum("right").over(totals), "lack": F.sum("wrong").over(totals)})
+        .where(F.col("lacking") & (F.col("have") >= _LEAST) & (F.col("have") > F.col("lack")))
+    )  # fmt: skip
+    return told(
+        found,
+        message=said("client %s wrote %d values without a schema id to %s, where %d of %d have one", "client", "wrong",
+                     "topic", "have", F.col("have") + F.col("lack")),
+        expected=F.lit("a byte 0, then the 4 bytes of a schema's id"),
+    )  # fmt: skip
+
+
+def _values(topic: Column) -> Column:
+    """The values of the records in an entry of `topic_data`, in base64."""
+    batches = F.flatten(F.transform(topic["partition_data"], lambda partition: maybe(partition["records"])))
+    records = F.flatten(F.transform(batches, lambda batch: maybe(batch["records"])))
+    return F.array_compact(F.transform(records, lambda record: record["value"]))
+
+
+def _has_id(value: Column) -> Column:
+    first = F.hex(F.try_to_binary(F.substring(value, 1, 8), F.lit("base64")))
+    return F.coalesce(F.rlike(first, F.lit(_WITH_ID)), F.lit(False))
+
+
+def _name_of(topic_id: Column) -> Column:
+    """The name that the line has for an id."""
+    return F.get(F.filter("topics", lambda entry: entry["topic_id"] == topic_id), F.lit(0))["topic"]
