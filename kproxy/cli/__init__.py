@@ -44,6 +44,21 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"kproxy: {message}; see {self.prog} --help\n")
 
 
+class _Command(_Parser):
+    """Takes arguments before, behind and between options."""
+
+    _is_between = False
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        if self._is_between or self._subparsers is not None or "--" in (args or ()):  # which would be lost
+            return super().parse_known_args(args, namespace)
+        self._is_between = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_between = False
+
+
 def _parser(argv: Sequence[str] | None) -> argparse.ArgumentParser:
     relay = _command("relay")
     parser = _Parser(
@@ -55,7 +70,7 @@ def _parser(argv: Sequence[str] | None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"kproxy {__version__}")
     relay.configure(parser)
     parser.set_defaults(run=relay.run)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
     given = sys.argv[1:] if argv is None else argv
     for name in (*COMMANDS, *(name for name in DEVELOPER_COMMANDS if name in given[:1])):
         module = _command(name)

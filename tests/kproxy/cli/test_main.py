@@ -32,6 +32,9 @@ def test_without_anything_to_do_it_says_what_to_give(kproxy: Run) -> None:
         (["--listen", "0", "--upstream", "h:1", "--ignore", "L9"], "--ignore L9: no rule has this code"),
         (["--bogus"], "unrecognized arguments: --bogus"),
         (["bogus"], "invalid choice: 'bogus'"),
+        (["dissect", "/no/x", "--json", "/no/y"], "/no/x: No such file or directory"),
+        (["dissect", "--", "--x"], "--x: No such file or directory"),
+        (["analyze", "convert", "--job", "latency", "x"], "TRACES --out DIR"),
         (["--listen", "0", "--upstream", "h:1", "--trace", "/dev/null/x"], "--trace /dev/null/x"),
     ],
 )
