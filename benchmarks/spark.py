@@ -1,9 +1,11 @@
 """CPU and memory of `kproxy analyze` by the number of lines, beside DuckDB's for the same questions.
 
-PYTHONPATH=. python benchmarks/spark.py [LINES...]      # needs kproxy[spark] and duckdb; 1,000,000 and 5,000,000
+PYTHONPATH=. python benchmarks/spark.py [LINES or TRACES...]      # needs kproxy[spark], duckdb; 1, 5 and 20 million
 
-Stages: traces to Parquet, then six jobs that SQL can ask too, from Parquet; DuckDB from the same Parquet. Each is a
-process of its own, with its children; CPU is user and system time, memory the peaks of Python and Java added up.
+LINES are generated, a directory of traces is taken as it is. Stages: traces to Parquet; six jobs that SQL can ask too,
+all jobs, and the report, from that Parquet; DuckDB's own Parquet from the same traces, and the six questions from the
+same Parquet. Each is a process of its own, with its children: CPU is user and system time, memory the peaks of Java and
+of Python. At the end what a further million costs, from a number of lines to the next.
 """
 
 from __future__ import annotations
@@ -12,27 +14,39 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.kproxy.spark import planted
 
 _TICKS = 100  # a second, of /proc/PID/stat
+_MILLION = 1_000_000
 _JOBS = ("latency", "throughput", "errors", "throttling", "batches", "partitions")
 
+_DUCKDB_CONVERT = """
+import sys
+import duckdb
+
+traces, table, out = sys.argv[1:]
+partitioned = f"'{table}/batch=*/**/*.parquet', hive_partitioning=true"
+known = duckdb.sql(f"describe select * exclude (file, corrupt, batch, date, hour) from read_parquet({partitioned})")
+columns = ", ".join(f"'{name}': '{kind}'" for name, kind, *_ in known.fetchall())
+read = f"read_json('{traces}/**/*.jsonl', format='newline_delimited', columns={{{columns}}}, hive_partitioning=true)"
+duckdb.sql(f"copy (from {read}) to '{out}' (format parquet, compression zstd, partition_by (date, hour))")
+"""
 _DUCKDB = """
 import sys
 import duckdb
 
-db = duckdb.connect()
 files = f"'{sys.argv[1]}/batch=*/**/*.parquet', hive_partitioning=true"
-db.execute(f"create view lines as select * from read_parquet({files})")
+duckdb.sql(f"create view lines as from read_parquet({files})")
 by = "quantile_cont(latency_us, [0.5, 0.9, 0.99, 0.999]), max(latency_us), count(*)"
 carries = "kind = case when api = 'Produce' then 'request' else 'response' end"
 topics = f"(select kind, api, client_id, ts, latency_us, unnest(topics) as t, {carries} as carries from lines)"
 asked = [
     *(f"select api, {key}, {by} from lines where latency_us is not null group by all"
-      for key in ("1", "api_version", "client_id", "server")),
+      for key in ("null", "api_version", "client_id", "server")),
     f"select api, t.topic, {by} from {topics} where latency_us is not null group by all",
     *(f"select {key}, kind, count(*), sum(size), quantile_cont(size, [0.5, 0.99]), max(size), min(ts), max(ts) "
       "from lines where kind in ('request', 'response') group by all" for key in ("api", "client_id", "server")),
@@ -49,38 +63,40 @@ asked = [
     f"unnest(t.partition_bytes) as b from {topics} where carries) group by all",
 ]
 for sql in asked:
-    db.sql(sql).fetchall()
+    duckdb.sql(sql).fetchall()
 """
 
 
 class Cost(NamedTuple):
-    """CPU seconds, peak MB, and seconds that it took."""
+    """CPU seconds, peak MB of the largest process of Java and of Python, and seconds that it took."""
 
     cpu: float
-    memory: int
+    java: int
+    python: int
     wall: float
 
 
 def cost(*command: str | Path) -> Cost:
-    """Run a command with its children, and watch them."""
+    """Run Python with its children, and watch them."""
     began = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    seen: dict[int, tuple[float, int]] = {}
+    process = subprocess.Popen([sys.executable, *map(str, command)], stdout=subprocess.DEVNULL)
+    cpu: dict[int, float] = {}
+    peaks = {"java": 0, "python": 0}
     while process.poll() is None:
         for pid in _family(process.pid):
             try:
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                status = Path(f"/proc/{pid}/status").read_text()
+                status = Path(f"/proc/{pid}/status").read_text().splitlines()
+                kind = "java" if Path(f"/proc/{pid}/exe").readlink().name == "java" else "python"
             except OSError:
                 continue
-            peak = next((int(line.split()[1]) // 1024 for line in status.splitlines() if "VmHWM" in line), 0)
-            before = seen.get(pid, (0.0, 0))
-            seen[pid] = (int(fields[11]) + int(fields[12])) / _TICKS, max(peak, before[1])
+            cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
+            peak = next((int(line.split()[1]) // 1024 for line in status if line.startswith("VmHWM")), 0)
+            peaks[kind] = max(peak, peaks[kind])
         time.sleep(0.1)
-    assert process.returncode == 0, command
-    return Cost(sum(cpu for cpu, _ in seen.values()), sum(peak for _, peak in seen.values()), time.monotonic() - began)
+    if process.returncode != 0:
+        sys.exit(f"failed: {command}")
+    return Cost(sum(cpu.values()), peaks["java"], peaks["python"], time.monotonic() - began)
 
 
 def _family(pid: int) -> list[int]:
@@ -95,25 +111,49 @@ def _family(pid: int) -> list[int]:
     return [pid, *(each for child in children for each in _family(child))]
 
 
+def stages(traces: Path, folder: Path) -> dict[str, tuple[str | Path, ...]]:
+    """What to measure, in this order: `folder` is for what it writes."""
+    table = folder / "table"
+    analyze = ("-m", "kproxy", "analyze")
+    chosen = [word for job in _JOBS for word in ("--job", job)]
+    return {
+        "convert": (*analyze, "convert", traces, "--out", table),
+        "six jobs": (*analyze, *chosen, table, "--out", folder / "six"),
+        "all jobs": (*analyze, table, "--out", folder / "all"),
+        "report": (*analyze, table, "--html", folder / "report.html"),
+        "DuckDB: convert": ("-c", _DUCKDB_CONVERT, traces, table, folder / "duckdb"),
+        "DuckDB: six jobs": ("-c", _DUCKDB, table),
+    }
+
+
 def main() -> None:
-    """Print a row for each number of lines."""
-    print("lines       written  convert      jobs         report       DuckDB       (CPU s / MB; wall s)")
-    for about in map(int, sys.argv[1:] or ("1000000", "5000000")):
+    """Print a row for each stage of each number of lines."""
+    measured: list[tuple[int, dict[str, Cost]]] = []
+    print("|      lines | stage            | CPU s | Java MB | Python MB | wall s |")
+    for given in sys.argv[1:] or ("1000000", "5000000", "20000000"):
         with tempfile.TemporaryDirectory() as directory:
-            folder = Path(directory)
-            lines = planted.write(folder / "traces", about)
-            size = sum(file.stat().st_size for file in (folder / "traces").rglob("*.jsonl"))
-            table = folder / "table"
-            chosen = [word for job in _JOBS for word in ("--job", job)]
-            analyze = ("-m", "kproxy", "analyze")
-            costs = [
-                cost(*analyze, "convert", folder / "traces", "--out", table),
-                cost(*analyze, *chosen, table, "--out", folder / "out"),
-                cost(*analyze, table, "--html", folder / "report.html"),
-                cost("-c", _DUCKDB, table),
-            ]
-        told = "".join(f"  {each.cpu:.1f} / {each.memory}; {each.wall:.0f}" for each in costs)
-        print(f"{lines:>10,} {size / 1e6:>6.0f} MB{told}", flush=True)
+            traces = Path(given)
+            if given.isdigit():
+                traces = Path(directory, "traces")
+                planted.write(traces, int(given))
+            lines = sum(_lines(file) for file in traces.rglob("*.jsonl"))
+            measured.append((lines, {}))
+            for stage, command in stages(traces, Path(directory)).items():
+                each = measured[-1][1][stage] = cost(*command)
+                print(
+                    f"| {lines:>10,} | {stage:<16} | {each.cpu:>5.1f} | {each.java:>7,} | {each.python:>9,} "
+                    f"| {each.wall:>6.0f} |",
+                    flush=True,
+                )
+    for (few, before), (many, after) in pairwise(measured):
+        millions = (many - few) / _MILLION
+        told = (f"{stage} {(after[stage].cpu - before[stage].cpu) / millions:.2f}" for stage in after)
+        print(f"a further million, from {few:,} to {many:,}, in CPU s: {', '.join(told)}")
+
+
+def _lines(file: Path) -> int:
+    with file.open("rb") as opened:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: opened.read(1 << 20), b""))
 
 
 if __name__ == "__main__":

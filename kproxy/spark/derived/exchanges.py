@@ -16,23 +16,27 @@ def exchanges(lines: DataFrame, wanted: Column) -> DataFrame:
         wanted: Says so of requests and responses alike: of columns that both have, and the same of both.
 
     Returns:
-        connection_id, correlation_id, client, server, api, api_version, client_id, topics, group_id, transactional_id
-        and size (bytes) of the request; member_id of the answer if the request's is empty; epoch, the request's
-        generation_id, and generation, the answer's; error, the name of its first error; answer_bytes; not_decoded of
-        the answer; closed_by. Times are microseconds since 1970: asked_us, answered_us (null: never), closed_us (its
-        connection was closed by an end of it), ends_us (answered, closed, or no longer watched), watched_us (until when
-        its connection, or else the proxy that wrote its lines, was watched), traced_us (until when that proxy wrote).
+        connection_id, correlation_id, client, server, api, client_id and group_id of the request; member_id of the
+        answer if the request's is empty; epoch, the request's generation_id, and generation, the answer's; error, the
+        name of its first error; answer_bytes; closed_by. Times are microseconds since 1970: asked_us, answered_us
+        (null: never), closed_us (its connection was closed by an end of it), ends_us (answered, closed, or no longer
+        watched), watched_us (until when its connection, or else the proxy that wrote its lines, was watched), traced_us
+        (until when that proxy wrote).
     """
-    at = F.unix_micros("ts")
-    requests = lines.where(wanted & (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0)).select(
-        "connection_id", "correlation_id", at.alias("asked_us"), "client", "server", "api", "api_version", "client_id",
-        "topics", "group_id", "transactional_id", "member_id", F.col("generation_id").alias("epoch"), "size",
+    at, is_request = F.unix_micros("ts"), F.col("kind") == "request"
+    asked_us = F.when(is_request, at).otherwise(F.unix_micros("request_ts"))
+    request = F.struct("client", "server", "api", "client_id", "group_id", "member_id",
+                       F.col("generation_id").alias("epoch"))  # fmt: skip
+    answer = F.struct(
+        at.alias("answered_us"), F.col("member_id").alias("given_id"), "generation_id",
+        F.get("errors", F.lit(0))["name"].alias("error"), F.col("size").alias("answer_bytes"),
     )  # fmt: skip
-    answers = lines.where(wanted & (F.col("kind") == "response") & F.col("request_ts").isNotNull()).select(
-        "connection_id", "correlation_id", F.unix_micros("request_ts").alias("asked_us"), at.alias("answered_us"),
-        F.col("member_id").alias("given_id"), F.col("generation_id").alias("generation"),
-        F.get("errors", F.lit(0))["name"].alias("error"), F.col("size").alias("answer_bytes"), "not_decoded",
+    is_frame = is_request & ~F.col("acks").eqNullSafe(0) | (F.col("kind") == "response")
+    frames = lines.where(wanted & is_frame).select(
+        "connection_id", "correlation_id", asked_us.alias("asked_us"), F.when(is_request, request).alias("request"),
+        F.when(~is_request, answer).alias("answer"),
     )  # fmt: skip
+    found = frames.groupBy(*_KEY).agg(F.min("request").alias("request"), F.min("answer").alias("answer"))
     by = F.when(F.col("kind") == "close", F.col("by"))
     ended = F.col("kind") == "close"
     # First by what lines of a connection have in common, which leaves few: the maximum of a text takes sorting.
@@ -43,13 +47,14 @@ def exchanges(lines: DataFrame, wanted: Column) -> DataFrame:
         F.max(F.when(F.col("by").isin("client", "server"), F.col("at"))).alias("closed_us"),
         F.max("by").alias("closed_by"),
     ).withColumn("last_us", F.max("last_us").over(Window.partitionBy(watcher())))  # fmt: skip
-    found = requests.join(answers, _KEY, "left").join(ends, "connection_id")
+    each = found.where(F.col("request").isNotNull()).join(ends, "connection_id")
     watched = F.coalesce("over_us", "last_us")
-    return found.select(
-        *(name for name in requests.columns if name != "member_id"),
-        F.coalesce(F.nullif("member_id", F.lit("")), F.nullif("given_id", F.lit(""))).alias("member_id"),
-        "answered_us", "generation", "error", "answer_bytes", "not_decoded", "closed_by", "closed_us",
-        F.coalesce("answered_us", "closed_us", watched).alias("ends_us"), watched.alias("watched_us"),
+    known = F.coalesce(F.nullif("request.member_id", F.lit("")), F.nullif("answer.given_id", F.lit("")))
+    return each.select(
+        *_KEY, "request.client", "request.server", "request.api", "request.client_id", "request.group_id",
+        known.alias("member_id"), "request.epoch", "answer.answered_us", F.col("answer.generation_id")
+        .alias("generation"), "answer.error", "answer.answer_bytes", "closed_by", "closed_us",
+        F.coalesce("answer.answered_us", "closed_us", watched).alias("ends_us"), watched.alias("watched_us"),
         F.col("last_us").alias("traced_us"),
     )  # fmt: skip
 

@@ -37,8 +37,8 @@ _BY_EPOCH: Final = {
 _BY_TIME: Final = ("asked_us", "correlation_id")
 
 
-def group_events(lines: DataFrame, *apis: str) -> DataFrame:
-    """What was asked for a group and what became of it, a row a request, of these APIs or of all of `KINDS`.
+def group_events(lines: DataFrame) -> DataFrame:
+    """What was asked for a group and what became of it, a row a request of `KINDS`.
 
     Returns:
         The columns of `exchanges`, and kind (of `Kind`), protocol (null where the API says nothing of it), host, who
@@ -47,7 +47,7 @@ def group_events(lines: DataFrame, *apis: str) -> DataFrame:
         without an error).
     """
     api = F.col("api")
-    events = exchanges(lines, F.col("group_id").isNotNull() & api.isin(*(apis or KINDS)))
+    events = exchanges(lines, F.col("group_id").isNotNull() & api.isin(*KINDS))
     epoch = F.col("epoch")
     by_epoch = api.isin(*_BY_EPOCH)
     kind = (

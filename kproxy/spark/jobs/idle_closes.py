@@ -71,7 +71,9 @@ def _races(lines: DataFrame, ended: DataFrame) -> DataFrame:
         "connection_id", "kind", "ts", "api", "acks", "offset"
     )
     before = F.lag("ts").over(Window.partitionBy("connection_id").orderBy("ts", "kind", "offset"))
-    own = frames.join(candidates.select("connection_id", *_whom(), "asked_at", "closed_at"), "connection_id")
+    # They are few, and without a broadcast Spark would sort all frames for them.
+    few = F.broadcast(candidates.select("connection_id", *_whom(), "asked_at", "closed_at"))
+    own = frames.join(few, "connection_id")
     left = own.withColumn("before", before).where(
         (F.col("kind") == "request")
         & ~F.col("acks").eqNullSafe(0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -12,11 +10,6 @@ from kproxy.browse.overviews.groups import Kind, Protocol
 from kproxy.browse.overviews.groups.meanings import REJOIN
 from kproxy.spark.derived.groups import coming, group_events, in_lives, is_kind
 from kproxy.spark.jobs import job
-
-_APIS: Final = (
-    "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup",
-    "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat",
-)  # fmt: skip
 
 
 @job("rebalances of each group in their order: who began them and why, how long they took, and storms of them")
@@ -37,7 +30,7 @@ def rebalances(lines: DataFrame) -> DataFrame:
         through in the minute before, `storm` that they are as many as the rule S012 asks for, `connection_id` that of
         the first. The group with most in a minute first, its generations in their order.
     """
-    events = group_events(lines, *_APIS)
+    events = group_events(lines).where(F.col("own"))
     found = _generations(events).unionByName(_epochs(events))
     until = Window.partitionBy("group_id", "life").orderBy("begun_us").rangeBetween(-(WITHIN // 1000), 0)
     a_minute = F.col("generation") - F.min("generation").over(until)

@@ -23,7 +23,7 @@ _LOOK = "the poll loop of who is behind: partitions are given up in poll(); afte
 
 def epoch_stalls(lines: DataFrame) -> DataFrame:
     """Members that stay at an epoch while the group is at the next: they do not give up what others are to get."""
-    events = group_events(lines, *_APIS).where(is_kind(Kind.JOIN, Kind.HEARTBEAT) & F.col("ok"))
+    events = group_events(lines).where(F.col("api").isin(*_APIS) & is_kind(Kind.JOIN, Kind.HEARTBEAT) & F.col("ok"))
     events = events.where(F.col("generation") > 0).withColumn("heard_us", F.col("answered_us"))
     events = in_lives(events, is_kind(Kind.JOIN))
     firsts = events.groupBy("group_id", "life", "who", "generation").agg(

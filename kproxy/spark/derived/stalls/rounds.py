@@ -20,7 +20,7 @@ def steps(lines: DataFrame) -> DataFrame:
     heard_us is when it was answered, or when nobody listened any more; next_us when the member did something else.
     """
     member = Window.partitionBy("group_id", "who").orderBy("asked_us", "correlation_id")
-    events = group_events(lines, *APIS).withColumn("heard_us", F.col("ends_us"))
+    events = group_events(lines).where(F.col("api").isin(*APIS)).withColumn("heard_us", F.col("ends_us"))
     events = events.withColumn("next_us", F.lead("asked_us").over(member))
     return in_lives(events, is_kind(Kind.JOIN) & F.col("ok"))
 
