@@ -1,8 +1,9 @@
-"""Traces and captures into a table of Parquet, whole files once: none is lost, none is there twice.
+"""Traces and captures into a table, whole files once: none is lost, none is there twice.
 
-A batch of files is written to ``batch=N/date=…/hour=…``, then a record of it to ``_files/batch=N``, which is one file
-and so there or not. What has no such record is not part of the table: a batch that was being written when the process
-was killed is written over by the next one. One process at a time writes to a table.
+A batch of files is written as `kproxy.spark.reading.stored` does (Parquet: to ``batch=N/date=…/hour=…``), then a
+record of it to ``_files/batch=N``, which is one file and so there or not. What has no such record is not part of the
+table: a batch that was being written when the process was killed is written over by the next one. One process at a
+time writes to a table.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kproxy.spark.reading.decode import Options
-from kproxy.spark.reading.files import read_files
+from kproxy.spark.reading.files import counts, read_files
 from kproxy.spark.reading.inputs import File
 from kproxy.spark.reading.schema import TABLE
+from kproxy.spark.reading.stored import PARQUET, read_batches, write_batch
 
 #: Input of a batch: what a kill can cost is as much work as this.
 BATCH_BYTES = 2 << 30
-_EXAMPLE = 200
 _DAY_US, _HOUR_US = 86_400_000_000, 3_600_000_000
 _RECORD = T.StructType(
     [
@@ -32,21 +33,28 @@ _RECORD = T.StructType(
         ),
         T.StructField("lines", T.LongType()),
         T.StructField("corrupt", T.LongType()),
+        T.StructField("format", T.StringType()),
     ]
 )
+
+
+class OtherFormat(ValueError):
+    """A table has another format than it should be written in; one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """A batch of a table: its number, its files by URI with their sizes, how many lines and other texts they had.
 
-    `example` is one of these texts with its file, known of a batch that was just made.
+    `form` is one of parquet, delta and iceberg, for all batches of a table the same; `example` is one of
+    these texts with its file, known of a batch that was just made.
     """
 
     number: int
     files: dict[str, int]
     lines: int
     corrupt: int
+    form: str
     example: str | None = None
 
 
@@ -59,7 +67,10 @@ def batches(spark: SparkSession, table: str) -> list[Batch] | None:
             raise
         return None
     return sorted(
-        (Batch(row["batch"], dict(row["files"]), row["lines"], row["corrupt"]) for row in rows),
+        (
+            Batch(row["batch"], dict(row["files"]), row["lines"], row["corrupt"], row["format"] or PARQUET)
+            for row in rows
+        ),
         key=lambda batch: batch.number,
     )
 
@@ -71,19 +82,27 @@ def convert(
     options: Options,
     *,
     where: Column | None = None,
+    form: str | None = None,
     made: Callable[[Batch], object] = lambda batch: None,
 ) -> list[Batch]:
     """Add the files that are not in the table yet; the batches that this made.
 
-    `where`, of columns of TABLE, says which lines are kept. `made` is told each batch when it is part of the table.
+    `where`, of columns of TABLE, says which lines are kept. `form` is that of a new table: Parquet, if it is None.
+    `made` is told each batch when it is part of the table.
+
+    Raises:
+        OtherFormat: There is a table, and not in `form`.
     """
     known = batches(spark, table) or []
+    there = known[0].form if known else form or PARQUET
+    if form not in (None, there):
+        raise OtherFormat(f"{table} is a table of {there}: write {form} to another directory")
     have = {uri for batch in known for uri in batch.files}
     number = known[-1].number if known else 0
     added = []
     for group in _groups([file for file in files if file.uri not in have]):
         number += 1
-        added.append(_write(spark, group, table, number, options, where))
+        added.append(_write(spark, group, table, there, number, options, where))
         made(added[-1])
     return added
 
@@ -108,25 +127,22 @@ def _groups(files: Sequence[File]) -> Iterator[list[File]]:
 
 
 def _write(
-    spark: SparkSession, files: Sequence[File], table: str, number: int, options: Options, where: Column | None
+    spark: SparkSession,
+    files: Sequence[File],
+    table: str,
+    form: str,
+    number: int,
+    options: Options,
+    where: Column | None,
 ) -> Batch:
     rows = read_files(spark, files, options)
-    counts = Observation()
-    corrupt = F.col("corrupt").isNotNull()
-    text = F.concat_ws(": ", "file", F.left("corrupt", F.lit(_EXAMPLE)))
-    rows = rows.observe(
-        counts,
-        F.count_if(~corrupt).alias("lines"),
-        F.count_if(corrupt).alias("corrupt"),
-        F.min(F.when(corrupt, text)).alias("example"),
-    )
-    rows = dated(rows)
+    counted = Observation()
+    rows = dated(rows.observe(counted, *counts()))
     if where is not None:
-        rows = rows.where(where | corrupt)
-    rows = rows.withColumn("hour", F.lpad(F.col("hour").cast("string"), 2, "0"))  # as in the path of a trace
-    rows.write.mode("overwrite").partitionBy("date", "hour").parquet(f"{table}/batch={number}")
-    batch = Batch(number, {file.uri: file.size for file in files}, **counts.get)
-    record = spark.createDataFrame([(list(batch.files.items()), batch.lines, batch.corrupt)], _RECORD)
+        rows = rows.where(where | F.col("corrupt").isNotNull())
+    write_batch(rows, table, form, number)
+    batch = Batch(number, {file.uri: file.size for file in files}, form=form, **counted.get)
+    record = spark.createDataFrame([(list(batch.files.items()), batch.lines, batch.corrupt, form)], _RECORD)
     record.coalesce(1).write.mode("overwrite").json(f"{table}/_files/batch={number}")
     return batch
 
@@ -153,6 +169,5 @@ def read_table(spark: SparkSession, table: str) -> DataFrame:
         raise ValueError(f"{table}: no table of traces")
     if not found:
         return spark.createDataFrame([], TABLE)
-    paths = [f"{table}/batch={batch.number}" for batch in found]
-    rows = spark.read.schema(TABLE).option("basePath", table).parquet(*paths)
-    return rows.where(F.col("date").isNotNull()).select(*TABLE.names)
+    rows = read_batches(spark, table, found[0].form, [batch.number for batch in found])
+    return rows.where(F.col("date").isNotNull())

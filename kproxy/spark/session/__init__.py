@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from kproxy.spark.session.java import find_java, jvm_options, launching
 
@@ -13,14 +15,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Whatever Spark runs on. Few files of a partitioned write are open at once, so that it need not sort: a quarter of
-#: its time, and half of its memory.
+#: its time, and half of its memory. Percentiles of more things than the threshold take sorting all values, twice the
+#: time: it is 128, less than a small fleet has of clients and topics.
 _ANYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.maxConcurrentOutputFileWriters": "8",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1024",
 }
 #: Of a session whose driver is this process.
 _DRIVER = {"spark.ui.showConsoleProgress": "false"}  # kproxy.spark.session.progress has its own
+#: Packages that executors are sent.
+_PACKAGES = "spark.submit.pyFiles"
+_CONNECT_PORT, _CONNECT_S = 15002, 10
+
+
+class NoServer(RuntimeError):
+    """Nobody listens where a Spark Connect server should be; one sentence."""
 
 
 def session(
@@ -36,6 +47,7 @@ def session(
 
     Raises:
         JavaMissing: There is no Java to run on.
+        NoServer: Nobody listens where a Spark Connect server should be.
         ImportError: Packages that Spark Connect needs are missing.
     """
     from pyspark.sql import SparkSession
@@ -47,10 +59,10 @@ def session(
     if master is None and not submitted and not remote:
         master = "local[*]"
     local = master is not None and master.startswith("local")
-    chosen = {**_ANYWHERE, **({} if remote else _DRIVER), **(_local() if local else {}), **(settings or {})}
-    builder = SparkSession.builder.appName("kproxy").config(map=dict(chosen))
     if remote:
-        return (builder.remote(master) if master else builder).getOrCreate()
+        return _connected(master or os.environ["SPARK_REMOTE"], {**_ANYWHERE, **(settings or {})})
+    chosen = {**_ANYWHERE, **_DRIVER, **(_local() if local else {}), **(settings or {})}
+    builder = SparkSession.builder.appName("kproxy").config(map=dict(chosen))
     if master is not None:
         builder = builder.master(master)
     if submitted:
@@ -58,6 +70,24 @@ def session(
     java = find_java()
     with launching(java):
         return builder.config("spark.driver.defaultJavaOptions", jvm_options(java, short=short)).getOrCreate()
+
+
+def _connected(url: str, settings: dict[str, str]) -> SparkSession:
+    """A session of a Spark Connect server."""
+    from pyspark.sql import SparkSession
+
+    parts = urlsplit(url)
+    address = (parts.hostname or "", parts.port or _CONNECT_PORT)
+    try:
+        socket.create_connection(address, _CONNECT_S).close()  # Spark would try for ten minutes
+    except OSError as error:
+        why = error.strerror or "no answer"
+        raise NoServer(f"no Spark Connect server at {address[0]}:{address[1]}: {why}") from None
+    files = settings.pop(_PACKAGES, "")
+    session = SparkSession.builder.appName("kproxy").config(map=dict(settings)).remote(url).getOrCreate()
+    if files:
+        session.addArtifacts(*files.split(","), pyfile=True)
+    return session
 
 
 def _local() -> dict[str, str]:

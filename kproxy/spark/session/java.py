@@ -111,11 +111,19 @@ def launching(java: Java) -> Iterator[None]:
 def jvm_options(java: Java, *, short: bool) -> str:
     """Options of the driver's JVM. `short`: its work is over before the best code for it would be compiled."""
     key = f"{Path(java.command).resolve()} {java.version} {pyspark.__path__[0]} {pyspark.__version__}"
-    archive = archive_options(_cache(), java.command, key)
+    archive = "" if _has_settings() else archive_options(_cache(), java.command, key)
     quiet = f"-Xlog:disable -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     # With one compiler Java keeps 48 MB for code, which all jobs together fill: from then on it only interprets.
     quick = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m " if short else ""
     return f"{quick}{archive} {quiet}"
+
+
+def _has_settings() -> bool:
+    """Whether there are files of settings: Java makes no archive with their directories on its class path."""
+    home = os.environ.get("SPARK_HOME", pyspark.__path__[0])
+    folders = [os.environ.get("SPARK_CONF_DIR") or f"{home}/conf"]
+    folders += [os.environ.get(name, "") for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR")]
+    return any(path and Path(path).is_dir() and any(Path(path).iterdir()) for path in folders)
 
 
 def _cache() -> Path:

@@ -12,6 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from tests.kproxy.spark.elsewhere import Local
+
 if find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py", "*/test_*.py"]
 
@@ -28,7 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     from kproxy.spark.session import session
 
-    made = session("local[2]", short=True)
+    # A partition more is a task more for each of some thirty exchanges of a plan.
+    made = session("local[2]", short=True, settings={"spark.sql.shuffle.partitions": "1"})
     yield made
     made.stop()
 
@@ -42,3 +45,19 @@ def captured(spark: SparkSession) -> DataFrame:
     from kproxy.spark.reading.inputs import find_files
 
     return dated(read_files(spark, find_files(spark, [str(_CAPTURES)]), Options())).coalesce(1).cache()
+
+
+@pytest.fixture(scope="session")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Traces and captures to convert elsewhere."""
+    from tests.kproxy.spark.elsewhere import write_inputs
+
+    return write_inputs(tmp_path_factory.mktemp("inputs"))
+
+
+@pytest.fixture(scope="session")
+def local(spark: SparkSession, inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Local:
+    """What this process makes of them."""
+    from tests.kproxy.spark.elsewhere import local_of
+
+    return local_of(spark, inputs, tmp_path_factory.mktemp("local") / "table")

@@ -95,6 +95,23 @@ def test_the_archive_is_written_by_the_first_run_and_used_by_the_next(tmp_path: 
     assert archive_options(tmp_path, str(tmp_path / "none"), "other key") == ""
 
 
+def test_there_is_no_archive_where_files_of_settings_are_on_the_class_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(java, "archive_options", lambda *_: "-archive")
+    folder = tmp_path / "conf"
+    folder.mkdir()
+    for name, value in (("SPARK_CONF_DIR", folder), ("HADOOP_CONF_DIR", folder), ("SPARK_HOME", tmp_path)):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, str(value))
+            assert "-archive" in jvm_options(Java("java", 17), short=True)
+            (folder / "spark-defaults.conf").touch()
+            assert "-archive" not in jvm_options(Java("java", 17), short=True)
+            (folder / "spark-defaults.conf").unlink()
+
+
 def test_without_a_cache_that_can_be_written_there_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cache").write_text("a file")
     monkeypatch.setattr(java.tempfile, "gettempdir", lambda: str(tmp_path))

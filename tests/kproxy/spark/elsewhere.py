@@ -1,0 +1,137 @@
+"""Spark that runs in other processes than the one that asks it, and what it is asked."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+
+from kproxy.spark.reading.convert import Batch, convert, read_table
+from kproxy.spark.reading.decode import Options
+from kproxy.spark.reading.inputs import find_files
+from kproxy.spark.report.figures import figures
+from kproxy.spark.report.pages import report
+from kproxy.spark.session.java import find_java, launching
+from tests.kproxy.html.pages import Opened
+from tests.kproxy.spark import planted
+from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, write
+
+_LINES = 8000
+#: Of JVMs that do not live long.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def write_inputs(folder: Path) -> Path:
+    """Traces of a fleet, plain and compressed, and captures."""
+    planted.write(folder, _LINES)
+    write(folder / "a.jsonl.gz", TRACE_1.read_bytes())
+    write(folder / "b.jsonl", b"no line\n")
+    for capture in CAPTURES.glob("*.pcap.gz"):
+        (folder / capture.name).write_bytes(capture.read_bytes())
+    return folder
+
+
+@dataclass(frozen=True)
+class Local:
+    """What this process makes of the inputs: a table, and the data of the report on it."""
+
+    table: Path
+    batch: Batch
+    data: dict[str, Any]
+
+    def said(self, table: Path) -> list[str]:
+        """What `convert` says when it makes the same table."""
+        files, lines, corrupt = len(self.batch.files), self.batch.lines, self.batch.corrupt
+        some = f"as in {self.batch.example}"
+        return [
+            f"kproxy: {corrupt} of {lines + corrupt} lines could not be read and are left out, {some}",
+            f"{files} of {files} files were new: {lines} lines are in {table} now",
+        ]
+
+    def rows(self, job: str) -> int:
+        """How many rows the table of a job has."""
+        [found] = [table for table in self.data["tables"] if table["name"] == job]
+        assert not found["more"]
+        return len(found["rows"])
+
+
+def local_of(spark: SparkSession, inputs: Path, table: Path) -> Local:
+    """Convert the inputs and analyze them here."""
+    [batch] = convert(spark, find_files(spark, [str(inputs)]), str(table), Options())
+    page = report(figures(read_table(spark, str(table))), [table.name])
+    return Local(table, batch, Opened(page).data)
+
+
+def same_rows(some: DataFrame, others: DataFrame) -> bool:
+    """Whether two tables have the same rows, in any order."""
+    return some.count() == others.count() and some.exceptAll(others).isEmpty()
+
+
+def zipped(path: Path) -> Path:
+    """kproxy as executors may be sent it."""
+    with zipfile.ZipFile(path, "w") as file:
+        for package in ("kproxy", "dissectors"):
+            for each in (REPOSITORY / package).rglob("*"):
+                if each.is_file() and each.suffix != ".pyc":
+                    file.write(each, each.relative_to(REPOSITORY))
+    return path
+
+
+def python_without_kproxy(folder: Path) -> Path:
+    """A Python with the packages of this one but kproxy, as the machines of a cluster have it."""
+    venv.create(folder, symlinks=True)
+    [packages] = folder.glob("lib/python*/site-packages")
+    more = [path for path in sys.path if path.endswith("packages")]  # not what they themselves add by .pth files
+    (packages / "more.pth").write_text("\n".join(more))
+    python = folder / "bin" / "python"
+    found = subprocess.run(
+        [python, "-c", "import msgspec, pyspark\nimport kproxy"], capture_output=True, text=True, check=False, cwd="/"
+    )
+    assert found.stderr.endswith("No module named 'kproxy'\n"), found.stderr
+    return python
+
+
+@contextmanager
+def spark_process(command: list[str], python: Path, says: str) -> Iterator[str]:
+    """A process of Spark's while it lasts: what the group of the regular expression `says` found in what it logs."""
+    home = Path(pyspark.__path__[0])
+    with launching(find_java()):
+        environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "SPARK_NO_DAEMONIZE": "1"}
+        environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS}
+    with subprocess.Popen(
+        [home / "bin" / command[0], *command[1:]], stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True,
+        cwd="/", env=environment,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        try:
+            log = []
+            for line in process.stdout:
+                log.append(line)
+                if found := re.search(says, line):
+                    break
+            else:
+                raise AssertionError("".join(log))
+            Thread(target=process.stdout.read, daemon=True).start()  # or it would wait for somebody to read it
+            yield found[1]
+        finally:
+            process.terminate()
+
+
+def analyze(python: Path, *args: object) -> subprocess.CompletedProcess[str]:
+    """The command as its user runs it, with this Python on executors."""
+    return subprocess.run(
+        [sys.executable, "-m", "kproxy", "analyze", *map(str, args)], capture_output=True, text=True, check=False,
+        timeout=300, env=os.environ | {"PYSPARK_PYTHON": str(python)},
+    )  # fmt: skip

@@ -1,0 +1,150 @@
+"""Tables of Delta and Iceberg, where their packages are on the session: SPARK_CONF_DIR says so, docs/spark.md how."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from kproxy.cli import main
+from kproxy.spark.reading import convert as converting
+from kproxy.spark.reading import stored
+from kproxy.spark.reading.convert import OtherFormat, batches, convert, read_table
+from kproxy.spark.reading.decode import Options
+from kproxy.spark.reading.inputs import find_files
+from kproxy.spark.reading.schema import TABLE
+from kproxy.trace.lines import TopicEntry
+from tests.kproxy.spark import made
+from tests.kproxy.spark.files import TRACE_1, lines_in, parsed, text_of, write
+from tests.kproxy.spark.made import request, response
+
+_HOUR = 3600
+
+
+@pytest.fixture(params=[stored.DELTA, stored.ICEBERG])
+def form(request: pytest.FixtureRequest, spark: SparkSession) -> str:
+    name: str = request.param
+    if name not in spark.conf.get("spark.jars.packages", ""):
+        pytest.skip(f"{name} is not on the session")
+    return name
+
+
+def trace(folder: Path, number: int, *, lines: int = 3) -> Path:
+    """A trace of two hours of its own; its lines have its number as their connection."""
+    lines_ = (
+        request(at=(number + each % 2) * _HOUR, connection_id=f"n-1-{number}", offset=each) for each in range(lines)
+    )
+    return write(folder / f"{number:02d}.jsonl", text_of(*lines_) + b"no line\n")
+
+
+def add(spark: SparkSession, traces: Path, table: Path, form: str | None = None) -> list[int]:
+    """Convert what is new; how many files each batch had."""
+    files = find_files(spark, [str(traces)])
+    return [len(batch.files) for batch in convert(spark, files, str(table), Options(), form=form)]
+
+
+def counted(spark: SparkSession, table: Path) -> dict[str, int]:
+    """The lines of each connection."""
+    rows = read_table(spark, str(table)).groupBy("connection_id").count().collect()
+    return {row["connection_id"]: row["count"] for row in rows}
+
+
+def stood(spark: SparkSession, table: Path, form: str) -> int:
+    """How many rows others find in it."""
+    return spark.read.format(form).load(str(table)).where("corrupt is null").count()
+
+
+def test_a_table_has_the_lines_of_its_files(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    table = tmp_path / "a `table`"
+    write(tmp_path / "in" / "a.jsonl", TRACE_1.read_bytes())
+    assert add(spark, tmp_path / "in", table, form) == [1]
+    rows = read_table(spark, str(table))
+    assert [(field.name, field.dataType) for field in rows.schema] == [(each.name, each.dataType) for each in TABLE]
+    assert lines_in(rows) == parsed(TRACE_1.read_text().splitlines())
+    assert stood(spark, table, form) == rows.count()
+    trace(tmp_path / "in", 1)
+    assert add(spark, tmp_path / "in", table) == [1]  # in its own format
+    assert add(spark, tmp_path / "in", table, form) == []
+    assert counted(spark, table)["n-1-1"] == 3
+    assert [(batch.number, batch.corrupt, batch.form) for batch in batches(spark, str(table)) or ()] == [
+        (1, 0, form), (2, 1, form),
+    ]  # fmt: skip
+    with pytest.raises(OtherFormat, match=f"is a table of {form}: write parquet to another directory"):
+        add(spark, tmp_path / "in", table, stored.PARQUET)
+
+
+def test_a_run_that_is_killed_loses_no_line_and_the_next_one_brings_none_twice(
+    spark: SparkSession, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces, table = tmp_path / "in", tmp_path / "table"
+    monkeypatch.setattr(converting, "BATCH_BYTES", 1)  # a batch a file
+    trace(traces, 1)
+    assert add(spark, traces, table, form) == [1]
+    shutil.rmtree(table / "_files")  # killed before the first record
+    assert batches(spark, str(table)) is None
+    assert add(spark, traces, table, form) == [1]
+    trace(traces, 5)
+    assert add(spark, traces, table) == [1]
+    shutil.rmtree(table / "_files" / "batch=2")
+    assert counted(spark, table) == {"n-1-1": 3}
+    trace(traces, 3)  # which is now first, and of other hours
+    assert add(spark, traces, table) == [1, 1]
+    assert counted(spark, table) == {"n-1-1": 3, "n-1-3": 3, "n-1-5": 3}
+    assert stood(spark, table, form) == 9
+
+
+def test_a_table_of_an_earlier_release_takes_new_columns(
+    spark: SparkSession, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in structs of its arrays; until one of them is there, reading makes them null."""
+    table = str(tmp_path / "table")
+    rows = made.table(spark, response(topics=[TopicEntry("orders", lag=3)]))
+    topic = TABLE["topics"].dataType.elementType
+    older = T.StructType([each for each in TABLE if each.name not in ("topics", "latency_us")]).add(
+        "topics", T.ArrayType(T.StructType([each for each in topic if each.name != "lag"]))
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(stored, "TABLE", older)
+        stored.write_batch(rows.to(older), table, form, 1)
+
+    def read(*numbers: int) -> list[Any]:
+        found = stored.read_batches(spark, table, form, numbers)
+        return [tuple(row) for row in found.selectExpr("latency_us", "topics[0].topic", "topics[0].lag").collect()]
+
+    assert read(1) == [(None, "orders", None)]
+    stored.write_batch(rows, table, form, 2)
+    assert read(1) == [(None, "orders", None)]
+    assert read(2) == [(1000, "orders", 3)]
+
+
+def test_what_is_wrong_is_one_sentence(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    traces, table = str(trace(tmp_path / "in", 1).parent), str(tmp_path / "table")
+    add(spark, tmp_path / "in", tmp_path / "table")
+    wrong = {
+        ("convert", traces, "--out", table, "--format", "json"): "convert has --format parquet, delta, iceberg",
+        (table, "--format", "delta", "--out", table): "--format delta is for convert",
+        (
+            "convert",
+            traces,
+            "--out",
+            table,
+            "--format",
+            "delta",
+        ): f"{table} is a table of parquet: write delta to another",
+    }
+    if not spark.conf.get("spark.jars.packages", ""):
+        new = ("convert", traces, "--out", f"{table}2", "--format")
+        wrong |= {(*new, "delta"): "Failed to find the data source: delta", (*new, "iceberg"): "cannot find the plugin"}
+    for args, says in wrong.items():
+        capfd.readouterr()
+        assert main(["analyze", *args]) == 2
+        out, err = capfd.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert says in err
