@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -45,6 +45,17 @@ def view(by: str, value: Column, **others: Column) -> Column:
 def place_in(order: Iterable[str], column: str) -> Column:
     """The place of a text among those that there are, to sort by."""
     return F.array_position(F.array(*map(F.lit, order)), F.col(column))
+
+
+def direction() -> Column:
+    """Which way a frame went, or what a line says of it: request or response."""
+    return F.when(F.col("kind").isin("request", "response"), F.col("kind")).otherwise(F.col("direction"))
+
+
+def constants(pairs: Mapping[int, int] | Mapping[int, str] | Mapping[str, str]) -> Column:
+    """A map of Spark's, in one expression: a column for each key and value takes long to build."""
+    words = (f"{each}L" if isinstance(each, int) else f"'{each}'" for pair in pairs.items() for each in pair)
+    return F.expr(f"map({', '.join(words)})")
 
 
 def maybe(array: Column) -> Column:

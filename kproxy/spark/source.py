@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -21,21 +22,25 @@ from urllib.parse import urlsplit
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kproxy.spark.reading.arrow import Batches
+from kproxy.spark.reading.arrow import Batches, text_batches
 from kproxy.spark.reading.decode import CAPTURES, Options, decode_file, local_path, uri_of
 from kproxy.spark.reading.growing import read_between, sizes_below
-from kproxy.spark.reading.schema import ROW
+from kproxy.spark.reading.hours import hour_of, next_hour
+from kproxy.spark.reading.schema import ROW, TEXT
 from kproxy.trace.reader import SUFFIXES
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
 
 
 class KproxyDataSource(DataSource):
     """Captures and traces below a path or a glob: the lines that `kproxy dissect --json` writes, as ROW.
 
     Options: `port` (Kafka's, several with commas; without it Kafka is found by content), `keylog` (TLS key log). The
-    schema is ROW, or columns of it. As a stream it has the traces below a directory, lines as they are written.
+    schema is ROW, or columns of it. As a stream it has the traces below a directory, lines as they are written, and
+    of those that are there an hour at a time; with the option `since` (ISO 8601) none of hours that were over before.
+    Its schema may also be TEXT.
     """
 
     @classmethod
@@ -57,7 +62,9 @@ class KproxyDataSource(DataSource):
         path = Path(self._path())
         if not path.is_dir():
             raise ValueError(f"{path}: a stream is of the traces below a directory, and this is none")
-        return _StreamReader(_checked(schema), str(path.absolute()))
+        since = self.options.get("since")
+        known = schema if schema == TEXT else _checked(schema)
+        return _StreamReader(known, str(path.absolute()), datetime.fromisoformat(since) if since else None)
 
     def _path(self) -> str:
         path = self.options.get("path")
@@ -116,14 +123,25 @@ def _files(path: Path) -> list[Path]:
 class _StreamReader(DataSourceStreamReader):
     """An offset says how many bytes of each trace there is below the directory have been read."""
 
-    def __init__(self, schema: StructType, directory: str) -> None:
+    def __init__(self, schema: StructType, directory: str, since: datetime | None) -> None:
         self._schema, self._directory = schema, directory
+        self._first = since and since - timedelta(hours=1)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {}
 
-    def latestOffset(self, start: object = None, limit: object = None) -> dict[str, int]:  # noqa: N802
-        return sizes_below(self._directory)
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        from pyspark.sql.streaming.datasource import ReadMaxFiles  # Spark 4.2 has it, and no earlier one asks
+
+        return ReadMaxFiles(1)  # which is to say: not all at once
+
+    def latestOffset(self, start: dict[str, int] | None = None, limit: object = None) -> dict[str, int]:  # noqa: N802
+        sizes = sizes_below(self._directory)
+        if self._first is not None:
+            sizes = {name: size for name, size in sizes.items() if (hour_of(name) or self._first) >= self._first}
+        if start is None or type(limit).__name__ == "ReadAllAvailable":
+            return sizes
+        return next_hour(start, sizes)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         grown = ((name, start.get(name, 0), size) for name, size in end.items())
@@ -133,4 +151,5 @@ class _StreamReader(DataSourceStreamReader):
         assert isinstance(partition, _File)
         assert partition.end is not None
         texts = read_between(partition.uri, partition.start, partition.end)
-        yield from Batches(self._schema).of(texts, partition.uri)
+        batches = text_batches if self._schema == TEXT else Batches(self._schema).of
+        yield from batches(texts, partition.uri)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -27,7 +27,12 @@ def write_files(table: DataFrame, folder: str, form: str) -> None:
 
 def write_json(table: DataFrame, job: str, file: TextIO) -> None:
     """A row a line, with the job that it is of."""
-    for row in table.toLocalIterator():
+    write_rows(table.toLocalIterator(), job, file)
+
+
+def write_rows(rows: Iterable[Row], job: str, file: TextIO) -> None:
+    """The same of rows that are here."""
+    for row in rows:
         file.buffer.write(encode_json({"job": job, **_plain(row.asDict(recursive=True))}) + b"\n")
     file.flush()
 
@@ -47,7 +52,7 @@ def first_rows(table: DataFrame, most: int) -> list[Row]:
 
 def write_table(table: DataFrame, title: str, found: Sequence[Row], most: int, file: TextIO) -> None:
     """The `first_rows` for people: aligned if `file` is a terminal, else tab-separated; units by the columns' names."""
-    rows = [[_cell(name, value) for name, value in row.asDict().items()] for row in found]
+    rows = [[cell(name, value) for name, value in row.asDict().items()] for row in found]
     more = len(rows) > most
     if not file.isatty():
         file.write(f"# {title}\n" + "".join("\t".join(row) + "\n" for row in [table.columns, *rows[:most]]))
@@ -75,7 +80,8 @@ def _heading(name: str) -> str:
     return name.removesuffix("_us").removesuffix("_bytes").replace("_", " ")
 
 
-def _cell(name: str, value: Any) -> str:
+def cell(name: str, value: Any) -> str:
+    """A value for people, in the unit that the name of its column ends in."""
     if value is None:
         return ""
     if name.endswith("_us"):
@@ -87,7 +93,7 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
     if isinstance(value, list):
-        return ", ".join(_cell("", each) for each in value)
+        return ", ".join(cell("", each) for each in value)
     return safe(str(value))
 
 

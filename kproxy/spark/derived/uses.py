@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, maybe
-from kproxy.spark.words import host
+from dissectors.served import refused_from
+from kproxy.spark.columns import client_name, constants, maybe
+from kproxy.spark.words import host, text
 
-_API_VERSIONS = 18
+#: The key of the API that asks which versions a broker serves.
+API_VERSIONS = 18
 _UNSUPPORTED_VERSION = 35
 #: The finding that says of a request that its server serves later versions only.
 _BELOW_ADVERTISED = "V002"
@@ -33,7 +35,7 @@ def uses(lines: DataFrame) -> DataFrame:
     connection = Window.partitionBy("connection_id")
     caller = Window.partitionBy("client_id", "host")
     server = Window.partitionBy("server", "api_key")
-    asks = F.col("api_key") == _API_VERSIONS
+    asks = F.col("api_key") == API_VERSIONS
     asked_offset = F.min(F.when(asks, F.col("first_offset"))).over(connection)
     is_whole = F.max("opened").over(connection) & ~F.max("torn").over(connection)
     says = F.when(F.col("software_name").isNotNull(), F.struct("last_offset", "software_name", "software_version"))
@@ -85,3 +87,9 @@ def _counted(lines: DataFrame) -> DataFrame:
             F.bool_or((kind == "gap") & (F.col("direction") == "request")).alias("torn"),
         )
     )
+
+
+def refused_since(api_key: Column, api_version: Column) -> Column:
+    """The release line from which on no broker serves a version that earlier ones did; null if there is none."""
+    refused = {f"{key} {version}": line for (key, version), line in refused_from().items()}
+    return constants(refused)[text(api_key.cast("string"), " ", api_version.cast("string"))]

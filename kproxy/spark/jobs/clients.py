@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors.removed import newest_release
 from dissectors.schemas import lines as releases
-from dissectors.served import refused_from, served
+from dissectors.served import served
 from kproxy.browse.overviews.kafka4 import LEAST_RELEASES, Verdict
-from kproxy.spark.columns import place_in
-from kproxy.spark.derived.uses import uses
+from kproxy.spark.columns import constants, place_in
+from kproxy.spark.derived.uses import API_VERSIONS, refused_since, uses
 from kproxy.spark.jobs import job
 from kproxy.spark.words import chosen, text
 
-_API_VERSIONS = 18
 _WORST_FIRST = (Verdict.REFUSED, Verdict.UNKNOWN, Verdict.WORKS)
 _CLIENT = ("client", "software_name", "software_version")
 
@@ -94,9 +91,8 @@ def _judged(rows: DataFrame, release: str) -> DataFrame:
     """What will come of each use, and why; `kproxy.browse.overviews.kafka4.Use` says it of those of an API together."""
     lowest, highest, version = F.col("lowest"), F.col("highest"), F.col("api_version")
     ranges = served(release)
-    refused = {f"{key} {number}": line for (key, number), line in refused_from().items()}
     # Every broker answers every ApiVersions, those of versions to come too (KIP-511).
-    is_served = F.coalesce(version.between(lowest, highest), F.lit(False)) | (F.col("api_key") == _API_VERSIONS)
+    is_served = F.coalesce(version.between(lowest, highest), F.lit(False)) | (F.col("api_key") == API_VERSIONS)
     limit = (
         F.when(lowest.isNull(), text("has no ", F.col("api")))
         .when(version < lowest, text("serves ", F.col("api"), " from ", _v(lowest), " on"))
@@ -105,9 +101,9 @@ def _judged(rows: DataFrame, release: str) -> DataFrame:
     rows = (
         rows.withColumns(
             {
-                "lowest": _map({key: each[0] for key, each in ranges.items()})[F.col("api_key")],
-                "highest": _map({key: each[1] for key, each in ranges.items()})[F.col("api_key")],
-                "refused_from": _map(refused)[text(F.col("api_key").cast("string"), " ", version.cast("string"))],
+                "lowest": constants({key: each[0] for key, each in ranges.items()})[F.col("api_key")],
+                "highest": constants({key: each[1] for key, each in ranges.items()})[F.col("api_key")],
+                "refused_from": refused_since(F.col("api_key"), version),
             }
         )
         .withColumns({"served": is_served, "limit": limit})
@@ -187,9 +183,3 @@ def _age() -> Column:
 
 def _v(version: Column) -> Column:
     return text("v", version.cast("string"))
-
-
-def _map(pairs: Mapping[int, int] | Mapping[str, str]) -> Column:
-    """A map of Spark's, in one expression: a column for each key and value takes long to build."""
-    words = (f"{each}L" if isinstance(each, int) else f"'{each}'" for pair in pairs.items() for each in pair)
-    return F.expr(f"map({', '.join(words)})")

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from dissectors.findings import Severity
 from dissectors.rules import rules
-from kproxy.spark.columns import client_name, maybe, place_in
+from kproxy.spark.columns import client_name, direction, maybe, place_in
 from kproxy.spark.jobs import job
 
 _ENTRY = ("code", "name", "severity", "message")
@@ -43,14 +43,13 @@ def findings(lines: DataFrame) -> DataFrame:
     of_line = F.when(F.col("kind") == "finding", F.array(_found(F.struct(*_ENTRY))))
     in_frame = F.transform("findings", lambda entry: _found(entry))  # of one argument: a second is the index
     counted = F.transform("repeated", lambda entry: _found(entry, entry["count"]))
-    direction = F.when(F.col("kind").isin("request", "response"), F.col("kind")).otherwise(F.col("direction"))
     found = (
         lines.select(
             "connection_id",
             "ts",
             "client_id",
             "offset",
-            direction.alias("direction"),
+            direction().alias("direction"),
             F.explode(F.concat(maybe(of_line), maybe(in_frame), maybe(counted))).alias("found"),
         )
         .join(ends, "connection_id", "left")

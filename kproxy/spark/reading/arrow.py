@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import types as T
 
+from kproxy.spark.reading.schema import TEXT
 from kproxy.trace.encoding import encode_json, parse_line
 from kproxy.trace.lines import FORMAT
 
@@ -19,6 +20,7 @@ MOST_CORRUPT = 4096
 
 _PLAIN: dict[type[T.DataType], pa.DataType] = {
     T.StringType: pa.string(),
+    T.BinaryType: pa.binary(),
     T.LongType: pa.int64(),
     T.DoubleType: pa.float64(),
     T.BooleanType: pa.bool_(),
@@ -46,15 +48,8 @@ class Batches:
 
     def of(self, texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
         """Lines (bytes) of one file, and sentences about what is none (str)."""
-        waiting: list[bytes | str] = []
-        size = 0
-        for text in texts:
-            waiting.append(text)
-            size += len(text)
-            if len(waiting) == _BATCH_LINES or size >= _BATCH_BYTES:
-                yield from self._batches(waiting, file)
-                waiting, size = [], 0
-        yield from self._batches(waiting, file)
+        for some in _portions(texts):
+            yield from self._batches(some, file)
 
     def _batches(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
         rows = [row for text in texts if (row := self._row(text)) is not None]
@@ -90,6 +85,27 @@ class Batches:
 
     def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_struct_array(pa.array(rows, self._read)).cast(self._schema)
+
+
+def text_batches(texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
+    """The same texts as they are, as TEXT: for who reads them by `kproxy.spark.reading.files.parsed`."""
+    schema = pa.schema(list(arrow_type(TEXT)))
+    for some in _portions(texts):
+        values = [(text.encode() if isinstance(text, str) else text).rstrip(b"\n") for text in some]
+        yield pa.RecordBatch.from_arrays([pa.array(values, pa.binary()), pa.repeat(file, len(values))], schema=schema)
+
+
+def _portions(texts: Iterable[bytes | str]) -> Iterator[list[bytes | str]]:
+    waiting: list[bytes | str] = []
+    size = 0
+    for text in texts:
+        waiting.append(text)
+        size += len(text)
+        if len(waiting) == _BATCH_LINES or size >= _BATCH_BYTES:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
 
 
 def _read_type(kind: pa.DataType) -> pa.DataType:

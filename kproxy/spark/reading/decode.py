@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from kproxy.trace.reader import SUFFIXES, open_trace, raw_lines
 
 #: How the names of captures end.
 CAPTURES = (".pcap", ".pcapng", ".cap", ".pcap.gz", ".pcapng.gz", ".cap.gz")
+
+#: What Java's URIs write as %XX (RFC 2396); more than that they leave as it is.
+_NOT_IN_URIS = re.compile(r"[\0- \x7f\"#%<>?\[\\\]^`{|}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +50,8 @@ def local_path(uri: str) -> Path:
 
 
 def uri_of(path: Path) -> str:
-    """The URI of a file of this machine, as Spark writes it: file:/tmp, not file:///tmp."""
-    return path.absolute().as_uri().replace("///", "/", 1)
+    """The URI of a file of this machine, as Spark writes it: file:/tmp/date=1, not file:///tmp/date%3D1."""
+    return "file:" + _NOT_IN_URIS.sub(lambda found: quote(found[0], safe=""), str(path.absolute()))
 
 
 def is_growing(path: str) -> bool:

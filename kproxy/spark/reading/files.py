@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -19,6 +19,8 @@ from kproxy.spark.reading.inputs import File
 from kproxy.spark.reading.schema import ROW, TRACE, is_whole
 
 _BAD = "_bad"
+#: Characters of an example.
+_EXAMPLE = 200
 _JSON = {
     "columnNameOfCorruptRecord": _BAD,
     "allowSingleQuotes": "false",
@@ -39,7 +41,7 @@ def read_files(spark: SparkSession, files: Sequence[File], options: Options) -> 
     far = [each.path for each in files if not each.plain and not each.is_local]
     parts = []
     if plain:
-        parts.append(_lines(spark.read.text(plain)))
+        parts.append(parsed(spark.read.text(plain).select("value", F.col("_metadata.file_path").alias("file"))))
     if near:
         names = spark.createDataFrame([(each.uri,) for each in near], "uri string").coalesce(1)
         tasks = max(_LEAST_TASKS, sum(each.size for each in near) // _TASK_BYTES)
@@ -50,17 +52,27 @@ def read_files(spark: SparkSession, files: Sequence[File], options: Options) -> 
     return reduce(DataFrame.unionAll, parts)
 
 
-def _lines(texts: DataFrame) -> DataFrame:
+def parsed(texts: DataFrame) -> DataFrame:
+    """Texts of plain traces, which Spark reads by itself, as ROW; their columns are value and file."""
     read = T.StructType([*TRACE.fields, T.StructField(_BAD, T.StringType())])
     line = F.from_json("value", read, _JSON)
-    rows = texts.where(F.trim("value") != "").select(
-        line.alias("line"), "value", F.col("_metadata.file_path").alias("file")
-    )
+    rows = texts.where(F.trim("value") != "").select(line.alias("line"), "value", "file")
     sound = F.col("line")[_BAD].isNull() & is_whole(F.col("line")) & F.startswith(F.ltrim("value"), F.lit("{"))
     corrupt = F.when(~sound, F.substring("value", 1, MOST_CORRUPT))
     rows = rows.select("line", "file", corrupt.alias("corrupt"))
     is_line = F.col("corrupt").isNull()
     return rows.select(*(F.when(is_line, F.col("line")[name]).alias(name) for name in TRACE.names), "file", "corrupt")
+
+
+def counts() -> list[Column]:
+    """Aggregates of ROW: lines, corrupt (texts that are none) and example (one of these with its file, or null)."""
+    is_corrupt = F.col("corrupt").isNotNull()
+    text = F.concat_ws(": ", "file", F.left("corrupt", F.lit(_EXAMPLE)))
+    return [
+        F.count_if(~is_corrupt).alias("lines"),
+        F.count_if(is_corrupt).alias("corrupt"),
+        F.min(F.when(is_corrupt, text)).alias("example"),
+    ]
 
 
 def _decode_named(options: Options, names: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -17,8 +17,13 @@ def sizes_below(directory: str) -> dict[str, int]:
     """The traces below a directory, by the path in it that they have when they are whole: how many bytes of them are.
 
     Compressed ones are there when they are whole. A trace that is renamed meanwhile is there all the same.
+
+    Raises:
+        FileNotFoundError: There is no such directory (any more).
     """
     root = Path(directory)
+    if not root.is_dir():
+        raise FileNotFoundError(f"{directory}: the directory is gone")
     sizes: dict[str, int] = {}
     # Those that grow come first: one that gets its name meanwhile is in the second list, or else was in the first.
     for path in (*root.rglob(".*.jsonl.part"), *trace_files(root)):

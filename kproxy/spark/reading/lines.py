@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,14 +11,15 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.utils import is_remote
 
 from kproxy.spark.reading.convert import Batch, batches, convert, read_table
 from kproxy.spark.reading.decode import Options
+from kproxy.spark.reading.hours import hour_of
 from kproxy.spark.reading.inputs import File, find_files
 from kproxy.spark.reading.schema import TABLE
 
 _HOUR = timedelta(hours=1)
-_FOLDER = re.compile(r"/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/")
 
 
 class NotHere(RuntimeError):
@@ -46,10 +46,9 @@ class Period:
 
     def may_have(self, file: File) -> bool:
         """Whether a file can have lines of it, for all that its path says: a trace has its hour there."""
-        named = _FOLDER.search(file.path)
-        if named is None:
+        hour = hour_of(file.path)
+        if hour is None:
             return True
-        hour = datetime.fromisoformat(f"{named[1]}T{named[2]}:00Z")
         return (self.since is None or hour + _HOUR > self.since) and (self.until is None or hour < self.until)
 
 
@@ -70,7 +69,7 @@ def open_lines(
 
     Raises:
         NothingToRead: Nothing is at one of the paths.
-        NotHere: Traces or captures, on a cluster.
+        NotHere: Traces or captures, on a cluster or of a Spark Connect server.
     """
     wanted = period.column() if where is None else period.column() & where
     tables = {path: batches(spark, path) is not None for path in paths}
@@ -78,7 +77,7 @@ def open_lines(
     others = [path for path, is_table in tables.items() if not is_table]
     with tempfile.TemporaryDirectory(prefix="kproxy-analyze-") as folder:
         if others:
-            if not str(spark.conf.get("spark.master", "")).startswith("local"):
+            if is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local"):
                 raise NotHere(
                     "traces are converted before a cluster analyzes them: run kproxy analyze convert TRACES --out DIR, "
                     "with a DIR that all machines see, then kproxy analyze DIR"

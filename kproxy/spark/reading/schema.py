@@ -72,6 +72,9 @@ TRACE = _trace()
 #: A line with the file that it is from; or a text that is no line, then every column of TRACE is null.
 ROW = T.StructType([*TRACE.fields, T.StructField("file", T.StringType()), T.StructField("corrupt", T.StringType())])
 
+#: A line as the text that it is, not yet read, with the file that it is from.
+TEXT = T.StructType([T.StructField("value", T.BinaryType()), T.StructField("file", T.StringType())])
+
 #: A row of a table that `convert` makes, which is partitioned by the UTC `date` and `hour` of `ts`.
 TABLE = T.StructType([*ROW.fields, T.StructField("date", T.DateType()), T.StructField("hour", T.IntegerType())])
 

@@ -1,0 +1,179 @@
+"""`kproxy analyze --follow`: what traces say while they are written."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+from kproxy.cli.analyze.lines import Wanted, duration_us
+from kproxy.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kproxy.spark.follow.events import Batch, Rows
+    from kproxy.spark.follow.queries import Span
+    from kproxy.spark.follow.running import Running
+
+#: State is in so many parts, and there are so many files of a table each time; it is little.
+SETTINGS = {"spark.sql.shuffle.partitions": "2"}
+_WINDOW, _LATE = "1m", "30s"
+_LEAST_US = 1_000_000
+#: How often there are new figures, in seconds; on a terminal, and in files, of which there is one for each time.
+_SHOWN_S, _FILES_S = 2, 10
+_LOOK_S = 0.5
+#: The figures of a terminal roll on so many times in a window.
+_STEPS = 5
+
+
+class _Output(Protocol):
+    def take(self, event: Rows | Batch) -> None: ...
+
+    def refresh(self) -> None: ...
+
+
+def check_follow(args: argparse.Namespace) -> None:
+    """Say what is wrong with the options, before anything starts."""
+    from kproxy.spark.follow.queries import names
+
+    if unknown := sorted(set(args.job) - set(names())):
+        raise CommandError(f"{unknown[0]} is a table of all lines there are; --follow has {', '.join(names())}")
+    if args.html or args.port or args.keylog:
+        raise CommandError("--follow is of traces that are being written: it has no --html, --port and --keylog")
+    if not args.out and args.format == "csv":
+        raise CommandError("--follow shows tables or writes JSON lines; CSV goes to --out DIR")
+    if not args.out and args.format == "table" and not sys.stdout.isatty():
+        raise CommandError("--follow draws tables on a terminal; anything else gets --format json")
+    _span(args, shown=False)
+
+
+def _span(args: argparse.Namespace, *, shown: bool) -> Span:
+    """The time that queries look at; `shown`: on a terminal, where windows overlap."""
+    from kproxy.spark.follow.queries import Span
+
+    window, late = duration_us("--window", args.window or _WINDOW), duration_us("--late", args.late or _LATE)
+    if window < _LEAST_US:
+        raise CommandError(f"--window {args.window}: write a second or more, e.g. 1m")
+    step = window // _STEPS
+    return Span(step * _STEPS, step, late) if shown else Span(window, window, late)
+
+
+def follow_traces(spark: SparkSession, args: argparse.Namespace, asked: Wanted) -> None:
+    """Follow traces until Ctrl-C or SIGTERM."""
+    from kproxy.outputs.stderr import say
+    from kproxy.spark.follow.notes import Notes
+    from kproxy.spark.follow.queries import ROLLING, names
+    from kproxy.spark.follow.running import Running
+
+    shown = not args.out and args.format in (None, "table") and sys.stdout.isatty()
+    span = _span(args, shown=shown)
+    chosen = args.job or names()
+    output, notes = _output(args, chosen, span, shown=shown), Notes(chosen[0], args.late or _LATE)
+    with _until_signal() as over, Running(spark, every=_FILES_S if args.out else _SHOWN_S) as running:
+        _start(spark, running, args, asked, chosen, span, shown=shown)
+        with output as told:
+            while (event := running.told(0 if over.is_set() else _LOOK_S)) is not None or not over.is_set():
+                if event is None:
+                    told.refresh()
+                    continue
+                told.take(event)
+                notes.take(event)
+            told.refresh()
+            notes.close()
+    if args.out and set(chosen) & set(ROLLING):
+        say(f"windows that are not complete will be in {args.out} when it is followed on")
+
+
+def _start(
+    spark: SparkSession, running: Running, args: argparse.Namespace, asked: Wanted, chosen: list[str], span: Span,
+    *, shown: bool,
+) -> None:  # fmt: skip
+    from pyspark.sql.utils import is_remote
+
+    from kproxy.spark.follow.lines import follow_lines
+    from kproxy.spark.follow.queries import ROLLING, find
+    from kproxy.spark.follow.running import Files, OtherQuestion, claim
+    from kproxy.spark.reading.lines import NotHere, Period
+    from kproxy.spark.where import where
+
+    if not args.out and (is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local")):
+        raise NotHere("a cluster follows traces with --out DIR, a DIR that all machines see")
+    wanted = Period(asked.since, asked.until).column()
+    if asked.filter is not None:
+        wanted &= where(asked.filter)
+    files = Files(args.out, args.format or "parquet") if args.out else None
+    if files is not None:
+        try:
+            claim(spark, files.directory, chosen, _question(args, span))
+        except OtherQuestion as error:
+            raise CommandError(str(error)) from None
+    for name in chosen:
+        lines = follow_lines(spark, args.traces, late=span.watermark(name), since=asked.since)
+        table = find(name).run(lines.where(wanted), span)
+        if files is not None:
+            running.to_files(table, name, files)
+        else:
+            running.to_rows(table, name, mode="update" if shown and name in ROLLING else "append")
+
+
+def _output(args: argparse.Namespace, names: list[str], span: Span, *, shown: bool) -> AbstractContextManager[_Output]:
+    if args.out:
+        return nullcontext(_Files())
+    if not shown:
+        return nullcontext(_Lines())
+    from kproxy.spark.follow.screen import Screen
+
+    return Screen(sys.stdout, " ".join(args.traces), names, span, args.rows)
+
+
+class _Files:
+    """Who writes to files shows nothing."""
+
+    def take(self, event: Rows | Batch) -> None:
+        pass
+
+    def refresh(self) -> None:
+        pass
+
+
+class _Lines(_Files):
+    """JSON lines on standard output."""
+
+    def take(self, event: Rows | Batch) -> None:
+        from kproxy.spark.follow.events import Rows
+        from kproxy.spark.tables import write_rows
+
+        if isinstance(event, Rows):
+            write_rows(event.rows, event.query, sys.stdout)
+
+
+def _question(args: argparse.Namespace, span: Span) -> str:
+    """What tables in a directory are of: who goes on with them has to ask the same."""
+    from kproxy.outputs.text import duration
+
+    local = (urlsplit(path).scheme == "" for path in args.traces)
+    paths = (str(Path(path).absolute()) if here else path for path, here in zip(args.traces, local, strict=True))
+    where = f" --where '{args.where}'" if args.where else ""
+    times = f" --window {duration(span.window)} --late {duration(span.late)}"
+    return f"{' '.join(paths)}{where}{times} --format {args.format or 'parquet'}"
+
+
+@contextmanager
+def _until_signal() -> Iterator[threading.Event]:
+    """Set by Ctrl-C and SIGTERM, which end nothing else."""
+    over = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, lambda *_: over.set())
+    try:
+        yield over
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

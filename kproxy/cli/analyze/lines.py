@@ -1,0 +1,76 @@
+"""Which lines a command is about, and what it says of those that it cannot read."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from kproxy.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from kproxy.filters import Filter
+    from kproxy.spark.reading.convert import Batch
+    from kproxy.spark.reading.decode import Options
+
+
+class Wanted(NamedTuple):
+    """Which lines an analysis is about."""
+
+    filter: Filter | None
+    since: datetime | None
+    until: datetime | None
+
+
+def wanted(args: argparse.Namespace) -> Wanted:
+    """What the options ask for; their mistakes are found before Spark starts."""
+    from kproxy.outputs.choice import filter_for
+
+    return Wanted(filter_for(args.where), _moment("--since", args.since), _moment("--until", args.until))
+
+
+def _moment(option: str, text: str | None) -> datetime | None:
+    from kproxy.filters import FilterError
+    from kproxy.filters.fields import BY_NAME
+    from kproxy.filters.nodes import Value
+    from kproxy.filters.values import instant
+
+    if text is None:
+        return None
+    if text.endswith(("s", "m")):
+        return datetime.now(UTC) - timedelta(microseconds=duration_us(option, text))
+    try:
+        return datetime.fromisoformat(instant(BY_NAME["ts"], Value(text, quoted=True)))
+    except ValueError as error:
+        why = error.args[1] if isinstance(error, FilterError) else error
+        raise CommandError(f"{option} {text}: {why}") from None
+
+
+def duration_us(option: str, text: str) -> int:
+    """A duration as filters have it, in microseconds."""
+    from kproxy.filters import FilterError
+    from kproxy.filters.fields import BY_NAME
+    from kproxy.filters.nodes import Value
+    from kproxy.filters.values import number
+
+    try:
+        return round(number(BY_NAME["latency"], Value(text, quoted=False)))
+    except FilterError as error:
+        raise CommandError(f"{option} {text}: {error.args[1]}") from None
+
+
+def decoding(args: argparse.Namespace) -> Options:
+    """How captures are read."""
+    from kproxy.spark.reading.decode import Options
+
+    return Options(frozenset(args.port), args.keylog)
+
+
+def tell_corrupt(batch: Batch) -> None:
+    """Say how many lines could not be read, with an example."""
+    from kproxy.outputs.stderr import warn
+    from kproxy.outputs.text import safe
+
+    if batch.corrupt:
+        some = f", as in {safe(batch.example)}" if batch.example else ""
+        warn(f"{batch.corrupt} of {batch.corrupt + batch.lines} lines could not be read and are left out{some}")

@@ -1,0 +1,68 @@
+"""The tables of jobs, and the report."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kproxy.cli.analyze.lines import Wanted, decoding, tell_corrupt
+from kproxy.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def analyze(spark: SparkSession, args: argparse.Namespace, wanted: Wanted) -> None:
+    """Write the tables that are asked for, or the report, or both."""
+    from kproxy.spark import jobs
+    from kproxy.spark.derived.shared import shared
+    from kproxy.spark.reading.lines import Period, open_lines
+    from kproxy.spark.session.progress import progress
+    from kproxy.spark.where import where
+
+    period = Period(wanted.since, wanted.until)
+    condition = None if wanted.filter is None else where(wanted.filter)
+    with ExitStack() as stack:
+        with progress(spark, "read"):
+            opened = open_lines(spark, args.traces, decoding(args), period=period, where=condition, made=tell_corrupt)
+            lines = stack.enter_context(opened)
+            stack.enter_context(shared(lines))
+        if args.html:
+            _write_report(spark, lines, args)
+            if not args.out:
+                return
+        for name in args.job or jobs.names():
+            _write(spark, jobs.find(name).run(lines), name, args)
+
+
+def _write_report(spark: SparkSession, lines: DataFrame, args: argparse.Namespace) -> None:
+    from kproxy.spark.report.figures import figures
+    from kproxy.spark.report.pages import report
+    from kproxy.spark.session.progress import progress
+
+    made = report(figures(lines, partial(progress, spark)), [Path(path).name or path for path in args.traces])
+    try:
+        Path(args.html).write_text(made, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{args.html}: {error.strerror}") from None
+
+
+def _write(spark: SparkSession, table: DataFrame, name: str, args: argparse.Namespace) -> None:
+    from kproxy.spark.session.progress import progress
+    from kproxy.spark.tables import first_rows, write_csv, write_files, write_json, write_table
+
+    waiting = progress(spark, name)
+    if args.out:
+        with waiting:
+            write_files(table, f"{args.out}/{name}", args.format or "parquet")
+    elif args.format in ("json", "csv"):
+        with nullcontext() if sys.stdout.isatty() else waiting:  # a terminal cannot show both at once
+            write_json(table, name, sys.stdout) if args.format == "json" else write_csv(table, sys.stdout)
+    else:
+        with waiting:
+            rows = first_rows(table, args.rows)
+        write_table(table, name, rows, args.rows, sys.stdout)

@@ -1,0 +1,73 @@
+"""New findings and clients in a line each, for people; whatever was on the wire is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from pyspark.sql import Row
+from rich.text import Text
+
+from dissectors.findings import Severity
+from kproxy.outputs.text import STYLES, safe
+from kproxy.spark.tables import cell
+
+_SEVERITIES = list(Severity)
+
+
+def finding(row: Row) -> Text:
+    """``05:12:41  error    L001 trailing-bytes  shop > 10.0.0.1:9092  message  (n-1-7 response, byte 720)``."""
+    at = [row["connection_id"], row["direction"]]
+    place = " ".join(filter(None, at)) + (f", byte {row['offset']}" if row["offset"] is not None else "")
+    return _line(
+        row,
+        (f"{row['severity']:<8} ", str(row["severity"])),
+        (f"{row['code']} {row['name']}  ", "name"),
+        (_who(row), "topic"),
+        (f"{row['message']}  ", ""),
+        (f"({place})", "dim"),
+    )
+
+
+def client(row: Row) -> Text:
+    """``05:12:41  client   shop > 10.0.0.1:9092  apache-kafka-java 3.9.1``, or which version will be refused."""
+    if row["refused_from"] is not None:
+        told = f"uses {row['api']} v{row['api_version']}, which Kafka does not serve from {row['refused_from']} on"
+        return _line(row, ("version  ", "warning"), (_who(row), "topic"), (told, ""))
+    software = " ".join(filter(None, (row["software_name"], row["software_version"])))
+    return _line(row, ("client   ", "info"), (_who(row), "topic"), (software or "does not say its software", ""))
+
+
+def worst_first(rows: Sequence[Row]) -> list[Row]:
+    """Findings as they are to be told."""
+    return sorted(rows, key=lambda row: (-_SEVERITIES.index(row["severity"]), row["at"], row["code"]))
+
+
+def in_order(rows: Sequence[Row]) -> list[Row]:
+    """Clients as they are to be told: those with a version that is refused first."""
+    return sorted(rows, key=lambda row: (row["refused_from"] is None, row["at"], row["client"]))
+
+
+#: By query: the order of its rows, and the line of one.
+TOLD: dict[str, tuple[Callable[[Sequence[Row]], list[Row]], Callable[[Row], Text]]] = {
+    "findings": (worst_first, finding),
+    "clients": (in_order, client),
+}
+
+
+def told(query: str, rows: Sequence[Row], most: int) -> Iterator[Text]:
+    """The lines of new rows of a query, `most` of them."""
+    order, line = TOLD[query]
+    for row in order(rows)[:most]:
+        yield line(row)
+    if (more := len(rows) - most) > 0:
+        yield Text(f"{'':10}and {more} more new {query}; --format json has all", style="dim")
+
+
+def _who(row: Row) -> str:
+    names = " > ".join(filter(None, (row["client"], row["broker"])))
+    return f"{names}  " if names else ""
+
+
+def _line(row: Row, *pieces: tuple[str, str]) -> Text:
+    at = (f"{cell('at', row['at'])[11:]}  ", "dim")
+    return Text.assemble(*((safe(text), STYLES.get(style, "")) for text, style in (at, *pieces)))

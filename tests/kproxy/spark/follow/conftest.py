@@ -1,0 +1,26 @@
+"""Queries end with the test that began them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(autouse=True)
+def _few_parts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """State in one part; queries stopped."""
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    spark: SparkSession = request.getfixturevalue("spark")
+    before = spark.conf.get("spark.sql.shuffle.partitions", "4")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    yield
+    for query in spark.streams.active:
+        query.stop()
+    spark.conf.set("spark.sql.shuffle.partitions", str(before))
