@@ -50,7 +50,7 @@ def test_two_executors_give_the_tables_of_one_process(
     settings = {
         "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.executor.cores": "1",
         "spark.executor.memory": "600m", "spark.executor.extraJavaOptions": JAVA_OPTIONS,
-        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.shuffle.partitions": "2",
         "spark.submit.pyFiles": str(zipped(tmp_path / "kproxy.zip")),
     }  # fmt: skip
     there = ["--master", cluster.master]
