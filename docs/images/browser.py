@@ -1,4 +1,4 @@
-"""Draw the README's pictures of a browser anew: ``python -m docs.images.browser`` (needs chromium)."""
+"""Draw the pictures of a browser anew: ``python -m docs.images.browser`` (needs chromium and ``kproxy[spark]``)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.kproxy.spark import planted
 from tests.peers.browser import Browser, Tab, browser, executable
 from tests.peers.window import Window, web
 
@@ -26,6 +27,7 @@ def main() -> None:
         with browser(program, place / "profile") as tab:
             (HERE / "web.png").write_bytes(terminal(tab.browser, place))
             (HERE / "page.png").write_bytes(page(tab, place / "page.html"))
+            (HERE / "report.png").write_bytes(report(tab, place))
 
 
 def terminal(chromium: Browser, place: Path) -> bytes:
@@ -47,6 +49,17 @@ def page(tab: Tab, path: Path) -> bytes:
     tab.until("document.documentElement?.dataset.ready")
     tab.key("Enter")  # it begins on the worst one
     tab.until("document.querySelector('.node.marked')")
+    return tab.picture()
+
+
+def report(tab: Tab, place: Path) -> bytes:
+    """The report of a week of the fleet that tests analyze."""
+    planted.write(place / "traces", 100_000)
+    made = place / "report.html"
+    subprocess.run([sys.executable, "-m", "kproxy", "analyze", place / "traces", "--html", made], check=True)
+    tab.resize(WIDTH, 2 * HEIGHT)
+    tab.call("Page.navigate", url=made.as_uri())
+    tab.until("document.documentElement?.dataset.ready")
     return tab.picture()
 
 
