@@ -1,4 +1,4 @@
-"""A real broker of each release, one at a time, for the whole test run."""
+"""A real broker of each release, one at a time, for the whole test run; a real browser, for each module."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.peers.browser import Tab, browser, executable
 from tests.peers.kafka import RELEASES, Kafka, missing
 from tests.peers.lab import SASL, Lab
 from tests.peers.server import AUTHORIZER, CONFIGS, JUDGE
+from tests.peers.toolchains import skip
 
 
 @pytest.fixture(scope="session", params=RELEASES)
@@ -37,3 +39,12 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab | None]:
         kafka = Kafka(release, tmp_path_factory.mktemp("judge"), advertised, CONFIGS | AUTHORIZER)
         yield Lab(kafka, {"PLAIN": front})
         kafka.kill()
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    program = executable()
+    if program is None:
+        skip("needs chromium on PATH")
+    with browser(program, tmp_path_factory.mktemp("profile")) as opened:
+        yield opened

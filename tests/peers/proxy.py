@@ -90,9 +90,9 @@ class Chain:
         until("all connections are closed", lambda: self.front.all_closed() and self.back.all_closed())
         self.proxy.interrupt()
 
-    def pairs(self) -> Iterator[tuple[Connection, list[Line]]]:
-        """Each connection with the lines of the trace that belong to it."""
-        lines = read_lines(self.proxy.trace)
+    def pairs(self, *, torn_end: bool = False) -> Iterator[tuple[Connection, list[Line]]]:
+        """Each connection with the lines of the trace that belong to it; `torn_end` as `read_lines` has it."""
+        lines = read_lines(self.proxy.trace, torn_end=torn_end)
         ids = {line["client"]: line["connection_id"] for line in lines if line["kind"] == "open"}
         for connection in self.front.connections:
             mine = ids.get("{}:{}".format(*connection.local))

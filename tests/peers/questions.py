@@ -77,12 +77,13 @@ class Questions:
                 await asyncio.sleep(0.05)
         self.answers[label] = self._alike(answer)
 
-    async def until_end(self, topic: str, offset: int) -> None:
-        """Wait until a log has grown, with what a coordinator writes to it later."""
+    async def until_end(self, topic: str, offset: int, *, isolation_level: int) -> None:
+        """Wait until a log has grown, or what is stable of it, with what a coordinator writes to it later."""
         wanted = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]}]
         async with asyncio.timeout(10):
             while True:
-                answer = await self._ask("ListOffsets", 5, {"replica_id": -1, "isolation_level": 1, "topics": wanted})
+                body = {"replica_id": -1, "isolation_level": isolation_level, "topics": wanted}
+                answer = await self._ask("ListOffsets", 5, body)
                 if answer["topics"][0]["partitions"][0]["offset"] >= offset:
                     return
                 await asyncio.sleep(0.05)

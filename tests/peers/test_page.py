@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.browse.sides import request_line
 from tests.kproxy.frames import request
-from tests.peers.browser import Tab, browser, executable
-from tests.peers.toolchains import skip
+from tests.peers.browser import Tab
 
 pytestmark = pytest.mark.peers
 
@@ -24,15 +22,6 @@ _JAVA = Path(__file__).parents[1] / "data" / "pcap" / "java-4.3.1.pcap.gz"
 _RESPONSE = "document.querySelectorAll('.side')[1]"
 _MARKED = f"[...{_RESPONSE}.querySelectorAll('.bytes b.marked[data-at]')].map((byte) => byte.dataset.at)"
 _NEAR = f"[...{_RESPONSE}.querySelectorAll('.bytes b.near[data-at]')].map((byte) => byte.dataset.at)"
-
-
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    program = executable()
-    if program is None:
-        skip("needs chromium on PATH")
-    with browser(program, tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
 
 
 def show(tab: Tab, tmp_path: Path, source: Path, *, width: int = 1440) -> None:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.peers.browser import Tab, browser, executable
-from tests.peers.toolchains import skip
+from tests.peers.browser import Tab
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.peers
 
 _EVIL = "</script><img src=x onerror=alert(1)>"
-
-
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    program = executable()
-    if program is None:
-        skip("needs chromium on PATH")
-    with browser(program, tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
 
 
 def show(tab: Tab, tmp_path: Path, name: str = "orders", *, width: int = 1280) -> None:

@@ -34,7 +34,7 @@ def alone(tmp_path: Path) -> Mapping[str, str]:
 @pytest.fixture
 def bug(tmp_path: Path, alone: Mapping[str, str]) -> Iterator[Terminal]:
     """The capture of a bug on a large screen; the editor copies what it is given."""
-    environment = {**alone, "EDITOR": "sh -c 'cp \"$0\" edited'", "VISUAL": ""}
+    environment = {**alone, "EDITOR": "sh -c 'cp \"$0\" copy && mv copy edited'", "VISUAL": ""}
     with kproxy("tui", BUG, size=LARGE, cwd=tmp_path, env=environment) as terminal:
         terminal.wait_for("11 rows")
         terminal.wait_for("client: 127.0.0.1:53998")  # of the first row
@@ -109,7 +109,7 @@ def test_the_filter(bug: Terminal) -> None:
 
 def test_sorting_marks_and_notes(bug: Terminal) -> None:
     take(bug, [("o", "─ sort by ─"), ("l", "no ─ sort by ─"), ("g", "02:20:01.457")])
-    bug.wait_for(lambda screen: screen.splitlines()[4].split()[0] == "02:20:01.457", seconds=10)
+    bug.wait_for(lambda screen: screen.splitlines()[4].split()[0] == "02:20:01.457")
     take(bug, [("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"), ("o", "─ sort by ─"), ("t", "no ─ sort by ─")])
     take(
         bug, [("g", "client: 127.0.0.1:53998"), ("m", "*  02:19:54.864"), ("G", "02:20:01.830112Z"), (";", "─ note ─")]
@@ -167,7 +167,7 @@ def test_every_view(bug: Terminal) -> None:
 
 def test_the_timeline(tmp_path: Path, alone: Mapping[str, str]) -> None:
     with kproxy("tui", STALL, size=LARGE, cwd=tmp_path, env=alone) as terminal:
-        terminal.wait_for(" rows")
+        terminal.wait_for("142 rows")  # all of it
         terminal.press("5")
         whole = times(terminal.wait_for(lambda screen: "time (UTC)" in screen and "told to join again" in screen))
         terminal.press("Tab", "l", "h", "j", "k", "L", "L", "H", "+")

@@ -14,9 +14,8 @@ import pytest
 
 from tests.kproxy.frames import request
 from tests.kproxy.tui.terminal import environment
-from tests.peers.browser import Browser, Tab, browser, executable
+from tests.peers.browser import Browser, Tab
 from tests.peers.processes import until
-from tests.peers.toolchains import skip
 from tests.peers.window import Window, web
 
 pytestmark = pytest.mark.peers
@@ -27,12 +26,8 @@ _TRACE = _ROOT / "captures" / "trace-1.jsonl"
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    program = executable()
-    if program is None:
-        skip("needs chromium on PATH")
-    with browser(program, tmp_path_factory.mktemp("profile")) as tab:
-        yield tab.browser
+def chromium(tab: Tab) -> Browser:
+    return tab.browser
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.control import paths
+
 
 @pytest.fixture(scope="module", autouse=True)
 def sockets() -> Iterator[Path]:
@@ -15,4 +17,5 @@ def sockets() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", directory)
         patch.setenv("TMPDIR", directory)
+        patch.setattr(paths, "_GREETING_S", 20)  # an inspector on a busy machine begins when it has the time
         yield Path(directory) / "kproxy"

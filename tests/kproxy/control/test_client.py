@@ -38,14 +38,19 @@ async def proxy(path: Path, serve: Serve) -> AsyncIterator[None]:
     """A fake proxy at `path`; the test fails rather than wait for more than ten seconds."""
 
     async def guarded(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.append(asyncio.current_task())
         with suppress(ConnectionError):
             await serve(reader, writer)
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
 
+    serving: list[asyncio.Task[None] | None] = []
     async with asyncio.timeout(10):
         server = await asyncio.start_unix_server(guarded, str(path))
         async with server:
             yield
+        await asyncio.gather(*(each for each in serving if each))  # a client may be gone before it was answered
 
 
 def saying(*pieces: bytes, stay: bool = False) -> Serve:
@@ -133,14 +138,14 @@ async def test_nobody_is_there(path: Path) -> None:
 
 
 async def test_who_says_nothing_is_not_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.02)
+    async with proxy(path, saying(HELLO, stay=True)), connect(path) as client:
+        monkeypatch.setattr(module, "_PATIENCE_S", 0.02)  # the greeting was waited for as long as it took
+        with pytest.raises(ControlError, match=r"the proxy does not answer within 0.02 s"):
+            await client.ask("connections")
     async with proxy(path, saying(stay=True)):
         with pytest.raises(ControlError, match="the proxy says nothing"):
             async with connect(path):
                 pass
-    async with proxy(path, saying(HELLO, stay=True)), connect(path) as client:
-        with pytest.raises(ControlError, match=r"the proxy does not answer within 0.02 s"):
-            await client.ask("connections")
 
 
 async def test_why_it_was_cut_off_comes_after_the_lines(path: Path) -> None:

@@ -36,7 +36,7 @@ def test_the_session_is_one(tmp_path: Path) -> None:
         upstream = f"127.0.0.1:{mute.getsockname()[1]}"
         with (
             running(tmp_path, "--upstream", upstream, "-q") as proxy,
-            socket.create_connection(("127.0.0.1", proxy.port)) as client,
+            proxy.connect() as client,
             RawViewer(find(str(proxy.port)).path) as viewer,
         ):
             client.sendall(request("JoinGroup", 9, JOIN, correlation_id=5, client_id="shop"))

@@ -40,7 +40,7 @@ def test_two_proxies_are_told_apart_and_closed_to_others(
     tmp_path: Path, sockets: Path, upstream: tuple[str, ...]
 ) -> None:
     with running_proxy(tmp_path, *upstream) as first, running_proxy(tmp_path, *upstream) as second:
-        assert [each.greeting.pid for each in running()] == sorted([first.process.pid, second.process.pid])
+        assert sorted(each.greeting.pid for each in running()) == sorted([first.process.pid, second.process.pid])
         for proxy in (first, second):
             found = find(str(proxy.port))
             assert found.greeting.pid == proxy.process.pid

@@ -17,7 +17,7 @@ import pytest
 
 from kproxy.control import paths
 from kproxy.control.paths import find, only, own_path, running
-from kproxy.control.protocol import ControlError
+from kproxy.control.protocol import ControlError, Greeting
 
 GREETING: dict[str, Any] = {
     "kproxy": "9.9", "protocol": 1, "pid": 4711, "node": "web-1", "started": "2026-11-21T03:00:00.000000Z",
@@ -123,7 +123,12 @@ def test_who_does_not_greet_as_a_proxy_is_left_out(says: bytes, own: Path) -> No
 
 
 def test_who_says_nothing_holds_up_nobody_for_long(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "_GREETING_S", 0.05)
+    def ask(path: Path) -> Greeting:
+        monkeypatch.setattr(paths, "_GREETING_S", 0.05 if path.name == "1.sock" else 10)  # a thread may answer late
+        return asked(path)
+
+    asked = paths._greeting
+    monkeypatch.setattr(paths, "_greeting", ask)
     with socket.socket(socket.AF_UNIX) as mute, greeting(own / "2.sock"):
         mute.bind(str(own / "1.sock"))
         mute.listen()

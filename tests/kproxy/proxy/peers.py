@@ -70,13 +70,14 @@ class Peer:
 
 
 class Broker:
-    """Listens; the test says when a connection is accepted."""
+    """Listens; the test says when a connection is accepted. One that is down refuses, and nobody else gets its port."""
 
-    def __init__(self, family: int = socket.AF_INET, address: Any = ("127.0.0.1", 0)) -> None:
+    def __init__(self, family: int = socket.AF_INET, address: Any = ("127.0.0.1", 0), *, down: bool = False) -> None:
         self._socket = socket.socket(family)
         self._socket.setblocking(False)
         self._socket.bind(address)
-        self._socket.listen(1000)
+        if not down:
+            self.start()
         name = self._socket.getsockname()
         self.port = 0 if family == socket.AF_UNIX else name[1]
         self.address = (
@@ -86,6 +87,10 @@ class Broker:
             if family == socket.AF_INET6
             else f"{name[0]}:{name[1]}"
         )
+
+    def start(self) -> None:
+        """Listen from now on."""
+        self._socket.listen(1000)
 
     async def accept(self) -> Peer:
         accepted, _ = await asyncio.get_running_loop().sock_accept(self._socket)

@@ -92,16 +92,14 @@ async def test_tells_who_reset_a_connection(by: str, direction: Direction) -> No
 
 
 async def test_tells_of_a_client_that_was_turned_away() -> None:
-    with Broker() as broker:
-        address = broker.address
-    with tapped() as (tap, inspector):
+    with Broker(down=True) as broker, tapped() as (tap, inspector):
         reading = inspector.read_to_the_end()
-        async with relaying(address, tap=tap) as relay:
+        async with relaying(broker.address, tap=tap) as relay:
             with await Peer.connect(relay.addresses[0]) as client, pytest.raises(ConnectionResetError):
                 await client.receive(1)
         _, opened, closed, bye = await reading
     assert isinstance(opened, wire.Open)
-    assert opened.server == address
+    assert opened.server == broker.address
     assert isinstance(closed, wire.Close)
     assert (closed.by, closed.how) == ("proxy", "unreachable")
     assert isinstance(bye, wire.Bye)

@@ -12,11 +12,11 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.kproxy.spark.elsewhere import Local
-
 if find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py", "*/test_*.py"]
 
+#: Files that come first, so that of several processes none waits long for the last one.
+_LONGEST = {"test_elsewhere", "test_planted"}
 _CAPTURES = Path(__file__).parents[3] / "captures"
 
 
@@ -24,6 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("spark")
+    items.sort(key=lambda item: item.path.stem not in _LONGEST)
 
 
 @pytest.fixture(scope="session")
@@ -45,19 +46,3 @@ def captured(spark: SparkSession) -> DataFrame:
     from kproxy.spark.reading.inputs import find_files
 
     return dated(read_files(spark, find_files(spark, [str(_CAPTURES)]), Options())).coalesce(1).cache()
-
-
-@pytest.fixture(scope="session")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Traces and captures to convert elsewhere."""
-    from tests.kproxy.spark.elsewhere import write_inputs
-
-    return write_inputs(tmp_path_factory.mktemp("inputs"))
-
-
-@pytest.fixture(scope="session")
-def local(spark: SparkSession, inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Local:
-    """What this process makes of them."""
-    from tests.kproxy.spark.elsewhere import local_of
-
-    return local_of(spark, inputs, tmp_path_factory.mktemp("local") / "table")

@@ -1,4 +1,4 @@
-"""Spark that runs in other processes than the one that asks it, and what it is asked."""
+"""Spark in other processes than the one that asks it, and what it is asked: for `test_elsewhere`."""
 
 from __future__ import annotations
 
@@ -74,12 +74,27 @@ def local_of(spark: SparkSession, inputs: Path, table: Path) -> Local:
     return Local(table, batch, Opened(page).data)
 
 
-def same_rows(some: DataFrame, others: DataFrame) -> bool:
+def check_tables(python: Path, there: list[str], spark: SparkSession, inputs: Path, local: Local, folder: Path) -> None:
+    """Convert and analyze the inputs by the command, with options that say where: it makes what this process makes."""
+    options = [*there, "--conf", f"spark.submit.pyFiles={_zipped(folder / 'kproxy.zip')}"]
+    table, page, out = folder / local.table.name, folder / "report.html", folder / "out"
+
+    done = analyze(python, *options, "convert", inputs, "--out", table)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (0, "", local.said(table))
+    assert _same_rows(read_table(spark, str(table)), read_table(spark, str(local.table)))
+
+    done = analyze(python, *options, table, "--html", page, "--job", "findings", "--out", out)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert Opened(page.read_text()).data == local.data
+    assert spark.read.parquet(f"{out}/findings").count() == local.rows("findings")
+
+
+def _same_rows(some: DataFrame, others: DataFrame) -> bool:
     """Whether two tables have the same rows, in any order."""
     return some.count() == others.count() and some.exceptAll(others).isEmpty()
 
 
-def zipped(path: Path) -> Path:
+def _zipped(path: Path) -> Path:
     """kproxy as executors may be sent it."""
     with zipfile.ZipFile(path, "w") as file:
         for package in ("kproxy", "dissectors"):

@@ -141,10 +141,12 @@ def test_what_is_wrong_is_one_sentence(
     }
     if not spark.conf.get("spark.jars.packages", ""):
         new = ("convert", traces, "--out", f"{table}2", "--format")
-        wrong |= {(*new, "delta"): "Failed to find the data source: delta", (*new, "iceberg"): "cannot find the plugin"}
+        package = "; give Spark its package: --conf spark.jars.packages="
+        wrong |= {(*new, form): package for form in (stored.DELTA, stored.ICEBERG)}
     for args, says in wrong.items():
         capfd.readouterr()
         assert main(["analyze", *args]) == 2
         out, err = capfd.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert says in err
+        assert "org.apache.spark." not in err

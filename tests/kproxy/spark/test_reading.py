@@ -22,7 +22,7 @@ DATA = text_of(*LINES)
 NAMES = ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"]
 
 
-def read(spark: SparkSession, *paths: Path, growing: bool = False) -> tuple[list[int], list[str]]:
+def read(spark: SparkSession, *paths: Path | str, growing: bool = False) -> tuple[list[int], list[str]]:
     """Correlation ids of the lines, and the texts that are none."""
     files = find_files(spark, map(str, paths), growing=growing)
     rows: list[Row] = read_files(spark, files, Options()).select("correlation_id", "corrupt").collect()
@@ -125,6 +125,15 @@ def test_a_directory_without_traces_and_a_path_without_anything_are_said(spark: 
         find_files(spark, [str(tmp_path)])
     with pytest.raises(NothingToRead, match="no such file or directory"):
         find_files(spark, [str(tmp_path / "nothing")])
+
+
+@pytest.mark.parametrize("path", ["{}/what it is", "file:{}/what it is"])
+def test_a_file_that_is_named_is_read_whatever_its_name(spark: SparkSession, tmp_path: Path, path: str) -> None:
+    write(tmp_path / "what it is", DATA)
+    assert read(spark, path.format(tmp_path)) == (list(range(20)), [])
+    write(tmp_path / "what it is", b"just words")
+    with pytest.raises(NothingToRead, match="what it is is no capture file"):
+        find_files(spark, [path.format(tmp_path)])
 
 
 def test_a_trace_is_read_while_it_is_written_and_once_when_it_has_its_name(spark: SparkSession, tmp_path: Path) -> None:

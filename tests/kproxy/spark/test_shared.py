@@ -1,13 +1,19 @@
-"""Jobs that share what they have in common say the same, by what was kept."""
+"""Jobs over the same lines: what they share is kept while they run, and plans are made ahead."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from kproxy.spark import jobs
 from kproxy.spark.derived.shared import shared
+from kproxy.spark.jobs import Job
 from tests.kproxy.spark.made import close, request, response, table
 
 
@@ -35,3 +41,47 @@ def test_jobs_find_what_is_kept_and_only_while_it_is(spark: SparkSession, name: 
 def is_kept(rows: DataFrame) -> bool:
     """Whether Spark takes a part of them from what it has kept."""
     return "InMemoryRelation" in rows._jdf.queryExecution().withCachedData().toString()
+
+
+def test_the_next_is_planned_meanwhile_and_nothing_when_nobody_asks_any_more(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = table(spark, request("Fetch", at=0))
+    planned: list[str] = []
+    asked, begun = threading.Event(), threading.Event()
+
+    def plan(name: str) -> Callable[[DataFrame], DataFrame]:
+        def run(lines: DataFrame) -> DataFrame:
+            planned.append(name)
+            if name == "b":
+                begun.set()
+                assert asked.wait(10)
+            return lines.select(name)
+
+        return run
+
+    monkeypatch.setattr(jobs, "find", lambda name: Job(name, "", plan(name)))
+    made = jobs.planned(["kind", "b", "ts"], lines)
+    job, first = next(made)
+    assert (job.name, first().columns) == ("kind", ["kind"])
+    assert begun.wait(10)
+    _, second = next(made)
+    asked.set()
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        second()
+    asked.clear()
+    planned.clear()
+
+    class Pool(ThreadPoolExecutor):
+        """Lets the first go on once those behind it have been given up."""
+
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            asked.set()
+            super().shutdown(wait)
+
+    monkeypatch.setattr(jobs, "ThreadPoolExecutor", Pool)
+    made = jobs.planned(["b", "kind"], lines)
+    next(made)
+    made.close()
+    assert "kind" not in planned

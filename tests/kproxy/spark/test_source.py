@@ -59,12 +59,12 @@ def test_a_directory_has_traces_and_captures_and_a_reader_may_ask_for_some_colum
 ) -> None:
     write(tmp_path / "a" / "x.jsonl", TRACE_1.read_bytes() + b"no line\n")
     write(tmp_path / "b c.jsonl.gz", TRACE_1.read_bytes())
-    (tmp_path / "d.pcap.gz").write_bytes((CAPTURES / "metadata-retry-loop.pcap.gz").read_bytes())
+    (tmp_path / "d.pcap7.gz").write_bytes((CAPTURES / "metadata-retry-loop.pcap.gz").read_bytes())
     rows = spark.read.format("kproxy").load(str(tmp_path))
     assert rows.schema == ROW
     count = len(TRACE_1.read_bytes().splitlines())
     by_file = {Path(row["file"]).name: row["count"] for row in rows.groupBy("file").count().collect()}
-    assert by_file.pop("d.pcap.gz") > 20
+    assert by_file.pop("d.pcap7.gz") > 20
     assert by_file == {"x.jsonl": count + 1, "b%20c.jsonl.gz": count}
     some = spark.read.format("kproxy").schema("api string, ts timestamp").load(f"file:{tmp_path}/a")
     assert some.count() == count  # nobody asked for what is no line

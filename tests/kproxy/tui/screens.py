@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -65,12 +66,11 @@ async def settled(pilot: Pilot[None]) -> None:
 
 
 async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:
-    """Wait until something is true, two seconds at most."""
-    for _ in range(100):
-        if true():
-            return
+    """Wait until something is true, twenty seconds at most."""
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
         await pilot.pause(0.02)
-    raise AssertionError("it did not happen")
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:

@@ -70,5 +70,5 @@ def _grow_to_two(tools: Tools, at: tuple[str, str], topic: str, group: str) -> i
             consumer = tools.start_tool("console-consumer", *at, "--topic", topic, "--group", group)
             stack.callback(consumer.wait)
             stack.callback(consumer.terminate)
-            until(f"{number} members have partitions", functools.partial(sharing, number))
+            until(f"{number} members have partitions", functools.partial(sharing, number), seconds=90)
         return len(members())

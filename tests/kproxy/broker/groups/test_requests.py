@@ -1,97 +1,32 @@
-"""Groups and offsets through requests of every version."""
+"""Groups through requests of every version."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from dissectors import schemas
 from kproxy.broker import access
 from kproxy.broker.apis import consumer_group_describe, offset_fetch
 from kproxy.broker.errors import Error
 from kproxy.broker.groups import rows
-from kproxy.broker.groups.groups import Groups
-from kproxy.broker.registry import served
-from kproxy.broker.topics import Topics
-from tests.kproxy.broker.asking import Asking, asked
+from tests.kproxy.broker.asking import asked
 from tests.kproxy.broker.groups.classics import RANGE
-
-UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-def versions(name: str) -> range:
-    api = schemas.api_by_name(name)
-    assert api is not None
-    return range(served()[api.key].lowest, served()[api.key].highest + 1)
-
-
-def topic_id(ask: Asking, name: str = "t") -> str:
-    topic = ask.broker.cluster.part(Topics).named(name)
-    assert topic is not None
-    return topic.id
-
-
-async def join(ask: Asking, version: int = 9, member_id: str = "", **more: Any) -> Mapping[str, Any]:
-    body = {
-        "group_id": "g",
-        "session_timeout_ms": 10_000,
-        "rebalance_timeout_ms": 10_000,
-        "member_id": member_id,
-        "protocol_type": "consumer",
-        "protocols": [{"name": name, "metadata": data} for name, data in RANGE.items()],
-    }
-    answer: Mapping[str, Any] = await ask("JoinGroup", version, {**body, **more})
-    if answer["error_code"] == Error.MEMBER_ID_REQUIRED:
-        return await join(ask, version, answer["member_id"], **more)
-    return answer
-
-
-async def stable(ask: Asking, group: str = "g") -> str:
-    member = str((await join(ask, group_id=group))["member_id"])
-    sync = {
-        "group_id": group,
-        "generation_id": 1,
-        "member_id": member,
-        "protocol_type": "consumer",
-        "protocol_name": "range",
-        "assignments": [{"member_id": member, "assignment": b"all"}],
-    }
-    assert (await ask("SyncGroup", 5, sync))["assignment"] == b"all"
-    return member
-
-
-async def preparing(ask: Asking) -> None:
-    """Wait until somebody else's request has begun a round."""
-    group = ask.broker.cluster.part(Groups).classic("g")
-    for _ in range(500):
-        if group.state == "PreparingRebalance":
-            return
-        await asyncio.sleep(0.01)
-    raise TimeoutError
-
-
-async def commit(ask: Asking, version: int, offset: int, **more: Any) -> list[int]:
-    partitions = [
-        {"partition_index": index, "committed_offset": offset, "committed_leader_epoch": 0, "committed_metadata": "m"}
-        for index in (0, 9)
-    ]
-    topic = {"name": "t", "topic_id": topic_id(ask), "partitions": partitions}
-    body = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": [topic], **more}
-    answer = await ask("OffsetCommit", version, body)
-    return [each["error_code"] for topic in answer["topics"] for each in topic["partitions"]]
-
-
-async def fetched(ask: Asking, version: int, *, group: str = "g", everything: bool = False, **more: Any) -> Any:
-    asked_for = None if everything else [{"name": "t", "topic_id": topic_id(ask), "partition_indexes": [0, 1]}]
-    one = {"group_id": group, "topics": asked_for, **more}
-    answer = await ask("OffsetFetch", version, {"groups": [one], **one})
-    if version >= 8:
-        [answer] = answer["groups"]
-    return answer
+from tests.kproxy.broker.groups.requests import (
+    FIRST,
+    JOIN,
+    UUID,
+    commit,
+    fetched,
+    join,
+    one_offset,
+    preparing,
+    stable,
+    topic_id,
+    versions,
+)
 
 
 @pytest.mark.parametrize("version", versions("JoinGroup"))
@@ -132,7 +67,7 @@ async def test_a_join_waits_for_the_other_members() -> None:
     async with asked() as ask:
         first = await stable(ask)
         other = ask.another()
-        await other.send("JoinGroup", 3, {**_JOIN, "group_id": "g"})
+        await other.send("JoinGroup", 3, {**JOIN, "group_id": "g"})
         await preparing(ask)
         beat = await ask("Heartbeat", 4, {"group_id": "g", "member_id": first, "generation_id": 1})
         assert beat["error_code"] == Error.REBALANCE_IN_PROGRESS
@@ -141,19 +76,11 @@ async def test_a_join_waits_for_the_other_members() -> None:
         await other.hang_up()
 
 
-_JOIN = {
-    "session_timeout_ms": 10_000,
-    "rebalance_timeout_ms": 10_000,
-    "protocol_type": "consumer",
-    "protocols": [{"name": name, "metadata": data} for name, data in RANGE.items()],
-}
-
-
 async def test_a_client_that_hangs_up_while_it_joins_is_still_counted_on() -> None:
     async with asked() as ask:
         first = await stable(ask)
         other = ask.another()
-        await other.send("JoinGroup", 3, {**_JOIN, "group_id": "g"})
+        await other.send("JoinGroup", 3, {**JOIN, "group_id": "g"})
         await preparing(ask)
         await other.hang_up()
         assert len((await join(ask, member_id=first))["members"]) == 2
@@ -173,71 +100,6 @@ async def test_a_client_that_hangs_up_while_it_joins_is_still_counted_on() -> No
 async def test_joins_that_are_refused(asked_for: Mapping[str, Any], error: Error) -> None:
     async with asked() as ask:
         assert (await join(ask, **asked_for))["error_code"] == error
-
-
-@pytest.mark.parametrize("version", versions("OffsetCommit"))
-async def test_commits_in_every_version(version: int) -> None:
-    async with asked(topics={"t": 4}) as ask:
-        assert await commit(ask, version, 5) == [0, Error.UNKNOWN_TOPIC_OR_PARTITION]
-        [topic] = (await fetched(ask, 7, everything=True))["topics"]
-        [partition] = topic["partitions"]
-        assert (partition["committed_offset"], partition["metadata"]) == (5, "m")
-        assert partition["committed_leader_epoch"] == (0 if version >= 6 else -1)
-
-
-@pytest.mark.parametrize("version", versions("OffsetFetch"))
-async def test_fetches_in_every_version(version: int) -> None:
-    async with asked(topics={"t": 4}) as ask:
-        await commit(ask, 8, 5)
-        [topic] = (await fetched(ask, version))["topics"]
-        assert [each["committed_offset"] for each in topic["partitions"]] == [5, -1]
-        unknown = await fetched(ask, version, group="nobody's")
-        assert unknown.get("error_code", 0) == 0
-        assert [each["committed_offset"] for each in unknown["topics"][0]["partitions"]] == [-1, -1]
-        assert [each["error_code"] for each in unknown["topics"][0]["partitions"]] == [0, 0]
-        if version >= 2:
-            assert len((await fetched(ask, version, everything=True))["topics"]) == 1
-            assert (await fetched(ask, version, group="nobody's", everything=True))["topics"] == []
-
-
-async def test_topics_that_do_not_exist() -> None:
-    async with asked(topics={"t": 4}) as ask:
-        partitions = [{"partition_index": 0, "committed_offset": 1, "committed_metadata": None}]
-        wrong = {"name": "nothing", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": partitions}
-        body = {"group_id": "g", "topics": [wrong]}
-        codes = [
-            (await ask("OffsetCommit", each, body))["topics"][0]["partitions"][0]["error_code"] for each in (9, 10)
-        ]
-        assert codes == [Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID]
-        body = {"groups": [{"group_id": "g", "topics": [{**wrong, "partition_indexes": [3]}]}]}
-        codes = [
-            (await ask("OffsetFetch", each, body))["groups"][0]["topics"][0]["partitions"][0]["error_code"]
-            for each in (9, 10)
-        ]
-        assert codes == [0, Error.UNKNOWN_TOPIC_ID]
-
-
-async def test_who_may_commit_to_a_group_with_members() -> None:
-    async with asked(topics={"t": 4}) as ask:
-        assert (await commit(ask, 8, 1, generation_id_or_member_epoch=3))[0] == Error.ILLEGAL_GENERATION
-        assert (await commit(ask, 9, 1, generation_id_or_member_epoch=3))[0] == Error.GROUP_ID_NOT_FOUND
-        member = await stable(ask)
-        assert (await commit(ask, 8, 1))[0] == Error.UNKNOWN_MEMBER_ID
-        good = {"member_id": member, "generation_id_or_member_epoch": 1}
-        assert (await commit(ask, 8, 1, **good))[0] == 0
-        assert (await commit(ask, 8, 1, **good, group_instance_id="one"))[0] == Error.UNKNOWN_MEMBER_ID
-
-
-async def test_text_that_is_too_long_is_refused() -> None:
-    async with asked(topics={"t": 4}) as ask:
-        parts = [
-            {"partition_index": n, "committed_offset": 1, "committed_metadata": "x" * 4096 + "y" * n} for n in (0, 1)
-        ]
-        answer = await ask("OffsetCommit", 8, {"group_id": "g", "topics": [{"name": "t", "partitions": parts}]})
-        assert [each["error_code"] for each in answer["topics"][0]["partitions"]] == [
-            0,
-            Error.OFFSET_METADATA_TOO_LARGE,
-        ]
 
 
 @pytest.mark.parametrize("version", versions("DescribeGroups"))
@@ -295,32 +157,13 @@ async def test_deletes_in_every_version(version: int) -> None:
         assert (await fetched(ask, 7, group="simple", everything=True))["topics"] == []
 
 
-async def test_deletes_offsets_of_topics_that_nobody_reads() -> None:
-    async with asked(topics={"t": 4, "u": 1}) as ask:
-        member = await stable(ask)
-        partitions = [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}]
-        topics = [{"name": each, "partitions": partitions} for each in ("t", "u")]
-        who = {"group_id": "g", "member_id": member, "generation_id_or_member_epoch": 1}
-        await ask("OffsetCommit", 8, {**who, "topics": topics})
-        rows = [{"name": each, "partitions": [{"partition_index": 0}]} for each in ("t", "u", "nothing")]
-        answer = await ask("OffsetDelete", 0, {"group_id": "g", "topics": rows})
-        assert [each["partitions"][0]["error_code"] for each in answer["topics"]] == [
-            Error.GROUP_SUBSCRIBED_TO_TOPIC,
-            0,
-            Error.UNKNOWN_TOPIC_OR_PARTITION,
-        ]
-        assert [each["name"] for each in (await fetched(ask, 7, everything=True))["topics"]] == ["t"]
-        unknown = await ask("OffsetDelete", 0, {"group_id": "nobody's", "topics": rows})
-        assert unknown["error_code"] == Error.GROUP_ID_NOT_FOUND
-
-
 async def test_only_the_coordinator_answers_and_the_next_one_goes_on() -> None:
     async with asked(brokers=2, topics={"t": 4}) as ask:
         [found] = (await ask("FindCoordinator", 4, {"coordinator_keys": ["g"]}))["coordinators"]
         mine, other = found["node_id"], 3 - found["node_id"]
-        await ask("OffsetCommit", 8, _one_offset(7), node=mine)
+        await ask("OffsetCommit", 8, one_offset(7), node=mine)
         for api, version, body in (
-            ("JoinGroup", 9, {"group_id": "g", **_JOIN}),
+            ("JoinGroup", 9, {"group_id": "g", **JOIN}),
             ("SyncGroup", 3, {"group_id": "g"}),
             ("Heartbeat", 4, {"group_id": "g"}),
             ("LeaveGroup", 5, {"group_id": "g"}),
@@ -329,9 +172,9 @@ async def test_only_the_coordinator_answers_and_the_next_one_goes_on() -> None:
             ("ConsumerGroupHeartbeat", 0, {"group_id": "g", "member_id": "m", "member_epoch": 1}),
         ):
             assert (await ask(api, version, body, node=other))["error_code"] == Error.NOT_COORDINATOR, api
-        [topic] = (await ask("OffsetCommit", 8, _one_offset(8), node=other))["topics"]
+        [topic] = (await ask("OffsetCommit", 8, one_offset(8), node=other))["topics"]
         assert topic["partitions"][0]["error_code"] == Error.NOT_COORDINATOR
-        [topic] = (await ask("TxnOffsetCommit", 3, _one_offset(8), node=other))["topics"]
+        [topic] = (await ask("TxnOffsetCommit", 3, one_offset(8), node=other))["topics"]
         assert topic["partitions"][0]["error_code"] == Error.NOT_COORDINATOR
         for api, key in (("DescribeGroups", "groups"), ("ConsumerGroupDescribe", "group_ids")):
             [group] = (await ask(api, 0, {key: ["g"]}, node=other))["groups"]
@@ -344,30 +187,10 @@ async def test_only_the_coordinator_answers_and_the_next_one_goes_on() -> None:
         assert topic["partitions"][0]["committed_offset"] == 7
 
 
-def _one_offset(offset: int) -> Mapping[str, Any]:
-    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
-    return {
-        "group_id": "g",
-        "transactional_id": "x",
-        "producer_id": 1,
-        "topics": [{"name": "t", "partitions": [partition]}],
-    }
-
-
-_FIRST: Mapping[str, Any] = {
-    "group_id": "g",
-    "member_id": "m",
-    "member_epoch": 0,
-    "rebalance_timeout_ms": 10_000,
-    "subscribed_topic_names": ["t"],
-    "topic_partitions": [],
-}
-
-
 @pytest.mark.parametrize("version", versions("ConsumerGroupHeartbeat"))
 async def test_a_consumer_group_in_every_version(version: int) -> None:
     async with asked(topics={"t": 4}) as ask:
-        first = {**_FIRST, "member_id": "m" if version >= 1 else ""}
+        first = {**FIRST, "member_id": "m" if version >= 1 else ""}
         joined = await ask("ConsumerGroupHeartbeat", version, first)
         assert (joined["error_code"], joined["member_epoch"]) == (0, 2)
         assert joined["assignment"]["topic_partitions"] == [{"topic_id": topic_id(ask), "partitions": [0, 1, 2, 3]}]
@@ -413,56 +236,10 @@ async def test_a_consumer_group_in_every_version(version: int) -> None:
 )
 async def test_heartbeats_that_are_refused(said: Mapping[str, Any], error: Error) -> None:
     async with asked(topics={"t": 4}) as ask:
-        answer = await ask("ConsumerGroupHeartbeat", 1, {**_FIRST, **said})
+        answer = await ask("ConsumerGroupHeartbeat", 1, {**FIRST, **said})
         assert answer["error_code"] == error
         assert answer["error_message"]
         assert (await ask("ListGroups", 5))["groups"] == []
-
-
-async def test_offsets_of_a_transaction_are_seen_when_it_is_committed() -> None:
-    async with asked(topics={"t": 4}) as ask:
-        body = {"transactional_id": "x", "transaction_timeout_ms": 10_000, "producer_id": -1, "producer_epoch": -1}
-        made = await ask("InitProducerId", 4, body)
-        producer = {
-            "transactional_id": "x",
-            "producer_id": made["producer_id"],
-            "producer_epoch": made["producer_epoch"],
-        }
-
-        async def stage(**more: Any) -> int:
-            [topic] = (await ask("TxnOffsetCommit", 5, {**_one_offset(9), **producer, **more}))["topics"]
-            [partition] = topic["partitions"]
-            return int(partition["error_code"])
-
-        async def state() -> tuple[int, int]:
-            partition = (await fetched(ask, 7, require_stable=True))["topics"][0]["partitions"][0]
-            return partition["error_code"], partition["committed_offset"]
-
-        assert await stage(group_id="") == Error.INVALID_GROUP_ID
-        assert await stage(generation_id_or_member_epoch=4, member_id="x") == Error.ILLEGAL_GENERATION
-        assert await stage() == 0
-        assert await state() == (Error.UNSTABLE_OFFSET_COMMIT, -1)
-        assert (await fetched(ask, 7))["topics"][0]["partitions"][0]["error_code"] == 0
-        assert (await ask("EndTxn", 3, {**producer, "committed": True}))["error_code"] == 0
-        for _ in range(100):
-            if await state() == (0, 9):
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError(await state())
-
-
-async def test_a_member_of_a_consumer_group_stages_offsets_of_its_epoch() -> None:
-    async with asked(topics={"t": 4}) as ask:
-        body = {"transactional_id": "x", "transaction_timeout_ms": 10_000, "producer_id": -1, "producer_epoch": -1}
-        made = await ask("InitProducerId", 4, body)
-        await ask("ConsumerGroupHeartbeat", 1, _FIRST)
-        offset = {**_one_offset(9), "producer_id": made["producer_id"], "producer_epoch": made["producer_epoch"]}
-        codes = []
-        for epoch in (1, 2, 3):
-            who = {"member_id": "m", "generation_id_or_member_epoch": epoch}
-            [topic] = (await ask("TxnOffsetCommit", 5, {**offset, **who}))["topics"]
-            codes.append(topic["partitions"][0]["error_code"])
-        assert codes == [Error.ILLEGAL_GENERATION, 0, Error.ILLEGAL_GENERATION], "producers know no other error"
 
 
 async def test_groups_that_somebody_may_not_use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -478,7 +255,7 @@ async def test_groups_that_somebody_may_not_use(monkeypatch: pytest.MonkeyPatch)
         ):
             answer = await ask(api, version, {"group_id": "g"})
             assert answer["error_code"] == Error.GROUP_AUTHORIZATION_FAILED, api
-        assert (await ask("ConsumerGroupHeartbeat", 1, _FIRST))["error_code"] == Error.GROUP_AUTHORIZATION_FAILED
+        assert (await ask("ConsumerGroupHeartbeat", 1, FIRST))["error_code"] == Error.GROUP_AUTHORIZATION_FAILED
         assert await commit(ask, 8, 1) == [Error.GROUP_AUTHORIZATION_FAILED] * 2
         for api, key in (("DescribeGroups", "groups"), ("ConsumerGroupDescribe", "group_ids")):
             [group] = (await ask(api, 0, {key: ["g"]}))["groups"]
@@ -492,7 +269,7 @@ async def test_groups_that_somebody_may_not_use(monkeypatch: pytest.MonkeyPatch)
 async def test_topics_that_somebody_may_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
     async with asked(topics={"t": 4}) as ask:
         await commit(ask, 8, 1)
-        await ask("ConsumerGroupHeartbeat", 1, {**_FIRST, "group_id": "c"})
+        await ask("ConsumerGroupHeartbeat", 1, {**FIRST, "group_id": "c"})
         for module in (rows, offset_fetch, consumer_group_describe, access):
             monkeypatch.setattr(module, "allowed", lambda request, operation, kind, name: kind != "TOPIC")
         assert await commit(ask, 8, 1) == [Error.TOPIC_AUTHORIZATION_FAILED] * 2
@@ -500,7 +277,7 @@ async def test_topics_that_somebody_may_not_see(monkeypatch: pytest.MonkeyPatch)
             [topic] = (await fetched(ask, version))["topics"]
             assert {each["error_code"] for each in topic["partitions"]} == {Error.TOPIC_AUTHORIZATION_FAILED}
         assert (await fetched(ask, 7, everything=True))["topics"] == []
-        beat = await ask("ConsumerGroupHeartbeat", 1, _FIRST)
+        beat = await ask("ConsumerGroupHeartbeat", 1, FIRST)
         assert beat["error_code"] == Error.TOPIC_AUTHORIZATION_FAILED
         [group] = (await ask("ConsumerGroupDescribe", 1, {"group_ids": ["c"]}))["groups"]
         assert (group["error_code"], group["members"]) == (Error.TOPIC_AUTHORIZATION_FAILED, [])
@@ -508,7 +285,7 @@ async def test_topics_that_somebody_may_not_see(monkeypatch: pytest.MonkeyPatch)
 
 async def test_groups_of_other_kinds_and_without_a_name() -> None:
     async with asked(topics={"t": 4}) as ask:
-        await ask("ConsumerGroupHeartbeat", 1, _FIRST)
+        await ask("ConsumerGroupHeartbeat", 1, FIRST)
         for api, version in (("SyncGroup", 3), ("Heartbeat", 4), ("LeaveGroup", 5)):
             assert (await ask(api, version, {"group_id": ""}))["error_code"] == Error.INVALID_GROUP_ID, api
         for api in ("SyncGroup", "Heartbeat"):

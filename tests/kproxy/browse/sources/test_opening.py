@@ -66,12 +66,15 @@ def test_a_trace_that_has_just_begun_is_one(tmp_path: Path) -> None:
     opened(path).close()
 
 
-def test_a_directory_needs_a_trace(tmp_path: Path) -> None:
-    assert refusal(tmp_path) == f"{tmp_path}: no trace file (*.jsonl) in this directory"
+def test_a_directory_needs_a_trace_or_a_capture(tmp_path: Path) -> None:
+    assert refusal(tmp_path) == f"{tmp_path}: no trace (*.jsonl) and no capture (*.pcap, *.pcapng) in this directory"
     (tmp_path / "date=2026-11-21" / "hour=01").mkdir(parents=True)
     (tmp_path / "date=2026-11-21" / "hour=01" / "kproxy-web-1-1.jsonl").write_bytes(line(1))
     with closed(opened(tmp_path), TraceSource) as source:
         assert source.name == tmp_path.name
+    shutil.copy(CAPTURE, tmp_path / "day.pcap12")
+    with closed(opened(tmp_path), DissectedSource) as source:
+        assert source._arguments == ["--port=9092", "--", str(tmp_path)]
 
 
 def test_what_cannot_be_looked_at_is_one_sentence(tmp_path: Path) -> None:

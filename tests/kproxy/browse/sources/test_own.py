@@ -59,7 +59,7 @@ async def test_one_that_dies_is_not_waited_for(proxy: OwnProxy) -> None:
     source = OwnSource(proxy, keep=1 << 30)
     async with following(source) as seen:
         await seen.until(lambda: source.phase is Phase.LIVE)
-        os.kill(running()[0].greeting.pid, signal.SIGKILL)
+        os.kill(int(proxy.control.stem), signal.SIGKILL)
         await seen.until(lambda: source.phase is Phase.ENDED)
         assert source.sentence == "the proxy was killed by signal 9"
 
@@ -88,9 +88,8 @@ def test_why_it_cannot_start_is_its_own_sentence(options: list[str], status: int
 VIEWER = """
 import time
 from kproxy.browse.sources.own import OwnProxy
-from kproxy.control.paths import running
 proxy = OwnProxy(["--listen=127.0.0.1:0", "--upstream", "--no-trace"])
-print(running()[0].greeting.pid, flush=True)
+print(proxy.control.stem, flush=True)
 time.sleep(60)
 """
 

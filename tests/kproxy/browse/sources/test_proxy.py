@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -101,13 +102,22 @@ async def test_watches_with_frames_and_what_led_up_to_now(path: Path) -> None:
 
 
 async def test_a_proxy_that_is_lost_is_said_to_be_and_found_again(path: Path) -> None:
-    source = ProxySource("9092", lambda: path, keep=KEEP)
+    may_look, looked = threading.Event(), 0
+
+    def locate() -> Path:
+        nonlocal looked
+        looked += 1
+        assert looked == 1 or may_look.wait(20)  # until then what is said stays as it is
+        return path
+
+    source = ProxySource("9092", locate, keep=KEEP)
     async with following(source) as seen:
         async with serving(path, Fake(7)) as proxy:
             proxy.tell.put_nowait(line(1, "a-7-1") + line(1, "a-7-2") + close(2, "a-7-2"))
             await seen.until_lines(3)
         await until_lost(seen)
         assert source.sentence == "lost the proxy (it has ended): trying again"
+        may_look.set()
         await seen.until(lambda: "no kproxy" in source.sentence)
         async with serving(path, Fake(8)) as proxy:
             proxy.tell.put_nowait(line(9, "a-8-1"))

@@ -55,7 +55,7 @@ def drain(running: Running) -> list[Rows | Batch]:
     for query in running.queries.values():
         work_off(query)
     events = []
-    while (event := running.told(0.3)) is not None:
+    while (event := running.told(0)) is not None:
         events.append(event)
     return events
 

@@ -45,9 +45,13 @@ def asked(spark: SparkSession, folder: Path, name: str, span: Span) -> DataFrame
 
 
 def work_off(query: StreamingQuery) -> None:
-    """Wait until a query has done all that there is to do; the second time for what its new watermark closes."""
+    """Wait until a query has done all that there is to do, and listeners know of it.
+
+    It is asked twice, the second time for what its new watermark closes.
+    """
     for _ in range(2):
         query.processAllAvailable()
+    SparkSession.active()._jsc.sc().listenerBus().waitUntilEmpty()
 
 
 class Told:

@@ -16,7 +16,7 @@ SECOND_US, HOUR_US = 1_000_000, 3_600_000_000
 
 
 def run(table: DataFrame, name: str = "made") -> listed.Listed:
-    return listed.listed(Job(name, "what it tells", lambda lines: table), table)
+    return listed.listed(Job(name, "what it tells", lambda lines: lines), table)
 
 
 def test_values_are_plain_and_columns_say_what_they_are(spark: SparkSession) -> None:

@@ -1,4 +1,8 @@
-"""Spark Connect: a server on loopback that is sent kproxy as a zip, and the command as its client."""
+"""Spark that runs elsewhere: a cluster of a master and a worker on loopback, and a Spark Connect server.
+
+Executors of the one and the server are processes of their own that are sent kproxy as a zip. One file, for all of them
+are compared with what this process makes of the same inputs.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +19,73 @@ from kproxy.filters import parse
 from kproxy.spark import jobs
 from kproxy.spark.reading.convert import read_table
 from kproxy.spark.where import where
-from tests.kproxy.html.pages import Opened
 from tests.kproxy.spark.elsewhere import (
     JAVA_OPTIONS,
     Local,
     analyze,
+    check_tables,
+    local_of,
     python_without_kproxy,
-    same_rows,
     spark_process,
-    zipped,
+    write_inputs,
 )
 
-pytest.importorskip("grpc")
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Traces and captures to convert elsewhere."""
+    return write_inputs(tmp_path_factory.mktemp("inputs"))
+
+
+@pytest.fixture(scope="module")
+def local(spark: SparkSession, inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Local:
+    """What this process makes of them."""
+    return local_of(spark, inputs, tmp_path_factory.mktemp("local") / "table")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Its master, the directory of its worker, and the Python of its machines."""
+
+    master: str
+    work: Path
+    python: Path
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    python = python_without_kproxy(folder / "python")
+    here = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    master = ["spark-class", "org.apache.spark.deploy.master.Master", *here]
+    with spark_process(master, python, r"Starting Spark master at (spark://\S+)") as url:
+        worker = ["spark-class", "org.apache.spark.deploy.worker.Worker", *here]
+        worker += ["--cores", "2", "--memory", "2g", "--work-dir", str(folder / "work"), url]
+        with spark_process(worker, python, "(Successfully registered) with master"):
+            yield Cluster(url, folder / "work", python)
+
+
+def test_two_executors_give_the_tables_of_one_process(
+    cluster: Cluster, spark: SparkSession, inputs: Path, local: Local, tmp_path: Path
+) -> None:
+    settings = {
+        "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.executor.cores": "1",
+        "spark.executor.memory": "600m", "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+        "spark.sql.shuffle.partitions": "2",
+    }  # fmt: skip
+    there = ["--master", cluster.master]
+    for name, value in settings.items():
+        there += ["--conf", f"{name}={value}"]
+    check_tables(cluster.python, there, spark, inputs, local, tmp_path)
+
+    executors = [each.name for each in cluster.work.glob("app-*/*") if (each / "stderr").exists()]
+    assert sorted(executors) == ["0", "0", "1", "1"]  # of each of the two commands
+
+
+def test_traces_have_to_be_converted_first(cluster: Cluster, inputs: Path) -> None:
+    done = analyze(cluster.python, "--master", cluster.master, "--conf", "spark.driver.host=127.0.0.1", inputs)
+    assert done.returncode == 2
+    assert "run kproxy analyze convert TRACES --out DIR" in done.stderr
 
 
 @dataclass(frozen=True)
@@ -39,6 +98,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    pytest.importorskip("grpc")
     python = python_without_kproxy(tmp_path_factory.mktemp("server") / "python")
     settings = {
         "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false",
@@ -63,17 +123,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_a_server_gives_the_tables_of_one_process(
     server: Server, spark: SparkSession, inputs: Path, local: Local, tmp_path: Path
 ) -> None:
-    there = ["--master", server.url, "--conf", f"spark.submit.pyFiles={zipped(tmp_path / 'kproxy.zip')}"]
-    table, page, out = tmp_path / local.table.name, tmp_path / "report.html", tmp_path / "out"
-
-    done = analyze(server.python, *there, "convert", inputs, "--out", table)
-    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (0, "", local.said(table))
-    assert same_rows(read_table(spark, str(table)), read_table(spark, str(local.table)))
-
-    done = analyze(server.python, *there, table, "--html", page, "--job", "findings", "--out", out)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert Opened(page.read_text()).data == local.data
-    assert spark.read.parquet(f"{out}/findings").count() == local.rows("findings")
+    check_tables(server.python, ["--master", server.url], spark, inputs, local, tmp_path)
 
 
 def test_filters_and_times_choose_the_lines(server: Server, spark: SparkSession, local: Local) -> None:

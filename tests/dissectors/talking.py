@@ -1,0 +1,54 @@
+"""A connection that is talked to, and heartbeats to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors.connection import Connection
+from dissectors.events import Direction, Event
+from tests.dissectors.story import story
+from tests.kproxy.frames import request, response
+
+REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
+#: The request is 28 bytes long, its response 10.
+HEARTBEAT = {"group_id": "grp", "generation_id": 3, "member_id": "m"}
+
+
+def heartbeat(correlation_id: int) -> bytes:
+    return request("Heartbeat", 0, HEARTBEAT, correlation_id=correlation_id, client_id="me")
+
+
+def beats(*correlation_ids: int) -> bytes:
+    return b"".join(map(heartbeat, correlation_ids))
+
+
+def answer(correlation_id: int) -> bytes:
+    return response("Heartbeat", 0, {"error_code": 0}, correlation_id=correlation_id)
+
+
+def answers(*correlation_ids: int) -> bytes:
+    return b"".join(map(answer, correlation_ids))
+
+
+class Talk:
+    """A connection that is told one chunk after the other, and remembers what it said."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.connection = Connection(**limits)
+        self.events: list[Event] = []
+
+    def client(self, *chunks: bytes) -> list[str]:
+        return self._said([self.connection.receive_data(REQUEST, chunk, at=1) for chunk in chunks])
+
+    def server(self, *chunks: bytes) -> list[str]:
+        return self._said([self.connection.receive_data(RESPONSE, chunk, at=2) for chunk in chunks])
+
+    def lose(self, direction: Direction, size: int, **known: Any) -> list[str]:
+        return self._said([self.connection.lose_data(direction, size, at=3, reason="not captured", **known)])
+
+    def close(self) -> list[str]:
+        return self._said([self.connection.close(at=4)])
+
+    def _said(self, events: list[list[Event]]) -> list[str]:
+        self.events = [event for each in events for event in each]
+        return story(self.events)

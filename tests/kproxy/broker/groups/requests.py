@@ -1,0 +1,117 @@
+"""Requests about groups and their offsets, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dissectors import schemas
+from kproxy.broker.errors import Error
+from kproxy.broker.groups.groups import Groups
+from kproxy.broker.registry import served
+from kproxy.broker.topics import Topics
+from tests.kproxy.broker.asking import Asking
+from tests.kproxy.broker.groups.classics import RANGE
+
+UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def versions(name: str) -> range:
+    api = schemas.api_by_name(name)
+    assert api is not None
+    return range(served()[api.key].lowest, served()[api.key].highest + 1)
+
+
+def topic_id(ask: Asking, name: str = "t") -> str:
+    topic = ask.broker.cluster.part(Topics).named(name)
+    assert topic is not None
+    return topic.id
+
+
+async def join(ask: Asking, version: int = 9, member_id: str = "", **more: Any) -> Mapping[str, Any]:
+    body = {
+        "group_id": "g",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocols": [{"name": name, "metadata": data} for name, data in RANGE.items()],
+    }
+    answer: Mapping[str, Any] = await ask("JoinGroup", version, {**body, **more})
+    if answer["error_code"] == Error.MEMBER_ID_REQUIRED:
+        return await join(ask, version, answer["member_id"], **more)
+    return answer
+
+
+async def stable(ask: Asking, group: str = "g") -> str:
+    member = str((await join(ask, group_id=group))["member_id"])
+    sync = {
+        "group_id": group,
+        "generation_id": 1,
+        "member_id": member,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "assignments": [{"member_id": member, "assignment": b"all"}],
+    }
+    assert (await ask("SyncGroup", 5, sync))["assignment"] == b"all"
+    return member
+
+
+async def preparing(ask: Asking) -> None:
+    """Wait until somebody else's request has begun a round."""
+    group = ask.broker.cluster.part(Groups).classic("g")
+    for _ in range(500):
+        if group.state == "PreparingRebalance":
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError
+
+
+async def commit(ask: Asking, version: int, offset: int, **more: Any) -> list[int]:
+    partitions = [
+        {"partition_index": index, "committed_offset": offset, "committed_leader_epoch": 0, "committed_metadata": "m"}
+        for index in (0, 9)
+    ]
+    topic = {"name": "t", "topic_id": topic_id(ask), "partitions": partitions}
+    body = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": [topic], **more}
+    answer = await ask("OffsetCommit", version, body)
+    return [each["error_code"] for topic in answer["topics"] for each in topic["partitions"]]
+
+
+async def fetched(ask: Asking, version: int, *, group: str = "g", everything: bool = False, **more: Any) -> Any:
+    asked_for = None if everything else [{"name": "t", "topic_id": topic_id(ask), "partition_indexes": [0, 1]}]
+    one = {"group_id": group, "topics": asked_for, **more}
+    answer = await ask("OffsetFetch", version, {"groups": [one], **one})
+    if version >= 8:
+        [answer] = answer["groups"]
+    return answer
+
+
+JOIN = {
+    "session_timeout_ms": 10_000,
+    "rebalance_timeout_ms": 10_000,
+    "protocol_type": "consumer",
+    "protocols": [{"name": name, "metadata": data} for name, data in RANGE.items()],
+}
+
+
+def one_offset(offset: int) -> Mapping[str, Any]:
+    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    return {
+        "group_id": "g",
+        "transactional_id": "x",
+        "producer_id": 1,
+        "topics": [{"name": "t", "partitions": [partition]}],
+    }
+
+
+FIRST: Mapping[str, Any] = {
+    "group_id": "g",
+    "member_id": "m",
+    "member_epoch": 0,
+    "rebalance_timeout_ms": 10_000,
+    "subscribed_topic_names": ["t"],
+    "topic_partitions": [],
+}

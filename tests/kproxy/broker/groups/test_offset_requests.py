@@ -1,0 +1,149 @@
+"""Offsets of groups through requests of every version."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kproxy.broker.errors import Error
+from tests.kproxy.broker.asking import asked
+from tests.kproxy.broker.groups.requests import (
+    FIRST,
+    commit,
+    fetched,
+    one_offset,
+    stable,
+    versions,
+)
+
+
+@pytest.mark.parametrize("version", versions("OffsetCommit"))
+async def test_commits_in_every_version(version: int) -> None:
+    async with asked(topics={"t": 4}) as ask:
+        assert await commit(ask, version, 5) == [0, Error.UNKNOWN_TOPIC_OR_PARTITION]
+        [topic] = (await fetched(ask, 7, everything=True))["topics"]
+        [partition] = topic["partitions"]
+        assert (partition["committed_offset"], partition["metadata"]) == (5, "m")
+        assert partition["committed_leader_epoch"] == (0 if version >= 6 else -1)
+
+
+@pytest.mark.parametrize("version", versions("OffsetFetch"))
+async def test_fetches_in_every_version(version: int) -> None:
+    async with asked(topics={"t": 4}) as ask:
+        await commit(ask, 8, 5)
+        [topic] = (await fetched(ask, version))["topics"]
+        assert [each["committed_offset"] for each in topic["partitions"]] == [5, -1]
+        unknown = await fetched(ask, version, group="nobody's")
+        assert unknown.get("error_code", 0) == 0
+        assert [each["committed_offset"] for each in unknown["topics"][0]["partitions"]] == [-1, -1]
+        assert [each["error_code"] for each in unknown["topics"][0]["partitions"]] == [0, 0]
+        if version >= 2:
+            assert len((await fetched(ask, version, everything=True))["topics"]) == 1
+            assert (await fetched(ask, version, group="nobody's", everything=True))["topics"] == []
+
+
+async def test_topics_that_do_not_exist() -> None:
+    async with asked(topics={"t": 4}) as ask:
+        partitions = [{"partition_index": 0, "committed_offset": 1, "committed_metadata": None}]
+        wrong = {"name": "nothing", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": partitions}
+        body = {"group_id": "g", "topics": [wrong]}
+        codes = [
+            (await ask("OffsetCommit", each, body))["topics"][0]["partitions"][0]["error_code"] for each in (9, 10)
+        ]
+        assert codes == [Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID]
+        body = {"groups": [{"group_id": "g", "topics": [{**wrong, "partition_indexes": [3]}]}]}
+        codes = [
+            (await ask("OffsetFetch", each, body))["groups"][0]["topics"][0]["partitions"][0]["error_code"]
+            for each in (9, 10)
+        ]
+        assert codes == [0, Error.UNKNOWN_TOPIC_ID]
+
+
+async def test_who_may_commit_to_a_group_with_members() -> None:
+    async with asked(topics={"t": 4}) as ask:
+        assert (await commit(ask, 8, 1, generation_id_or_member_epoch=3))[0] == Error.ILLEGAL_GENERATION
+        assert (await commit(ask, 9, 1, generation_id_or_member_epoch=3))[0] == Error.GROUP_ID_NOT_FOUND
+        member = await stable(ask)
+        assert (await commit(ask, 8, 1))[0] == Error.UNKNOWN_MEMBER_ID
+        good = {"member_id": member, "generation_id_or_member_epoch": 1}
+        assert (await commit(ask, 8, 1, **good))[0] == 0
+        assert (await commit(ask, 8, 1, **good, group_instance_id="one"))[0] == Error.UNKNOWN_MEMBER_ID
+
+
+async def test_text_that_is_too_long_is_refused() -> None:
+    async with asked(topics={"t": 4}) as ask:
+        parts = [
+            {"partition_index": n, "committed_offset": 1, "committed_metadata": "x" * 4096 + "y" * n} for n in (0, 1)
+        ]
+        answer = await ask("OffsetCommit", 8, {"group_id": "g", "topics": [{"name": "t", "partitions": parts}]})
+        assert [each["error_code"] for each in answer["topics"][0]["partitions"]] == [
+            0,
+            Error.OFFSET_METADATA_TOO_LARGE,
+        ]
+
+
+async def test_deletes_offsets_of_topics_that_nobody_reads() -> None:
+    async with asked(topics={"t": 4, "u": 1}) as ask:
+        member = await stable(ask)
+        partitions = [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}]
+        topics = [{"name": each, "partitions": partitions} for each in ("t", "u")]
+        who = {"group_id": "g", "member_id": member, "generation_id_or_member_epoch": 1}
+        await ask("OffsetCommit", 8, {**who, "topics": topics})
+        rows = [{"name": each, "partitions": [{"partition_index": 0}]} for each in ("t", "u", "nothing")]
+        answer = await ask("OffsetDelete", 0, {"group_id": "g", "topics": rows})
+        assert [each["partitions"][0]["error_code"] for each in answer["topics"]] == [
+            Error.GROUP_SUBSCRIBED_TO_TOPIC,
+            0,
+            Error.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert [each["name"] for each in (await fetched(ask, 7, everything=True))["topics"]] == ["t"]
+        unknown = await ask("OffsetDelete", 0, {"group_id": "nobody's", "topics": rows})
+        assert unknown["error_code"] == Error.GROUP_ID_NOT_FOUND
+
+
+async def test_offsets_of_a_transaction_are_seen_when_it_is_committed() -> None:
+    async with asked(topics={"t": 4}) as ask:
+        body = {"transactional_id": "x", "transaction_timeout_ms": 10_000, "producer_id": -1, "producer_epoch": -1}
+        made = await ask("InitProducerId", 4, body)
+        producer = {
+            "transactional_id": "x",
+            "producer_id": made["producer_id"],
+            "producer_epoch": made["producer_epoch"],
+        }
+
+        async def stage(**more: Any) -> int:
+            [topic] = (await ask("TxnOffsetCommit", 5, {**one_offset(9), **producer, **more}))["topics"]
+            [partition] = topic["partitions"]
+            return int(partition["error_code"])
+
+        async def state() -> tuple[int, int]:
+            partition = (await fetched(ask, 7, require_stable=True))["topics"][0]["partitions"][0]
+            return partition["error_code"], partition["committed_offset"]
+
+        assert await stage(group_id="") == Error.INVALID_GROUP_ID
+        assert await stage(generation_id_or_member_epoch=4, member_id="x") == Error.ILLEGAL_GENERATION
+        assert await stage() == 0
+        assert await state() == (Error.UNSTABLE_OFFSET_COMMIT, -1)
+        assert (await fetched(ask, 7))["topics"][0]["partitions"][0]["error_code"] == 0
+        assert (await ask("EndTxn", 3, {**producer, "committed": True}))["error_code"] == 0
+        for _ in range(100):
+            if await state() == (0, 9):
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(await state())
+
+
+async def test_a_member_of_a_consumer_group_stages_offsets_of_its_epoch() -> None:
+    async with asked(topics={"t": 4}) as ask:
+        body = {"transactional_id": "x", "transaction_timeout_ms": 10_000, "producer_id": -1, "producer_epoch": -1}
+        made = await ask("InitProducerId", 4, body)
+        await ask("ConsumerGroupHeartbeat", 1, FIRST)
+        offset = {**one_offset(9), "producer_id": made["producer_id"], "producer_epoch": made["producer_epoch"]}
+        codes = []
+        for epoch in (1, 2, 3):
+            who = {"member_id": "m", "generation_id_or_member_epoch": epoch}
+            [topic] = (await ask("TxnOffsetCommit", 5, {**offset, **who}))["topics"]
+            codes.append(topic["partitions"][0]["error_code"])
+        assert codes == [Error.ILLEGAL_GENERATION, 0, Error.ILLEGAL_GENERATION], "producers know no other error"
