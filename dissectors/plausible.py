@@ -16,7 +16,7 @@ Plausible = Callable[[Any], bool]
 @functools.cache
 def error_codes() -> frozenset[int]:
     """The error codes that Kafka knows."""
-    return frozenset(code for code in range(-1, 1000) if schemas.error_name(code))
+    return frozenset(each.code for each in schemas.errors())
 
 
 def check_of(field: Field) -> Plausible | None:

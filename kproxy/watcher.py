@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import selectors
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
 
 from dissectors.events import BEHIND
 from kproxy import __version__
@@ -22,9 +20,11 @@ from kproxy.control.server import Server
 from kproxy.control.summary import strip
 from kproxy.inspector import Inspector
 from kproxy.outputs.choice import output_for
+from kproxy.outputs.console import Console
 from kproxy.outputs.live import Throttle
 from kproxy.outputs.selection import Selection
 from kproxy.outputs.stderr import warn
+from kproxy.outputs.streams import give_up_output, why
 from kproxy.outputs.tally import Tally
 from kproxy.proxy import wire
 from kproxy.trace.clock import timestamp
@@ -123,14 +123,16 @@ class Watcher:
             self._control.tell(summary, frame)
 
     def _show(self, act: Callable[[], object]) -> None:
-        """Use the output; its reader may leave (`| head`) while the trace goes on."""
+        """Use the output; its reader may leave (`| head`), its disk be full, while the trace goes on."""
         if not self._shown:
             return
         try:
             act()
-        except BrokenPipeError:
+        except OSError as error:
             self._shown = False
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            give_up_output()
+            if not isinstance(error, BrokenPipeError):
+                warn(f"nothing more is shown: {why(error)}")
 
     def flush(self) -> None:
         """What was heard so far goes out."""
@@ -178,14 +180,15 @@ class Watcher:
         if not self._tally.connections and not self._missed:
             return  # nothing happened, e.g. because the relay could not start
         console = Console(stderr=True)
-        console.print()
-        self._tally.show(console)
+        with suppress(OSError):  # as `warn`
+            console.print()
+            self._tally.show(console)
+            if self._trace is not None and not self._trace.lost:
+                console.print(f"trace: {self._trace.directory}", highlight=False, soft_wrap=True)
         if self._missed:
             warn(f"{self._missed} connections came and went unseen: the inspector was behind")
         if self._trace is not None and self._trace.lost:
             warn(f"the trace lacks {self._trace.lost} lines: it could not be written")
-        elif self._trace is not None:
-            console.print(f"trace: {self._trace.directory}", highlight=False, soft_wrap=True)
 
 
 def _greeting(watch: Watch, hello: wire.Hello, node: str) -> Greeting:

@@ -211,6 +211,11 @@ def _errors() -> dict[int, ErrorCode]:
             for e in json.loads(_read("errors.json"))}  # fmt: skip
 
 
+def errors() -> tuple[ErrorCode, ...]:
+    """All errors that there are, NONE among them."""
+    return tuple(_errors().values())
+
+
 def error(code: int) -> ErrorCode | None:
     """The error with this code; 0 is NONE, -1 UNKNOWN_SERVER_ERROR."""
     return _errors().get(code)

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+#: Of record data, where nobody says how much.
+RETENTION_BYTES = 1 << 30
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -33,7 +36,7 @@ class Options:
     release: str | None = None
     data: Path | None = None
     fsync: bool = False
-    retention_bytes: int = 1 << 30
+    retention_bytes: int = RETENTION_BYTES
     quirks: Sequence[str] = ()
     tls_certificate: Path | None = None
     tls_key: Path | None = None

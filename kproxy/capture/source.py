@@ -1,18 +1,16 @@
-"""Opens a capture: a file or a stream, gzip'd or not."""
+"""Opens a capture: a file or a stream, compressed (gzip, zstd) or not."""
 
 from __future__ import annotations
 
-import gzip
 import io
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from kproxy.capture.packet import CaptureError, Notes, Packet
+from kproxy.compression import DAMAGE, Compressed, decompress
 
 _CHUNK = 1 << 16
-_GZIP_MAGIC = b"\x1f\x8b"
 _HEAD = 24  # a whole pcap header, so that looking at the first bytes never sees too few of them
 
 
@@ -30,8 +28,8 @@ class Capture:
         self._raw = _Raw(source)
         self._notes = Notes()
         file: io.BufferedReader[Any] = io.BufferedReader(self._raw, _CHUNK)
-        if file.peek(2)[:2] == _GZIP_MAGIC:
-            file = io.BufferedReader(_Gunzipped(file, self._notes), _CHUNK)
+        if compressed := decompress(file, file.peek(4)):
+            file = io.BufferedReader(_Decompressed(compressed, self._notes), _CHUNK)
         self._packets = read_packets(file, name, self._notes)
 
     @property
@@ -64,7 +62,7 @@ class Capture:
 
 
 def open_capture(source: Path | BinaryIO) -> Capture:
-    """Open a pcap (µs or ns, either byte order) or pcapng capture; gzip is seen by its magic.
+    """Open a pcap (µs or ns, either byte order) or pcapng capture; gzip and zstd are seen by their magic.
 
     A stream need not be seekable: `sys.stdin.buffer` will do.
 
@@ -104,11 +102,11 @@ class _Raw(io.RawIOBase):
         return len(data)
 
 
-class _Gunzipped(io.RawIOBase):
+class _Decompressed(io.RawIOBase):
     """Ends where compressed data can no longer be read, and notes why."""
 
-    def __init__(self, source: io.BufferedReader[Any], notes: Notes) -> None:
-        self._file = gzip.GzipFile(fileobj=source)
+    def __init__(self, compressed: Compressed, notes: Notes) -> None:
+        self._kind, self._file = compressed
         self._notes = notes
         self._begun = False
 
@@ -121,10 +119,10 @@ class _Gunzipped(io.RawIOBase):
         try:
             data = self._file.read1(len(buffer)) if self._begun else self._file.read(_HEAD)
         except EOFError:
-            self._notes.damage = "the gzip'd data is cut short"
+            self._notes.damage = f"the {self._kind} data is cut short"
             return 0
-        except (gzip.BadGzipFile, zlib.error) as error:
-            self._notes.damage = f"the gzip'd data is damaged ({error})"
+        except DAMAGE as error:
+            self._notes.damage = f"the {self._kind} data is damaged ({error})"
             return 0
         self._begun = True
         buffer[: len(data)] = data

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 
 from kproxy import __version__
 from kproxy.cli.errors import USAGE, CommandError
+from kproxy.outputs import streams
+from kproxy.outputs.stderr import warn
 
 #: Commands in the order of the help; those of developers are left out of it.
 COMMANDS = ("tui", "web", "dissect", "explain", "rules", "quirks", "broker-features", "analyze")
@@ -23,17 +24,23 @@ DEVELOPER_COMMANDS = ("schemas",)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, without the program's name; returns the exit status."""
+    streams.open_closed()
     try:
         args = _parser(argv).parse_args(argv)
         status: int = args.run(args)
         sys.stdout.flush()
     except CommandError as error:
-        print(f"kproxy: {error}", file=sys.stderr)  # noqa: T201
+        warn(str(error))
         return error.status
-    except BrokenPipeError:
-        # The reader of our output has left (`| head`): nothing more to say, not even at interpreter exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output has left (`| head`): nothing more to say
+        streams.give_up_output()
         return 0
+    except OSError as error:
+        if not streams.is_unwritable(error):
+            raise
+        streams.give_up_output()
+        warn(f"the output is not whole: {streams.why(error)}")
+        return USAGE
     except KeyboardInterrupt:
         return 130
     return status

@@ -29,10 +29,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table, or a page."""
-    from rich.console import Console
     from rich.table import Table
 
     from kproxy.outputs.broker_pages import not_served, pages
+    from kproxy.outputs.console import Console
 
     found = pages()
     if args.api is not None:

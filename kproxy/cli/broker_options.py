@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kproxy.cli import options
 from kproxy.cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--data", type=Path, metavar="DIR", help="keep topics, offsets and groups in this directory")
     group.add_argument("--fsync", action="store_true", help="answer acks=all when the disk has it (with --data)")
     group.add_argument(
+        "--retention", type=options.size, metavar="SIZE",
+        help="keep so much record data in sum, e.g. 200M (default: 1G); the oldest goes first",
+    )  # fmt: skip
+    group.add_argument(
         "--sasl", action="append", metavar="MECHANISM", help="clients log in: PLAIN, SCRAM-SHA-256, OAUTHBEARER, ..."
     )
     group.add_argument("--user", action="append", metavar="NAME:PASSWORD", help="who may log in; for tests only")
@@ -43,7 +48,7 @@ def options_of(args: argparse.Namespace) -> Options | None:
     Raises:
         CommandError: Options that do not fit, or that no broker has asked for.
     """
-    from kproxy.broker.options import Options
+    from kproxy.broker.options import RETENTION_BYTES, Options
 
     given = {name: value for name in _NAMES if (value := getattr(args, name)) not in (None, False)}
     if not any(upstream == BUILT_IN for upstream in args.upstream):
@@ -62,6 +67,7 @@ def options_of(args: argparse.Namespace) -> Options | None:
         release=args.kafka,
         data=args.data,
         fsync=args.fsync,
+        retention_bytes=args.retention or RETENTION_BYTES,
         quirks=tuple(args.quirk or ()),
         sasl=tuple(args.sasl or ()),
         users=dict(_user(each) for each in args.user or ()),
@@ -75,8 +81,8 @@ def options_of(args: argparse.Namespace) -> Options | None:
 
 
 _NAMES = (
-    "brokers", "kafka", "topic", "config", "quirk", "data", "fsync", "sasl", "user", "acls", "super_user", "tls_cert",
-    "tls_key",
+    "brokers", "kafka", "topic", "config", "quirk", "data", "fsync", "retention", "sasl", "user", "acls",
+    "super_user", "tls_cert", "tls_key",
 )  # fmt: skip
 _MOST_BROKERS = 16
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from kproxy.cli import options
-from kproxy.cli.errors import CLEAN, FINDINGS, CommandError
+from kproxy.cli.errors import CLEAN, FINDINGS, USAGE, CommandError
+from kproxy.outputs.stderr import warn
 
 if TYPE_CHECKING:
     from kproxy.capture import Capture
@@ -40,7 +41,7 @@ exit status: 0 decoded, 1 with a finding of --fail-on or worse, 2 wrong usage or
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="pcap, pcapng or trace (also .gz), a directory of traces, or '-'"
+        "files", nargs="+", metavar="FILE", help="pcap, pcapng or trace (also .gz, .zst), a directory of these, or '-'"
     )
     parser.add_argument("--json", action="store_true", help="trace lines, as the live proxy would have written them")
     parser.add_argument("-f", "--filter", metavar="FILTER", help="only lines that match, e.g. 'api=Fetch and error!=0'")
@@ -73,32 +74,40 @@ def run(args: argparse.Namespace) -> int:
     output = output_for(args, sys.stdout, selection)
     status = CLEAN
     stems: Counter[str] = Counter()
-    for name in _inputs(args.files):
+    unreadable = False
+    for name, chosen in _inputs(args.files):
         output.begin(_shown(name))
         stem = stem_of(_shown(name))
         stems[stem] += 1
         if stems[stem] > 1:
             stem += f"~{stems[stem]}"
-        for line in map(selection.of, _lines(name, stem, args, output)):
-            if line is not None and output.write(line) and selection.fails_for(line):
-                status = FINDINGS
+        try:
+            for line in map(selection.of, _lines(name, stem, args, output)):
+                if line is not None and output.write(line) and selection.fails_for(line):
+                    status = FINDINGS
+        except CommandError as error:
+            if chosen:
+                raise
+            unreadable = True
+            _tell(output, str(error))
     output.close()
     for sentence in output.warnings:
         warn(sentence)
-    return status
+    return USAGE if unreadable else status
 
 
-def _inputs(names: list[str]) -> Iterator[str]:
-    from kproxy.trace.reader import trace_files
+def _inputs(names: list[str]) -> Iterator[tuple[str, bool]]:
+    """The files, and whether the user has chosen each: one of a directory that cannot be read is passed over."""
+    from kproxy.inputs import NO_INPUT, input_files
 
     for name in names:
         if name != "-" and Path(name).is_dir():
-            found = trace_files(Path(name))
+            found = input_files(Path(name))
             if not found:
-                raise CommandError(f"{name}: no trace file (*.jsonl) in this directory")
-            yield from map(str, found)
+                raise CommandError(f"{name}: {NO_INPUT} in this directory")
+            yield from ((str(each), False) for each in found)
         else:
-            yield name
+            yield name, True
 
 
 def _shown(name: str) -> str:
@@ -180,7 +189,7 @@ def _tell_other(name: str, dissector: Dissector, packets: int, args: argparse.Na
 def stem_of(name: str) -> str:
     """What connection ids of a capture begin with: its name without what says that it is one."""
     stem = Path(name).name
-    for suffix in (".gz", ".pcap", ".pcapng", ".cap"):
+    for suffix in (".gz", ".zst", ".pcap", ".pcapng", ".cap"):
         stem = stem.removesuffix(suffix)
     return stem
 
@@ -207,8 +216,3 @@ def decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecrypt
         return TlsDecryptor(keys)
 
     return make
-
-
-def warn(sentence: str) -> None:
-    """Tell the user on standard error."""
-    print(f"kproxy: {sentence}", file=sys.stderr)  # noqa: T201

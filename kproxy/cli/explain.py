@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.cli import options
 from kproxy.cli.errors import CLEAN, FINDINGS, USAGE, CommandError
+from kproxy.outputs.stderr import say
 
 if TYPE_CHECKING:
     from kproxy.explain import Explanation
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     frames, note = _frames(_unhex(text))
     asked = _asked(args)
     if note and not args.json:
-        print(f"note: {note}", file=sys.stderr)  # noqa: T201
+        say(f"note: {note}")
     status = FINDINGS if note and selection.fails("error") else CLEAN
     for number, frame in enumerate(frames):
         explanation = _explain(frame, asked)
@@ -159,7 +160,7 @@ def _explain(frame: bytes, asked: tuple[int, int] | bytes | None) -> Explanation
         sentence = f"a response says not of which API: give --request HEX, or {names}{more}"
         if not is_request(frame):
             raise CommandError(f"this is no request, and {sentence}")
-        print(f"note: read as a request; if it is a response, {sentence}", file=sys.stderr)  # noqa: T201
+        say(f"note: read as a request; if it is a response, {sentence}")
     return explanation
 
 

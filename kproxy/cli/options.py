@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_LEAST_SIZE = 1 << 20
+
 
 def add_selection(parser: argparse._ActionsContainer) -> None:
     """Which findings are shown."""
@@ -29,3 +32,11 @@ def add_capture(parser: argparse._ActionsContainer) -> None:
         help="Kafka's port, repeatable; without it Kafka is found by content",
     )  # fmt: skip
     parser.add_argument("--keylog", metavar="FILE", help="TLS key log (SSLKEYLOGFILE) to decrypt with")
+
+
+def size(text: str) -> int:
+    """The bytes that an option says are to be kept at most: ``200M``."""
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _UNITS else (text, "")
+    if not number.isdecimal() or (found := int(number) * _UNITS.get(unit, 1)) < _LEAST_SIZE:
+        raise argparse.ArgumentTypeError(f"{text!r}: write at least 1M, e.g. 200M or 1G")
+    return found

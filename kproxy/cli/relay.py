@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli import broker_options, options
-from kproxy.cli.errors import CLEAN, UNREACHABLE, UNWATCHED, USAGE, CommandError
+from kproxy.cli.errors import CLEAN, UNREACHABLE, UNWATCHED, CommandError
 
 if TYPE_CHECKING:
     from kproxy.control.listening import ControlSocket
@@ -79,8 +79,7 @@ def add_relay(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 def run(args: argparse.Namespace) -> int:
     """Relay until a signal ends it; the exit status."""
     if not args.listen and not args.upstream:
-        print("kproxy: nothing to do: give --listen and --upstream, or a command; see kproxy --help", file=sys.stderr)  # noqa: T201
-        return USAGE
+        raise CommandError("nothing to do: give --listen and --upstream, or a command; see kproxy --help")
     broker = broker_options.options_of(args)
     if broker is None and len(args.listen) != len(args.upstream):
         raise CommandError(

@@ -93,8 +93,9 @@ def _write_table(entries: list[Entry]) -> None:
             fields = f"{entry.code}  {entry.name:<{name}}  {entry.severity:<7}  {entry.blame or '-':<7}"
             print(f"{fields}  {_summary(entry)}")  # noqa: T201
         return
-    from rich.console import Console
     from rich.table import Table
+
+    from kproxy.outputs.console import Console
 
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     for heading in ("code", "name", "severity", "who"):
@@ -118,8 +119,9 @@ def _write_page(entry: Entry) -> None:
     if not sys.stdout.isatty():
         sys.stdout.write(page)
         return
-    from rich.console import Console
     from rich.markdown import Markdown
+
+    from kproxy.outputs.console import Console
 
     # A paragraph of links would be filled like any other.
     lines = (f"- {line}" if line.startswith("https://") else line for line in page.splitlines())

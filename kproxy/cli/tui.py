@@ -37,8 +37,6 @@ Press ? for the keys. kproxy dissect gives the same facts as text.
 
 exit status: 0 left by the user, 2 wrong usage or nothing to show, 3 an upstream that cannot be reached
 """
-_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_LEAST_KEPT = 1 << 20
 _AS_TEXT = "kproxy dissect gives the same facts as text"
 
 
@@ -46,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
         "sources", nargs="*", metavar="SOURCE",
-        help="traces, captures, a directory of traces, HOST:PORT or the control socket of a running proxy, or '-'",
+        help="traces, captures, a directory of these, HOST:PORT or the control socket of a running proxy, or '-'",
     )  # fmt: skip
     add_views(parser)
     add_proxy(parser)
@@ -58,7 +56,7 @@ def add_views(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--filter", metavar="FILTER", help="show only what matches, e.g. 'error!=0' (key: /)")
     options.add_capture(parser)
     parser.add_argument(
-        "--keep", type=_size, default=_UNITS["G"], metavar="SIZE",
+        "--keep", type=options.size, default=1 << 30, metavar="SIZE",
         help="of a running proxy, keep so much of what it tells, e.g. 200M (default: 1G), in a file",
     )  # fmt: skip
     parser.add_argument("--theme", metavar="NAME", help="colours; a wrong name lists what there is")
@@ -172,10 +170,3 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait, daemon=True, name="parent").start()
-
-
-def _size(text: str) -> int:
-    number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _UNITS else (text, "")
-    if not number.isdecimal() or (size := int(number) * _UNITS.get(unit, 1)) < _LEAST_KEPT:
-        raise argparse.ArgumentTypeError(f"{text!r}: write at least 1M, e.g. 200M or 1G")
-    return size

@@ -20,12 +20,11 @@ _SCRIPTS = ("basics.js", "pane.js", "exchange.js", "page.js")
 def page(title: str, data: dict[str, Any], package: str = "kproxy.html", scripts: Sequence[str] = _SCRIPTS) -> str:
     """A page with its style, its scripts and its data; it can neither fetch nor send anything.
 
-    `package` has its page.html, its page.css and the scripts, which see each other's names and nothing else does.
+    `package` has its page.html (the body), its page.css and the scripts, which see each other's names and nothing else
+    does.
     """
-    files = resources.files(package)
-    style, template, *written = (
-        files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.html", *scripts)
-    )
+    head = _text(__package__, "head.html")
+    style, body, *written = (_text(package, name) for name in ("page.css", "page.html", *scripts))
     script = f'(() => {{\n"use strict";\n{"".join(written)}}})();\n'
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
@@ -37,7 +36,11 @@ def page(title: str, data: dict[str, Any], package: str = "kproxy.html", scripts
         "script": script,
         "data": inline_json(data),
     }
-    return _PLACE.sub(lambda found: parts[found[1]], template)
+    return _PLACE.sub(lambda found: parts[found[1]], head + body)
+
+
+def _text(package: str, name: str) -> str:
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TextIO
+
+from kproxy.outputs.stderr import say
 
 #: Rows a second that a terminal is given, and how many at once.
 RATE = 400
@@ -38,5 +39,5 @@ class Throttle:
     def close(self) -> None:
         """Say how many lines were not shown, if any."""
         if self._hidden:
-            print(f"... {self._hidden} lines not shown (the trace has them)", file=sys.stderr)  # noqa: T201
+            say(f"... {self._hidden} lines not shown (the trace has them)")
             self._hidden = 0

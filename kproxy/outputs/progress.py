@@ -24,8 +24,9 @@ def progress(reading: _Reading, path: Path) -> Iterator[Callable[[], None]]:
     if total < _LEAST or not sys.stderr.isatty() or sys.stdout.isatty():
         yield lambda: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from kproxy.outputs.console import Console
 
     columns = (TextColumn(path.name), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

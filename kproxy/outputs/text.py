@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from rich.color import ColorSystem
-from rich.console import Console
 from rich.style import Style
 
+from kproxy.outputs.console import Console
 from kproxy.trace.lines import (
     CloseLine,
     FindingEntry,

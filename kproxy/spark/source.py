@@ -22,12 +22,12 @@ from urllib.parse import urlsplit
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from kproxy.inputs import NO_INPUT, input_files
 from kproxy.spark.reading.arrow import Batches, text_batches
-from kproxy.spark.reading.decode import CAPTURES, Options, decode_file, local_path, uri_of
+from kproxy.spark.reading.decode import Options, decode_file, local_path, uri_of
 from kproxy.spark.reading.growing import read_between, sizes_below
 from kproxy.spark.reading.hours import hour_of, next_hour
 from kproxy.spark.reading.schema import ROW, TEXT
-from kproxy.trace.reader import SUFFIXES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,20 +104,14 @@ class _Reader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         paths = map(Path, sorted(glob.glob(self._path)))  # noqa: PTH207  # it may be absolute
-        found = [_File(uri_of(each)) for path in paths for each in _files(path)]
+        found = [_File(uri_of(each)) for path in paths for each in (input_files(path) if path.is_dir() else [path])]
         if not found:
-            raise ValueError(f"{self._path}: no trace (*.jsonl, also .gz and .zst) and no capture (*.pcap, *.pcapng)")
+            raise ValueError(f"{self._path}: {NO_INPUT} there")
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _File)
         yield from Batches(self._schema).of(decode_file(partition.uri, self._options), partition.uri)
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return sorted(each for each in path.rglob("*") if each.name.endswith((*SUFFIXES, *CAPTURES)))
 
 
 class _StreamReader(DataSourceStreamReader):

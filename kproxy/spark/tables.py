@@ -60,20 +60,15 @@ def write_table(table: DataFrame, title: str, found: Sequence[Row], most: int, f
             file.write(f"# and more: --rows N shows more than {most}\n")
         file.write("\n")
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    if not rows:
+        file.write(f"{title}: nothing\n")
+        return
+    from kproxy.outputs.columns import Column, write_columns
 
     numbers = {field.name for field in table.schema if isinstance(field.dataType, T.NumericType)}
-    shown = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    if more:
-        shown.caption, shown.caption_justify = f"and more: --rows N shows more than {most}", "left"
-    for name in table.columns:
-        shown.add_column(_heading(name), justify="right" if name in numbers else "left")
-    for row in rows[:most]:
-        shown.add_row(*map(Text, row))
-    Console(file=file).print(shown if rows else f"{title}: nothing", markup=False)
+    cells = zip(*rows[:most], strict=True)
+    columns = [Column(_heading(name), each, name in numbers) for name, each in zip(table.columns, cells, strict=True)]
+    write_columns(title, columns, f"and more: --rows N shows more than {most}" if more else "", file)
 
 
 def _heading(name: str) -> str:
@@ -88,6 +83,8 @@ def cell(name: str, value: Any) -> str:
         return duration(round(value))
     if name.endswith("bytes"):
         return size(round(value))
+    if name == "share" or name.endswith("_share"):
+        return f"{100 * value:.3g} %"
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     if isinstance(value, datetime):

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
 import io
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import msgspec
-import zstandard
 
+from kproxy.compression import DAMAGE, ZSTD_MAGIC, decompress
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import FORMAT, Line
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".jsonl.part", ".jsonl.zst.part")
-GZIP_MAGIC = b"\x1f\x8b"
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _CHUNK = 1 << 20
 
 
@@ -40,23 +36,27 @@ class Opened:
 
 
 def open_trace(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Opened:
-    """Look whether an open file is a trace, without seeking.
+    """Look whether an open file is a trace, without seeking; one that is named so and empty has just begun.
 
     Raises:
         TraceError: While the lines are read, as `read_trace`.
     """
     source: io.BufferedReader[Any] = io.BufferedReader(cast("io.RawIOBase", file), _CHUNK)
     start = source.peek(4096)
-    if start[:4] == ZSTD_MAGIC:
-        is_trace = True
-    elif start[:2] == GZIP_MAGIC:
-        try:
-            is_trace = zlib.decompressobj(31).decompress(start, 16).lstrip()[:1] == b"{"
-        except zlib.error:
-            is_trace = False
-    else:
-        is_trace = start.lstrip()[:1] == b"{"
+    plain = _start(start)
+    # What cannot be told yet (the beginning of a pipe, an empty file) goes by its name; proxies compress with zstd.
+    is_trace = plain.startswith(b"{") if plain else name.endswith(SUFFIXES) or start.startswith(ZSTD_MAGIC)
     return Opened(read_trace(source, name, warn) if is_trace else None, source)
+
+
+def _start(data: bytes) -> bytes:
+    """Of the first bytes of a file the first that say something, decompressed; none if that takes more of them."""
+    if compressed := decompress(io.BytesIO(data), data):
+        try:
+            data = compressed.file.read1(64)
+        except (EOFError, *DAMAGE):
+            return b""
+    return data.lstrip()
 
 
 def read_trace(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[Line]:
@@ -110,18 +110,10 @@ def raw_lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], N
 
 def _plain(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
     """Decompressed chunks; a damaged end of a compressed file gives what stands before it."""
-    magic = source.peek(4)[:4]
+    compressed = decompress(source, source.peek(4))
+    file = compressed.file if compressed else source
     try:
-        if magic[:2] == GZIP_MAGIC:
-            unzipped = gzip.GzipFile(fileobj=source)
-            while chunk := unzipped.read1(_CHUNK):
-                yield chunk
-        elif magic == ZSTD_MAGIC:
-            stream = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
-            while chunk := stream.read(_CHUNK):
-                yield chunk
-        else:
-            while chunk := source.read1(_CHUNK):
-                yield chunk
-    except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+        while chunk := file.read1(_CHUNK):
+            yield chunk
+    except (EOFError, *DAMAGE) as error:
         warn(f"{name}: compressed data ends early ({error}); what stands before it was read")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
 from enum import IntEnum
@@ -203,10 +202,6 @@ class Index:
         if latency >= 0:
             return latency
         return max(0, now - self.at[entry]) // 1000 if self.state[entry] == State.WAITING else None
-
-    def at_time(self, at: int) -> int:
-        """The first row that is not before `at`, if rows are in order of time."""
-        return self.first + bisect_left(self.at, at)
 
     def forget(self, place: int) -> None:
         """Let rows go whose lines lie before `place`, from the oldest on."""

@@ -14,10 +14,12 @@ from kproxy.browse.sources.dissected import DissectedSource
 from kproxy.browse.sources.files import TraceSource, files_name
 from kproxy.browse.sources.proxy import ProxySource
 from kproxy.browse.sources.source import Source, SourceError
+from kproxy.capture import CaptureError
 from kproxy.control.client import connect
 from kproxy.control.paths import find, only
 from kproxy.control.protocol import ControlError
-from kproxy.trace.reader import SUFFIXES, TraceError, open_trace, trace_files
+from kproxy.inputs import NO_INPUT, input_files, is_trace
+from kproxy.trace.reader import SUFFIXES, TraceError
 
 _ADDRESS: Final = re.compile(r"(.*:)?\d{1,5}|unix:.+", re.DOTALL)
 
@@ -105,25 +107,15 @@ def _take_stdin() -> int:
 
 
 def _is_trace(name: str) -> bool:
-    """Whether it is a trace, or a directory of such, and no capture."""
-    from kproxy.capture import CaptureError, open_capture  # imports scapy
-
+    """Whether it is a trace, or a directory of nothing else, and no capture."""
     path = Path(name)
     if path.is_dir():
-        if not trace_files(path):
-            raise SourceError(f"{name}: no trace file (*.jsonl) in this directory")
-        return True
+        if not (found := input_files(path)):
+            raise SourceError(f"{name}: {NO_INPUT} in this directory")
+        return all(each.name.endswith(SUFFIXES) for each in found)
     try:
-        with path.open("rb") as file:
-            opened = open_trace(file, name, lambda _: None)
-            if opened.lines is not None:
-                next(opened.lines, None)
-                return True
-        if path.name.endswith(SUFFIXES) and not path.stat().st_size:
-            return True  # as one is when it begins
-        open_capture(path).close()
+        return is_trace(path)
     except OSError as error:
         raise SourceError(f"{name}: {error.strerror}") from None
     except (CaptureError, TraceError) as error:
         raise SourceError(str(error)) from None
-    return False

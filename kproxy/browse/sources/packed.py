@@ -10,7 +10,7 @@ from typing import Any, Final
 import zstandard
 
 from kproxy.browse.rows.store import Spool
-from kproxy.trace.reader import GZIP_MAGIC, ZSTD_MAGIC
+from kproxy.compression import GZIP_MAGIC, ZSTD_MAGIC
 
 #: Compressed bytes that are taken at once: with zstd they can be 32,768 times as many.
 _PIECE: Final = 4096

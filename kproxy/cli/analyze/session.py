@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 #: What no other sentence of Spark's says, but the innermost of its causes.
 _FULL = "No space left on device"
+#: Spark's words for a format that is a package of somebody else's.
+_NO_PACKAGE = ("DATA_SOURCE_NOT_FOUND", "PLUGIN_CLASS_NOT_FOUND")
+_GIVE_PACKAGE = "give Spark its package: --conf spark.jars.packages=GROUP:NAME:VERSION (docs/spark.md)"
+_JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
 #: Up to so many bytes of local input, starting quickly saves more than running fast.
 _SHORT = 96 << 20
 #: Bytes of a trace that a byte of Parquet stands for.
@@ -46,6 +51,8 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
         raise CommandError(f"filter: {error}") from None
     except (NothingToRead, NotHere, NoServer, JavaMissing) as error:
         raise CommandError(str(error)) from None
+    except BrokenPipeError:  # of our output: those of its own sockets py4j wraps
+        raise
     except ConnectionError:
         more = "give it more memory: --conf spark.driver.memory=4g"
         raise CommandError(f"Spark's Java process has ended, most likely for want of memory; {more}") from None
@@ -78,4 +85,5 @@ def _cause(error: Exception) -> str:
         [*_, text] = next((line for line in trace.splitlines() if line[:1].strip()), text).split(": ", 1)
     lines = (line.removeprefix(": ").strip() for line in text.splitlines())
     told = (line for line in lines if line and not line.startswith("An error occurred while calling"))
-    return next(told, type(error).__name__)[:400]
+    said = _JAVA_CLASS.sub("", next(told, type(error).__name__))[:400]
+    return f"{said}; {_GIVE_PACKAGE}" if any(each in said for each in _NO_PACKAGE) else said

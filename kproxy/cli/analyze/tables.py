@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
@@ -35,8 +36,8 @@ def analyze(spark: SparkSession, args: argparse.Namespace, wanted: Wanted) -> No
             _write_report(spark, lines, args)
             if not args.out:
                 return
-        for name in args.job or jobs.names():
-            _write(spark, jobs.find(name).run(lines), name, args)
+        for job, table in jobs.planned(args.job or jobs.names(), lines):
+            _write(spark, table, job.name, args)
 
 
 def _write_report(spark: SparkSession, lines: DataFrame, args: argparse.Namespace) -> None:
@@ -51,18 +52,19 @@ def _write_report(spark: SparkSession, lines: DataFrame, args: argparse.Namespac
         raise CommandError(f"{args.html}: {error.strerror}") from None
 
 
-def _write(spark: SparkSession, table: DataFrame, name: str, args: argparse.Namespace) -> None:
+def _write(spark: SparkSession, made: Callable[[], DataFrame], name: str, args: argparse.Namespace) -> None:
     from kproxy.spark.session.progress import progress
     from kproxy.spark.tables import first_rows, write_csv, write_files, write_json, write_table
 
     waiting = progress(spark, name)
     if args.out:
         with waiting:
-            write_files(table, f"{args.out}/{name}", args.format or "parquet")
+            write_files(made(), f"{args.out}/{name}", args.format or "parquet")
     elif args.format in ("json", "csv"):
         with nullcontext() if sys.stdout.isatty() else waiting:  # a terminal cannot show both at once
-            write_json(table, name, sys.stdout) if args.format == "json" else write_csv(table, sys.stdout)
+            write_json(made(), name, sys.stdout) if args.format == "json" else write_csv(made(), sys.stdout)
     else:
         with waiting:
+            table = made()
             rows = first_rows(table, args.rows)
         write_table(table, name, rows, args.rows, sys.stdout)

@@ -9,30 +9,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from kproxy.browse.overviews.groups import Kind, Protocol
+from kproxy.browse.overviews.groups.meanings import KINDS, PROTOCOLS
 from kproxy.spark.derived.exchanges import exchanges
 from kproxy.spark.words import chosen, host, member_label
 
-#: What APIs do for a group, as the terminal UI has it.
-KINDS: Final = {
-    "JoinGroup": Kind.JOIN,
-    "SyncGroup": Kind.SYNC,
-    "Heartbeat": Kind.HEARTBEAT,
-    "LeaveGroup": Kind.LEAVE,
-    "OffsetCommit": Kind.COMMIT,
-    "TxnOffsetCommit": Kind.COMMIT,
-    "ShareAcknowledge": Kind.COMMIT,
-    "OffsetFetch": Kind.OFFSETS,
-    "FindCoordinator": Kind.COORDINATOR,
-    "ConsumerGroupHeartbeat": Kind.HEARTBEAT,
-    "ShareGroupHeartbeat": Kind.HEARTBEAT,
-    "StreamsGroupHeartbeat": Kind.HEARTBEAT,
-}
-#: APIs whose generation is a member's epoch (KIP-848, KIP-932, KIP-1071).
-_BY_EPOCH: Final = {
-    "ConsumerGroupHeartbeat": Protocol.CONSUMER,
-    "ShareGroupHeartbeat": Protocol.SHARE,
-    "StreamsGroupHeartbeat": Protocol.STREAMS,
-}
+#: APIs whose generation is a member's epoch.
+_BY_EPOCH: Final = {api: each for api, each in PROTOCOLS.items() if each is not Protocol.CLASSIC}
 
 _BY_TIME: Final = ("asked_us", "correlation_id")
 

@@ -19,8 +19,7 @@ _AGAIN_US = 10_000_000
 #: What makes a request the same as another of its client; the topics with their partitions and bytes.
 _SAME: Final = ("host", "client_id", "api", "size", "names")
 
-_KNOWN = [each for code in range(1, 1 << 15) if (each := schemas.error(code)) is not None]
-_RETRIABLE = [each.name for each in _KNOWN if each.retriable]
+_RETRIABLE = [each.name for each in schemas.errors() if each.retriable]
 #: Not retriable as Kafka has it, and yet the way of a member into its group.
 _ORDINARY = [meanings.REJOIN, *meanings.ORDINARY]
 

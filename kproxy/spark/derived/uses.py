@@ -5,13 +5,11 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from dissectors.message import API_VERSIONS, UNSUPPORTED_VERSION
 from dissectors.served import refused_from
 from kproxy.spark.columns import client_name, constants, maybe
 from kproxy.spark.words import host, text
 
-#: The key of the API that asks which versions a broker serves.
-API_VERSIONS = 18
-_UNSUPPORTED_VERSION = 35
 #: The finding that says of a request that its server serves later versions only.
 _BELOW_ADVERTISED = "V002"
 
@@ -70,7 +68,7 @@ def _counted(lines: DataFrame) -> DataFrame:
     kind = F.col("kind")
     is_request = kind == "request"
     asked_at, offset = F.when(is_request, F.col("ts")), F.when(is_request, F.col("offset"))
-    is_refusal = F.exists(maybe(F.col("errors")), lambda error: error["code"] == _UNSUPPORTED_VERSION)
+    is_refusal = F.exists(maybe(F.col("errors")), lambda error: error["code"] == UNSUPPORTED_VERSION)
     is_below = F.exists(maybe(F.col("findings")), lambda finding: finding["code"] == _BELOW_ADVERTISED)
     return (
         lines.where(kind.isin("open", "request", "response", "gap"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from dissectors.message import API_VERSIONS
 from dissectors.removed import newest_release
 from dissectors.schemas import lines as releases
 from dissectors.served import served
 from kproxy.browse.overviews.kafka4 import LEAST_RELEASES, Verdict
 from kproxy.spark.columns import constants, place_in
-from kproxy.spark.derived.uses import API_VERSIONS, refused_since, uses
+from kproxy.spark.derived.uses import refused_since, uses
 from kproxy.spark.jobs import job
 from kproxy.spark.words import chosen, text
 

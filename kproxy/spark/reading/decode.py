@@ -11,9 +11,6 @@ from urllib.parse import quote, unquote, urlsplit
 
 from kproxy.trace.reader import SUFFIXES, open_trace, raw_lines
 
-#: How the names of captures end.
-CAPTURES = (".pcap", ".pcapng", ".cap", ".pcap.gz", ".pcapng.gz", ".cap.gz")
-
 #: What Java's URIs write as %XX (RFC 2396); more than that they leave as it is.
 _NOT_IN_URIS = re.compile(r"[\0- \x7f\"#%<>?\[\\\]^`{|}]")
 

@@ -10,8 +10,10 @@ from urllib.parse import urlsplit
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from kproxy.spark.reading.decode import CAPTURES, is_growing, local_path, uri_of, whole_name
-from kproxy.trace.reader import SUFFIXES
+from kproxy.capture import CaptureError
+from kproxy.inputs import NO_INPUT, is_input, is_trace
+from kproxy.spark.reading.decode import is_growing, uri_of, whole_name
+from kproxy.trace.reader import SUFFIXES, TraceError
 
 
 class NothingToRead(ValueError):
@@ -52,9 +54,7 @@ def find_files(spark: SparkSession, paths: Iterable[str], *, growing: bool = Fal
         listed = [each for each in _listed(spark, path) if growing or not is_growing(each.uri)]
         here = {each.uri: each for each in (*listed, *parts)}
         if not here:
-            raise NothingToRead(
-                f"{path}: no trace (*.jsonl, also .gz and .zst) and no capture (*.pcap, *.pcapng) in it"
-            )
+            raise NothingToRead(f"{path}: {NO_INPUT} in it")
         found |= here
     return [found[uri] for uri in sorted(found) if not (is_growing(uri) and whole_name(uri) in found)]
 
@@ -67,16 +67,34 @@ def _listed(spark: SparkSession, path: str) -> list[File]:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         raise NothingToRead(f"{path}: no such file or directory") from None
-    known = (*SUFFIXES, *CAPTURES)
-    return [File(uri, where, length) for uri, where, length in rows if where.endswith(known)]
+    named = _named(path)
+    return [File(uri, where, length) for uri, where, length in rows if is_input(where) or uri == named]
+
+
+def _named(path: str) -> str | None:
+    """The URI of a file of this machine that is itself given, whatever it is called, and can be read."""
+    here = _here(path)
+    if here is None or is_input(here.name) or not here.is_file():
+        return None
+    try:
+        is_trace(here)
+    except OSError as error:
+        raise NothingToRead(f"{here}: {error.strerror}") from None
+    except (CaptureError, TraceError) as error:
+        raise NothingToRead(str(error)) from None
+    return uri_of(here)
+
+
+def _here(path: str) -> Path | None:
+    """What Spark takes a path for that is one of this machine: its %XX are no bytes."""
+    return Path(path.removeprefix("file:")) if urlsplit(path).scheme in ("", "file") else None
 
 
 def _growing(path: str) -> list[File]:
     """The hidden files at or below a path, which Spark passes over."""
-    parts = urlsplit(path)
-    if parts.scheme not in ("", "file"):
+    here = _here(path)
+    if here is None:
         return []
-    here = local_path(path) if parts.scheme else Path(path)
     found = here.rglob(".*.part") if here.is_dir() else [here] if here.is_file() else []
     return [File(uri_of(each), str(each), _size(each)) for each in found if each.name.endswith(SUFFIXES)]
 

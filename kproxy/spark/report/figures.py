@@ -38,7 +38,7 @@ def figures(lines: DataFrame, during: Callable[[str], AbstractContextManager[obj
             made(lines, over) for made in (charts.heat, charts.brokers, charts.errors, charts.traffic)
         )
     tables = {}
-    for name in jobs.names():
-        with during(name):
-            tables[name] = listed(jobs.find(name), lines)
+    for job, table in jobs.planned(jobs.names(), lines):
+        with during(job.name):
+            tables[job.name] = listed(job, table())
     return Figures(counted, over, heat, brokers, errors, traffic, tables)

@@ -58,9 +58,8 @@ class Listed:
         return Listed(self.name, self.help, self.columns, rows, self.more or len(rows) < len(self.rows))
 
 
-def listed(job: Job, lines: DataFrame) -> Listed:
-    """Run a job, and take the first rows of its table."""
-    table = job.run(lines)
+def listed(job: Job, table: DataFrame) -> Listed:
+    """The first rows of the table of a job."""
     columns = [(field.name, _kind(field)) for field in table.schema]
     plain = table.select(*(_plain(field) for field in table.schema))
     kind = _kind_of_row(job.name, table.columns)

@@ -24,8 +24,9 @@ def progress(spark: SparkSession, what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from kproxy.outputs.console import Console
 
     columns = (TextColumn(what, markup=False), BarColumn(), TextColumn("{task.fields[tasks]}"), TimeElapsedColumn())
     over = threading.Event()

@@ -6,6 +6,7 @@ import gc
 import gzip
 import io
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,15 +91,16 @@ def test_ignores_how_long_the_frame_check_sequence_is() -> None:
     assert read(pcap(TWO, link_type=1 | 0x3400_0000))[0] == TWO
 
 
-def test_reads_gzip_by_its_magic(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_compression_is_seen_by_its_magic(tmp_path: Path, compress: type[bytes]) -> None:
     path = tmp_path / "capture.bin"
-    path.write_bytes(gzip.compress(pcap(TWO[:1])) + gzip.compress(pcap(TWO)[24 + 16 + 12 :]))  # two members
+    path.write_bytes(compress(pcap(TWO[:1])) + compress(pcap(TWO)[24 + 16 + 12 :]))  # two members
     with open_capture(path) as capture:
         assert list(capture) == TWO
         assert capture.bytes_read == path.stat().st_size
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress])
 def test_reads_a_pipe_that_gives_a_byte_at_a_time(compress: type[bytes]) -> None:
     data = compress(pcap(TWO))
     reading, writing = os.pipe()
@@ -147,6 +150,8 @@ def test_closes_the_file_that_it_opened_and_no_other(tmp_path: Path) -> None:
         (gzip.compress(gzip.compress(pcap(TWO), mtime=0), mtime=0), "is no capture file"),
         (gzip.compress(pcap(TWO), mtime=0)[:12], "the gzip'd data is cut short"),
         (b"\x1f\x8bnonsense", "the gzip'd data is damaged"),
+        (zstandard.compress(b""), "is empty"),
+        (b"\x28\xb5\x2f\xfdnonsense", "the zstd data is damaged"),
         (pcap(TWO, link_type=189), "has link type 189, which is not supported: capture it as one of Ethernet, Linux"),
         (section() + interface(189) + enhanced(b"usb", 0), "has link type 189"),
     ],
@@ -216,9 +221,26 @@ def test_a_capture_cut_anywhere_gives_the_packets_before_the_cut() -> None:
         assert (truncated is None) == (cut in (24, *ends))
 
 
-def test_a_gzipped_capture_cut_anywhere_gives_packets_or_one_error() -> None:
+def zstd_blocks(data: bytes) -> bytes:
+    """One frame of many blocks: each can be read when it is there."""
+    compressor = zstandard.ZstdCompressor().compressobj()
+    parts = [
+        compressor.compress(data[at : at + 1000]) + compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        for at in range(0, len(data), 1000)
+    ]
+    return b"".join(parts) + compressor.flush()
+
+
+@pytest.mark.parametrize(
+    ("compressed", "said"),
+    [
+        (gzip.compress(SAMPLE, mtime=0), "the gzip'd data is cut short"),
+        (zstd_blocks(SAMPLE), "the file ends in|None"),
+    ],
+    ids=["gzip", "zstd"],
+)
+def test_a_compressed_capture_cut_anywhere_gives_packets_or_one_error(compressed: bytes, said: str) -> None:
     whole, _ = read(SAMPLE)
-    compressed = gzip.compress(SAMPLE, mtime=0)
     counts = []
     for cut in range(1, len(compressed), 97):
         try:
@@ -226,7 +248,7 @@ def test_a_gzipped_capture_cut_anywhere_gives_packets_or_one_error() -> None:
         except CaptureError:
             continue
         assert packets == whole[: len(packets)]
-        assert truncated == "the gzip'd data is cut short"
+        assert re.match(said, str(truncated))
         counts.append(len(packets))
     assert counts == sorted(counts)
     assert counts[-1] > 100

@@ -23,8 +23,8 @@ from dissectors.layout import layout
 from dissectors.records import encode
 from kproxy.broker.quirks import SETS
 from kproxy.cli import main
-from kproxy.trace.reader import trace_files
 from tests.kproxy.cli.conftest import Run
+from tests.kproxy.cli.test_relay import traced
 from tests.kproxy.frames import request
 
 STARTED = re.compile(r"built-in Kafka (\S+): point a client at it with bootstrap\.servers=(\S+)\n")
@@ -94,10 +94,7 @@ def test_says_where_clients_go_and_shows_and_traces_what_they_say(tmp_path: Path
     assert len(metadata["topics"][0]["partitions"]) == 3
     assert [row.split()[2:5] for row in out.splitlines()[1:3]] == [[">", "Metadata", "v9"], ["<", "Metadata", "v9"]]
     assert "1 connection, 2 frames" in err
-    [trace] = trace_files(tmp_path / "kproxy-trace")
-    assert [json.loads(line)["kind"] for line in trace.read_text().splitlines()] == [
-        "open", "request", "response", "close"
-    ]  # fmt: skip
+    assert [line["kind"] for line in traced(tmp_path / "kproxy-trace")] == ["open", "request", "response", "close"]
 
 
 def test_commands_stop_and_start_brokers_and_move_leaders(tmp_path: Path) -> None:
@@ -144,17 +141,24 @@ def test_a_broker_may_be_stopped_and_started_twice_and_all_may_be_down(tmp_path:
         assert kproxy.ask("Metadata", 9, {"topics": []})["controller_id"] == 1
 
 
+def produce(kproxy: Running, partition: int, records: bytes) -> dict[str, Any]:
+    """What topic t answers for the partition."""
+    answer = kproxy.ask(
+        "Produce", 9,
+        {"acks": -1, "timeout_ms": 1000, "topic_data": [
+            {"name": "t", "partition_data": [{"index": partition, "records": records}]}
+        ]},
+    )  # fmt: skip
+    [topic] = answer["responses"]
+    [found] = topic["partition_responses"]
+    return dict(found)
+
+
 def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     data = encode([{"records": [{"key": b"k", "value": b"v", "timestamp": time.time_ns() // 1_000_000}]}])
     options = "--data", tmp_path / "kept", "--no-trace", "-q"
     with running(tmp_path, *options, "--topic", "t:2") as kproxy:
-        sent = kproxy.ask(
-            "Produce", 9,
-            {"acks": -1, "timeout_ms": 1000, "topic_data": [
-                {"name": "t", "partition_data": [{"index": 1, "records": data}]}
-            ]},
-        )  # fmt: skip
-        assert sent["responses"][0]["partition_responses"][0]["error_code"] == 0
+        assert produce(kproxy, 1, data)["error_code"] == 0
         kproxy.end()
     with running(tmp_path, *options) as kproxy:
         [topic] = kproxy.ask("Metadata", 9, {"topics": None})["topics"]
@@ -180,8 +184,8 @@ NOT_THE_BROKER = "is of the built-in broker: give --upstream without a value"
             (["--listen", "0", "--upstream", "k:9092", flag, *value], f"{flag} {NOT_THE_BROKER}")
             for flag, *value in (
                 ["--brokers", "3"], ["--kafka", "2.8"], ["--topic", "t"], ["--config", "a=b"], ["--quirk", "x"],
-                ["--data", "d"], ["--fsync"], ["--sasl", "PLAIN"], ["--user", "a:b"], ["--acls"],
-                ["--super-user", "User:a"], ["--tls-cert", "c.pem"], ["--tls-key", "k.pem"],
+                ["--data", "d"], ["--fsync"], ["--retention", "1G"], ["--sasl", "PLAIN"], ["--user", "a:b"],
+                ["--acls"], ["--super-user", "User:a"], ["--tls-cert", "c.pem"], ["--tls-key", "k.pem"],
             )
         ),
         ([*BUILT_IN, "--upstream", "k:9092"], "the built-in broker is the only upstream"),
@@ -215,6 +219,18 @@ def test_wrong_usage_is_one_sentence_and_status_2(
     assert said.err.count("\n") == 1
     assert why in said.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_record_data_is_kept_up_to_a_size(kproxy: Run, tmp_path: Path) -> None:
+    done = kproxy(*BUILT_IN, "--retention", "1K")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--retention: '1K': write at least 1M, e.g. 200M or 1G" in done.stderr
+
+    sent = encode([{"records": [{"key": None, "value": bytes(500_000), "timestamp": 1_700_000_000_000}]}])
+    with running(tmp_path, "--no-trace", "-q", "--topic", "t", "--retention", "1M") as kproxy_:
+        for _ in range(10):
+            answer = produce(kproxy_, 0, sent)
+    assert (answer["base_offset"], answer["log_start_offset"]) == (9, 8)
 
 
 @pytest.mark.parametrize(

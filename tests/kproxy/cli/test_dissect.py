@@ -1,11 +1,17 @@
 """`kproxy dissect`: every capture of real clients, and wrong input."""
 
+import fcntl
 import gzip
 import json
+import subprocess
+import sys
+import termios
+import time
 from pathlib import Path
 
 import jsonschema
 import pytest
+import zstandard
 
 from kproxy.trace.encoding import json_schema
 from tests.kproxy.cli.conftest import Run
@@ -168,8 +174,46 @@ def test_a_capture_without_kafka_says_so(kproxy: Run) -> None:
     assert "no Kafka connection on port 1 in 113 packets" in done.stderr
 
 
+def test_a_directory_is_all_its_captures_and_traces(kproxy: Run, tmp_path: Path) -> None:
+    capture = gzip.decompress((CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
+    for name in ("day.pcap", "day.pcap1", "notes.txt"):  # tcpdump -C names them so
+        (tmp_path / name).write_bytes(capture)
+    trace = kproxy("dissect", "--json", tmp_path / "day.pcap").stdout
+    (tmp_path / "then").mkdir()
+    (tmp_path / "then" / "a.jsonl").write_text(trace)
+    done = kproxy("dissect", "--json", tmp_path)
+    assert done.stdout == trace + trace.replace('"day-', '"day.pcap1-') + trace
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_compressed_trace_comes_through_a_pipe_that_begins_with_little() -> None:
+    trace = (Path(__file__).parents[3] / "captures" / "trace-1.jsonl").read_bytes()
+    data = zstandard.compress(trace)
+    command = [sys.executable, "-m", "kproxy", "dissect", "--json", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(data[:20])
+        while int.from_bytes(fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4)), sys.byteorder):
+            time.sleep(0.01)  # until it has looked at that
+        process.stdin.write(data[20:])
+        process.stdin.close()
+        assert lines(process.stdout.read().decode()) == lines(trace.decode())
+
+
+def test_what_cannot_be_read_of_a_directory_is_said_and_the_rest_is_read(kproxy: Run, tmp_path: Path) -> None:
+    capture = gzip.decompress((CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
+    (tmp_path / "a.pcap").touch()
+    (tmp_path / "b.pcap.zst").write_bytes(zstandard.compress(capture))
+    (tmp_path / ".c.jsonl.zst.part").touch()  # has just begun
+    done = kproxy("dissect", "--json", tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == kproxy("dissect", "--json", tmp_path / "b.pcap.zst").stdout != ""
+    assert done.stderr == f"kproxy: {tmp_path}/a.pcap is empty: capture again, e.g. with tcpdump -w FILE port 9092\n"
+
+
 def test_a_directory_without_traces_says_so(kproxy: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = kproxy("dissect", tmp_path / "empty")
     assert done.returncode == 2
-    assert "no trace file" in done.stderr
+    assert "no trace (*.jsonl) and no capture" in done.stderr

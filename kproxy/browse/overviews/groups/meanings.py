@@ -1,4 +1,4 @@
-"""What errors mean for a member of a group, and where to look: for people who have a consumer that hangs.
+"""What APIs do for a group and what errors mean for a member, and where to look when a consumer hangs.
 
 Source: https://kafka.apache.org/protocol#protocol_error_codes, GroupCoordinator and GroupMetadataManager of Kafka 4.
 """
@@ -6,6 +6,35 @@ Source: https://kafka.apache.org/protocol#protocol_error_codes, GroupCoordinator
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from kproxy.browse.overviews.groups.model import Kind, Protocol
+
+#: What APIs do for a group.
+KINDS = {
+    "JoinGroup": Kind.JOIN,
+    "SyncGroup": Kind.SYNC,
+    "Heartbeat": Kind.HEARTBEAT,
+    "LeaveGroup": Kind.LEAVE,
+    "OffsetCommit": Kind.COMMIT,
+    "TxnOffsetCommit": Kind.COMMIT,
+    "ShareAcknowledge": Kind.COMMIT,
+    "OffsetFetch": Kind.OFFSETS,
+    "FindCoordinator": Kind.COORDINATOR,
+    "ConsumerGroupHeartbeat": Kind.HEARTBEAT,
+    "ShareGroupHeartbeat": Kind.HEARTBEAT,
+    "StreamsGroupHeartbeat": Kind.HEARTBEAT,
+}
+
+#: The protocol of the groups that speak by them; the generation of all but the classic one is a member's epoch
+#: (KIP-848, KIP-932, KIP-1071).
+PROTOCOLS = {
+    "JoinGroup": Protocol.CLASSIC,
+    "SyncGroup": Protocol.CLASSIC,
+    "Heartbeat": Protocol.CLASSIC,
+    "ConsumerGroupHeartbeat": Protocol.CONSUMER,
+    "ShareGroupHeartbeat": Protocol.SHARE,
+    "StreamsGroupHeartbeat": Protocol.STREAMS,
+}
 
 
 class Meaning(NamedTuple):

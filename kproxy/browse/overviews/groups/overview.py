@@ -36,30 +36,6 @@ MOST_BEATS = 4_000
 MOST_IN_FLIGHT = 20_000
 MOST_WAITING = 50
 
-_KINDS = {
-    "JoinGroup": Kind.JOIN,
-    "SyncGroup": Kind.SYNC,
-    "Heartbeat": Kind.HEARTBEAT,
-    "LeaveGroup": Kind.LEAVE,
-    "OffsetCommit": Kind.COMMIT,
-    "TxnOffsetCommit": Kind.COMMIT,
-    "ShareAcknowledge": Kind.COMMIT,
-    "OffsetFetch": Kind.OFFSETS,
-    "FindCoordinator": Kind.COORDINATOR,
-    "ConsumerGroupHeartbeat": Kind.HEARTBEAT,
-    "ShareGroupHeartbeat": Kind.HEARTBEAT,
-    "StreamsGroupHeartbeat": Kind.HEARTBEAT,
-}
-
-_PROTOCOLS = {
-    "JoinGroup": Protocol.CLASSIC,
-    "SyncGroup": Protocol.CLASSIC,
-    "Heartbeat": Protocol.CLASSIC,
-    "ConsumerGroupHeartbeat": Protocol.CONSUMER,
-    "ShareGroupHeartbeat": Protocol.SHARE,
-    "StreamsGroupHeartbeat": Protocol.STREAMS,
-}
-
 _BEATS = frozenset({Kind.HEARTBEAT, Kind.COMMIT, Kind.OFFSETS})
 
 #: Errors that are no more than how groups work, or that clients overcome by themselves.
@@ -85,7 +61,7 @@ class Groups:
     def take(self, line: Line, row: int, at: int) -> None:
         """Take the next line, its row in the index and its time in ns."""
         if isinstance(line, RequestLine | ResponseLine):
-            if line.group_id is not None and (kind := _KINDS.get(line.api or "")) is not None:
+            if line.group_id is not None and (kind := meanings.KINDS.get(line.api or "")) is not None:
                 self._frame(line, kind, row, at)
         elif isinstance(line, OpenLine | CloseLine):  # a trace may use an id again, and not have said the end
             self._close(line.connection_id, line.by if isinstance(line, CloseLine) else None, row, at)
@@ -110,7 +86,7 @@ class Groups:
             group = self._groups[group_id] = Group(group_id, at, row)
         else:
             self._groups.move_to_end(group_id)
-        protocol = _PROTOCOLS.get(line.api or "")
+        protocol = meanings.PROTOCOLS.get(line.api or "")
         if protocol is not None:
             group.protocol = protocol
         group.last, group.row = at, row

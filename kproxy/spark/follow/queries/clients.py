@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from dissectors.message import API_VERSIONS
 from kproxy.spark.columns import client_name
-from kproxy.spark.derived.uses import API_VERSIONS, refused_since
+from kproxy.spark.derived.uses import refused_since
 from kproxy.spark.follow.queries import Span, query
 
 _NEW = ("client", "software_name", "software_version", "api", "api_version")

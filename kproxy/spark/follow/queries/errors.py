@@ -5,11 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dissectors.schemas import error_name
+from dissectors import schemas
 from kproxy.spark.columns import client_name, constants, is_decoded, maybe
 from kproxy.spark.follow.queries import Span, query
 
-_CODES = range(-1, 1000)
 #: More than there are codes, so that each has its own bin.
 _BINS = 256
 
@@ -42,7 +41,7 @@ def errors(lines: DataFrame, span: Span) -> DataFrame:
         )
         .select("window", "api", "client", "all", F.explode(_counts(F.col("bins"))).alias("found"))
     )
-    name = constants({code: found for code in _CODES if (found := error_name(code))})[F.col("found.code").cast("long")]
+    name = constants({each.code: each.name for each in schemas.errors()})[F.col("found.code").cast("long")]
     return table.select(
         F.col("window.start").alias("window_start"),
         F.col("window.end").alias("window_end"),

@@ -1,0 +1,92 @@
+"""Standard streams that are full, closed, or whose reader has left: a sentence where there is room for one, no more."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kproxy.control.paths import running
+from tests.kproxy.captures_made import CAPTURES
+from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, traced, until
+from tests.kproxy.cli.test_relay import broker as broker
+from tests.kproxy.control.conftest import sockets as sockets
+
+FULL = Path("/dev/full")
+NOWHERE_FULL = pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here")
+CAPTURE = str(CAPTURES / "metadata-retry-loop.pcap.gz")
+COMMANDS = [
+    ["dissect", CAPTURE],
+    ["dissect", "--json", CAPTURE],
+    ["dissect", "--findings", CAPTURE],
+    ["dissect", "--html", CAPTURE],
+    ["explain", "000000130012000000000007000674657374657200"],
+    ["rules"],
+    ["rules", "L001"],
+    ["quirks"],
+    ["broker-features"],
+]  # fmt: skip
+
+
+def shell(words: str, *args: str) -> "subprocess.CompletedProcess[str]":
+    """Run kproxy with some arguments, with redirections in the words of a shell."""
+    line = ["sh", "-c", f'"$0" -m kproxy "$@" {words}', sys.executable, *args]
+    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+
+
+@NOWHERE_FULL
+@pytest.mark.parametrize("args", COMMANDS, ids=" ".join)
+def test_a_full_disk_is_one_sentence(args: list[str]) -> None:
+    done = shell("> /dev/full", *args)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "kproxy: the output is not whole: no space left on device"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("args", COMMANDS, ids=" ".join)
+def test_a_reader_that_has_left_is_no_error(args: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "kproxy", *args], stdout=pipe, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert done.returncode == 0
+    assert b"BrokenPipe" not in done.stderr
+
+
+def test_closed_streams_lead_nowhere() -> None:
+    assert shell(">&-", "rules").returncode == 0
+    assert shell("2>&-", "rules").stdout == shell("", "rules").stdout
+    assert shell("2>&-", "dissect", "/nothing").stdout == ""
+    assert shell("<&-", "dissect", "-").stderr == (
+        "kproxy: standard input is empty: capture again, e.g. with tcpdump -w FILE port 9092\n"
+    )
+
+
+@pytest.mark.parametrize("words", [
+    pytest.param("> /dev/full", marks=NOWHERE_FULL),
+    pytest.param("2> /dev/full", marks=NOWHERE_FULL),
+    pytest.param("> /dev/full 2>&1", marks=NOWHERE_FULL),
+    "<&- >&- 2>&-",
+    "2>&1 | true",
+])  # fmt: skip
+def test_a_proxy_relays_and_traces_whatever_its_streams_are(tmp_path: Path, broker: Broker, words: str) -> None:
+    line = f'exec "$0" -m kproxy --listen 127.0.0.1:0 --upstream 127.0.0.1:{broker.port} {words}'
+    with subprocess.Popen(["sh", "-c", line, sys.executable], cwd=tmp_path, start_new_session=True) as process:
+        try:
+            until(running)
+            [proxy] = running()
+            for _ in range(2):
+                with socket.create_connection(("127.0.0.1", int(proxy.greeting.listeners[0].listen[10:]))) as client:
+                    client.sendall(ASKED)
+                    assert client.recv(65536) == ANSWER
+            os.kill(proxy.greeting.pid, signal.SIGTERM)
+            until(lambda: not running())
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    kinds = sorted(str(line["kind"]) for line in traced(tmp_path / "kproxy-trace"))
+    assert kinds == ["close", "close", "open", "open", "request", "request", "response", "response"]
