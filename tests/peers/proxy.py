@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,9 +94,13 @@ class Chain:
     def pairs(self, *, torn_end: bool = False) -> Iterator[tuple[Connection, list[Line]]]:
         """Each connection with the lines of the trace that belong to it; `torn_end` as `read_lines` has it."""
         lines = read_lines(self.proxy.trace, torn_end=torn_end)
-        ids = {line["client"]: line["connection_id"] for line in lines if line["kind"] == "open"}
+        opened: dict[str, deque[str]] = defaultdict(deque)  # of an address all, in order: a port may be used again
+        for line in lines:
+            if line["kind"] == "open":
+                opened[line["client"]].append(line["connection_id"])
         for connection in self.front.connections:
-            mine = ids.get("{}:{}".format(*connection.local))
+            ids = opened["{}:{}".format(*connection.local)]
+            mine = ids.popleft() if ids else None
             yield connection, [line for line in lines if line["connection_id"] == mine]
 
 
