@@ -13,7 +13,7 @@ from textual import events, on, work
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import ContentSwitcher
+from textual.widgets import ContentSwitcher, Input
 
 from kproxy.browse.session import Session
 from kproxy.filters import parse
@@ -49,7 +49,7 @@ class KproxyApp(App[None]):
     TITLE = "kproxy"
     CSS_PATH = "kproxy.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", show=False),
+        Binding("slash", "filter", show=False, priority=True),
         Binding("colon", "command_palette", "commands", show=False),
         Binding("space", "pause", "pause"),
         Binding("ctrl+c", "quit", show=False, priority=True),
@@ -156,6 +156,12 @@ class KproxyApp(App[None]):
         """Show the frames that a filter matches."""
         await self.show(self._frames)
         self._frames.narrow(parse(event.filter))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Where something is written `/` is a letter."""
+        if action == "filter" and (len(self.screen_stack) > 1 or isinstance(self.focused, Input)):
+            return False
+        return super().check_action(action, parameters)
 
     async def action_filter(self) -> None:
         """Write a filter, whichever view is shown."""

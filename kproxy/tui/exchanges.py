@@ -50,7 +50,7 @@ class ExchangeView(View):
     ExchangeView.whole > #exchanges, ExchangeView.whole > Causes { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter"),
+        Binding("slash", "app.filter", "filter", priority=True),  # at once: the next key is of the filter
         Binding("exclamation_mark", "worst", "worst finding", show=False),
         Binding("n", "finding(1)", "next finding"),
         Binding("N", "finding(-1)", "previous finding", show=False),

@@ -30,8 +30,8 @@ class FilterBar(Vertical):
     FilterBar Static { height: 1; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", show=False, priority=True),
-        Binding("tab", "complete", show=False, priority=True),
+        Binding("tab", "complete", "complete", priority=True),
+        Binding("escape", "leave", "leave", priority=True),
     ]
 
     @dataclass
@@ -57,7 +57,7 @@ class FilterBar(Vertical):
         self.add_class("open")
         self._input.value = text
         self._input.cursor_position = len(text)
-        self._input.focus()
+        self.screen.set_focus(self._input)  # before the next key, which `focus` is not
         self._say(text)
 
     def close(self) -> None:

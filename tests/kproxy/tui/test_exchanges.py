@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
+from textual import events
+from textual.keys import _character_to_key
 from textual.widgets import Input
 
 from kproxy.browse.session import Session
@@ -159,6 +161,24 @@ async def test_writing_a_filter() -> None:
         assert "5 shown" in text(pilot)
         await press(pilot, "escape")
         assert "shown" not in text(pilot)
+
+
+@pytest.mark.parametrize("view", ["1", "2"])
+async def test_a_filter_typed_at_once_is_written_whole(view: str) -> None:
+    async with running(session_of(many())) as pilot:
+        await press(pilot, view)
+        app = pilot.app
+        for character in "/a/1 :nq":  # no key waits for what the one before it did
+            app.post_message(events.Key(_character_to_key(character), character))
+        await until(pilot, lambda: app.query_one(Input).value.endswith("q"))
+        assert app.query_one(Input).value == "a/1 :nq"
+        assert "tab complete" in text(pilot).splitlines()[-1]
+        await press(pilot, "escape", "colon", "slash")  # the command palette has a line of its own
+        assert [each.value for each in app.screen.query(Input)] == ["/"]
+        await press(pilot, "backspace", *"filter")
+        await until(pilot, lambda: "key /" in text(pilot))
+        await press(pilot, "enter")
+        await until(pilot, lambda: "tab complete" in text(pilot))
 
 
 async def test_only_findings() -> None:
