@@ -36,18 +36,20 @@ class Expander:
         """Expand the fields of a struct, given as nodes and as values."""
         rows = (*rows, row)
         for spot in inside:
-            node, value = _child(nodes, spot.name), row.get(spot.name)
-            if node is None or value is None:
-                continue
-            if isinstance(value, list):
-                for element, each in zip(node.children, value, strict=False):
-                    self.struct(element.children, each, spot.below, rows, pinned=pinned)
-            elif spot.below:
-                self.struct(node.children, value, spot.below, rows, pinned=pinned)
-            elif spot.reader:
-                self._payload(node, spot.reader, rows, pinned=pinned, guarded=False)
-            else:
-                self._record_data(node, topic_of(rows, self.topic_name), rows)
+            value = row.get(spot.name)
+            # A field that is written twice has two nodes, and the row has the value of the last.
+            for node in _children(nodes, spot.name) if value is not None else ():
+                if isinstance(value, list):
+                    for element, each in zip(node.children, value, strict=False):
+                        self.struct(element.children, each, spot.below, rows, pinned=pinned)
+                elif spot.below:
+                    self.struct(node.children, value, spot.below, rows, pinned=pinned)
+                elif node.value is None:
+                    continue
+                elif spot.reader:
+                    self._payload(node, spot.reader, rows, pinned=pinned, guarded=False)
+                else:
+                    self._record_data(node, topic_of(rows, self.topic_name), rows)
 
     def _payload(self, node: Node, reader: Reader, rows: Rows, *, pinned: bool, guarded: bool) -> None:
         """Where the bytes are no payload the node stays as it is; its meaning says why."""
@@ -135,10 +137,14 @@ class Expander:
         node.value = withheld(node.value)
 
 
-def _child(nodes: list[Node], name: str) -> Node | None:
-    """The field with this name, also a tagged one."""
+def _children(nodes: list[Node], name: str) -> Iterator[Node]:
+    """The fields with this name, also a tagged one."""
     tagged = (field for node in nodes if node.name == "_tags" for tag in node.children for field in tag.children)
-    return next((node for node in (*nodes, *tagged) if node.name == name), None)
+    return (node for node in (*nodes, *tagged) if node.name == name)
+
+
+def _child(nodes: list[Node], name: str) -> Node | None:
+    return next(_children(nodes, name), None)
 
 
 def _value(node: Node, name: str) -> Any:

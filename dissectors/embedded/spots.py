@@ -32,17 +32,17 @@ def spots(layout: Layout) -> tuple[Spot, ...]:
 
 
 def _find(layout: Layout, owner: str, prefix: str) -> tuple[Spot, ...]:
-    found: list[Spot] = []
+    found: dict[str, Spot] = {}  # a layout that a diagnosis made may have a field twice
     for one in (*layout.fields, *layout.tagged):
         path = prefix + one.name
         if one.struct is not None:
             if below := _find(one.struct, owner, f"{path}."):
-                found.append(Spot(one.name, below=below))
+                found[one.name] = Spot(one.name, below=below)
         elif one.type == "records":
-            found.append(Spot(one.name))
-        elif reader := reader_of(owner, path):
-            found.append(Spot(one.name, reader))
-    return tuple(found)
+            found[one.name] = Spot(one.name)
+        elif one.type == "bytes" and not one.array and (reader := reader_of(owner, path)):
+            found[one.name] = Spot(one.name, reader)
+    return tuple(found.values())
 
 
 def topic_of(rows: Rows, topic_name: TopicName) -> str | None:
