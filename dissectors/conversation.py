@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from dissectors import diagnosis, ledgers
 from dissectors.deadlines import Deadlines
 from dissectors.events import ConnectionOpened, DeadlinePassed, RequestReceived, ResponseReceived
+from dissectors.failures import Failure
 from dissectors.ledgers import Bounded
 from dissectors.message import Message
 from dissectors.triggers import NOBODY, Awake, marks_of
@@ -98,25 +99,38 @@ class Conversation:
     repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: What is out of the ordinary in the frame that was heard last (`dissectors.triggers.Only`); ledgers add to it.
     marks: int = 0
+    #: Steps that failed at the event that was heard last; `dissectors.rules.failed` reports them.
+    failures: list[Failure] = field(default_factory=list)
     _spoken: set[tuple[bool, int, int]] = field(default_factory=set)
     _recalled: dict[type[Any], Any] = field(default_factory=dict)
 
     def hear(self, event: object) -> None:
         """Remember what an event says; find out how a frame departs that does not read well."""
         if isinstance(event, RequestReceived | ResponseReceived):
-            self._frame(event)
+            try:
+                self._frame(event)
+            except Exception as error:  # noqa: BLE001
+                self.failures.append(Failure.of("examining a frame", error))
         elif isinstance(event, ConnectionOpened):
             self.client, self.server, self.dialled = event.client, event.server, event.listener or event.server
             self.tls, self.midstream, self.opened_at = event.tls, event.midstream, event.at
         cluster = self.cluster
         for kind, is_shared in ledgers.listening(event, self.marks, cluster.awake):
-            (cluster if is_shared else self).recall(kind).hear(event, self)
+            try:
+                (cluster if is_shared else self).recall(kind).hear(event, self)
+            except Exception as error:  # noqa: BLE001  # one tracker's bug is not the others'
+                self.failures.append(Failure.of(f"updating {kind.__name__}", error))
 
     def _frame(self, event: RequestReceived | ResponseReceived) -> None:
         first, message = True, event.message
         if message is not None:
-            if message.oddities or not message.reads_well:
-                diagnosis.examine(event, self)
+            if message.failure is not None:
+                self.failures.append(message.failure)
+            elif message.oddities or not message.reads_well:
+                try:
+                    diagnosis.examine(event, self)
+                except Exception as error:  # noqa: BLE001  # the frame as the schemas read it is still worth a look
+                    self.failures.append(Failure.of("diagnosing a frame", error))
             if message.is_request:
                 self._request(message)
             elif message.api_key in NAMING:

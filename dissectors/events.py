@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeAlias
 
+from dissectors.failures import Failure
 from dissectors.message import Message
 
 #: Why frames went by a relay unseen: its inspector could not keep up.
@@ -160,6 +161,25 @@ class DeadlinePassed:
     about: Any = None
 
 
+@dataclass(slots=True)
+class InspectionFailed:
+    """A step of the inspection has raised an unexpected exception: a bug in kproxy.
+
+    `about` is the event that was looked at, None where there was none yet.
+    """
+
+    at: int
+    failure: Failure
+    about: Any = None
+
+    # Not called `message`: a finding of ours is not one about that API.
+    @property
+    def frame_message(self) -> Message | None:
+        """The message of the frame, if there is one."""
+        found: Message | None = getattr(self.about, "message", None)
+        return found
+
+
 Event: TypeAlias = (
     ConnectionOpened
     | RequestReceived
@@ -171,4 +191,5 @@ Event: TypeAlias = (
     | FrameInPart
     | ConnectionEnded
     | DeadlinePassed
+    | InspectionFailed
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dissectors import compiled, schemas
 from dissectors.decode import decode
 from dissectors.errors import Crowded, DecodeError
+from dissectors.failures import Failure
 from dissectors.layout import Layout, layout
 from dissectors.node import Node
 from dissectors.walk import Oddity, walk
@@ -82,6 +83,8 @@ class Message:
     oddities: tuple[Oddity, ...] = ()
     opaque: str | None = None
     diagnosis: Diagnosis | None = None
+    #: The bug in kproxy because of which it could not be read; `opaque` says so too.
+    failure: Failure | None = None
     #: Whether `body` is what the protocol says: read to the last byte, by the right layout, no null forbidden.
     reads_well: bool = False
     #: Whether something is in one of its tag buffers; true of a frame that has oddities, where that is not known.
@@ -112,6 +115,13 @@ class Message:
         whole = self.error is None and self.opaque is None and self.diagnosis is None and self.end == len(self.frame)
         self.reads_well = whole and not (self.oddities and any(odd.kind == "null" for odd in self.oddities))
         return self
+
+    def unread(self, failure: Failure) -> Message:
+        """The same frame without its body, because reading it has failed."""
+        return replace(
+            self, body={}, end=self.body_start, layout=None, error=None, oddities=(), opaque=failure.title,
+            diagnosis=None, failure=failure, reads_well=False, tagged=False, may_refuse=False, errors_seen=None,
+        )  # fmt: skip
 
 
 def api_name(api_key: int) -> str:
@@ -171,6 +181,25 @@ def _read(
     header_layout: Layout,
     body_layout: Layout | None,
     opaque: str | None = None,
+) -> Message:
+    try:
+        return _read_frame(frame, is_request, api_key, version, api, header_layout, body_layout, opaque)
+    except Exception as error:  # noqa: BLE001  # a bug must not end the stream that the frame is of
+        header = {"correlation_id": int.from_bytes(frame[8:12] if is_request else frame[4:8], "big", signed=True)}
+        start = min(12 if is_request else 8, len(frame))
+        unread = Message(frame, is_request, api_key, api, version, header, {}, start, start, header_layout)
+        return unread.unread(Failure.of("decoding a frame", error))
+
+
+def _read_frame(
+    frame: bytes,
+    is_request: bool,
+    api_key: int,
+    version: int,
+    api: str,
+    header_layout: Layout,
+    body_layout: Layout | None,
+    opaque: str | None,
 ) -> Message:
     if body_layout is not None:
         buffers, codes = compiled.tag_buffers_read, compiled.error_codes_read

@@ -10,17 +10,20 @@ from dissectors import rules
 from dissectors.connection import Connection
 from dissectors.conversation import Cluster, Conversation
 from dissectors.events import (
+    BytesSkipped,
     ConnectionEnded,
     ConnectionOpened,
-    DeadlinePassed,
     Direction,
     Event,
     FrameInPart,
-    FramingLost,
+    InspectionFailed,
+    ProxyHeaderReceived,
     RequestReceived,
     ResponseReceived,
     TokenReceived,
 )
+from dissectors.failures import Failure
+from dissectors.findings import Finding
 from dissectors.framing import MAX_DECODED_BYTES
 from kproxy.eventlines import finding_line, gap_line, token_line
 from kproxy.framelines import FrameLines
@@ -33,6 +36,7 @@ from kproxy.trace.lines import (
     OpenLine,
     RepeatEntry,
     RequestLine,
+    ResponseLine,
 )
 
 
@@ -75,6 +79,7 @@ class Inspector:
         self._name = name
         self._detail = detail
         self._cluster = Cluster()
+        self._run = Conversation(self._cluster)  # of no connection
         self._frame_lines = FrameLines(self._cluster, detail, excerpts=excerpts)
         self._connections: dict[int, _State] = {}
         self.frames = frames
@@ -143,7 +148,10 @@ class Inspector:
         state.bytes[direction] += len(data)
         passed = self.tick(at=at) if self._cluster.deadlines.is_due(at) else None
         connection = state.connection
-        events = connection.receive_data(direction, data, at=at)
+        try:
+            events = connection.receive_data(direction, data, at=at)
+        except Exception as error:  # noqa: BLE001
+            return (passed or []) + self._start_over(state, direction, len(data), error, at=at)
         if (in_part := connection.in_part(direction)) != state.in_part[direction]:
             state.in_part[direction] = in_part
             events.append(FrameInPart(at, direction, *in_part))
@@ -157,20 +165,31 @@ class Inspector:
         state = self._connections[number]
         state.bytes[direction] += size
         state.frames[direction] += frames or 0
-        events = state.connection.lose_data(direction, size, at=at, reason=reason, frames=frames)
+        try:
+            events = state.connection.lose_data(direction, size, at=at, reason=reason, frames=frames)
+        except Exception as error:  # noqa: BLE001
+            return self._start_over(state, direction, size, error, at=at)
         return self._lines(state, events)
 
     def skip(self, number: int, direction: Direction, head: bytes, size: int, *, at: int, reason: str) -> list[Line]:
         """A whole frame that went by; only its first bytes are known."""
         state = self._connections[number]
         state.bytes[direction] += size + 4
-        return self._lines(state, state.connection.skip_frame(direction, head, size, at=at, reason=reason))
+        try:
+            events = state.connection.skip_frame(direction, head, size, at=at, reason=reason)
+        except Exception as error:  # noqa: BLE001
+            return self._start_over(state, direction, size + 4, error, at=at)
+        return self._lines(state, events)
 
     def close(self, number: int, *, at: int, by: str | None = None, how: str | None = None) -> list[Line]:
         """A connection is over, `by` whom (client, server, proxy) and `how` (fin, reset, ...)."""
         lines = self.tick(at=at)
         state = self._connections.pop(number)
-        events = state.connection.close(at=at)
+        try:
+            events = state.connection.close(at=at)
+        except Exception as error:  # noqa: BLE001
+            lines += self._failed(state, Failure.of("closing a connection", error), at=at)
+            events = [ConnectionEnded(at)]
         ended = events[-1]
         assert isinstance(ended, ConnectionEnded)
         ended.by, ended.how = by, how
@@ -207,24 +226,55 @@ class Inspector:
         for number in list(self._connections):
             yield from self.close(number, at=at, how=how)
 
+    def fail(self, step: str, error: Exception, *, at: int) -> list[Line]:
+        """A bug in kproxy ended a step outside any connection, e.g. reading a packet: report it, once in a run."""
+        return self._failed(None, Failure.of(step, error), at=at)
+
+    def _failed(self, state: _State | None, failure: Failure, *, at: int) -> list[Line]:
+        conversation = self._run if state is None else state.conversation
+        event = InspectionFailed(at, failure)
+        findings = rules.check(event, conversation)
+        return [finding_line(conversation.connection_id, event, finding) for finding in findings]
+
+    def _start_over(self, state: _State, direction: Direction, size: int, error: Exception, *, at: int) -> list[Line]:
+        """Cutting these bytes into frames has failed: leave them out, and look for a frame in those that follow."""
+        failure = Failure.of("cutting bytes into frames", error)
+        state.connection = Connection(midstream=True, max_decoded_bytes=self._max_decoded_bytes)
+        for each in Direction:
+            state.connection.lose_data(each, state.bytes[each], at=at, reason=failure.title)  # offsets go on
+        lines = self._failed(state, failure, at=at)
+        offset = state.bytes[direction] - size
+        gap = BytesSkipped(direction, offset, at, size, 0, failure.title)
+        return [*lines, gap_line(state.connection_id, gap)]
+
+    def _frame_line(
+        self, state: _State, event: RequestReceived | ResponseReceived, findings: list[Finding]
+    ) -> RequestLine | ResponseLine:
+        make = self._frame_lines.request if isinstance(event, RequestReceived) else self._frame_lines.response
+        try:
+            return make(state, event, findings)  # type: ignore[arg-type]
+        except Exception as error:  # noqa: BLE001
+            failure = Failure.of("writing a frame's line", error)
+            state.conversation.failures.append(failure)
+            findings += rules.failed(event, state.conversation)
+            if event.message is not None:
+                event.message = event.message.unread(failure)
+            return make(state, event, findings)  # type: ignore[arg-type]
+
     def _lines(self, state: _State, events: list[Event]) -> list[Line]:
         lines: list[Line] = []
         conversation = state.conversation
         for event in events:
             conversation.hear(event)
             findings = rules.check(event, conversation)
-            if isinstance(event, RequestReceived):
-                state.frames[0] += 1
-                lines.append(self._frame_lines.request(state, event, findings))
-                continue
-            if isinstance(event, ResponseReceived):
-                state.frames[1] += 1
-                lines.append(self._frame_lines.response(state, event, findings))
+            if isinstance(event, RequestReceived | ResponseReceived):
+                state.frames[isinstance(event, ResponseReceived)] += 1
+                lines.append(self._frame_line(state, event, findings))
                 continue
             if isinstance(event, TokenReceived):
                 state.frames[event.direction] += 1
                 lines.append(token_line(state.connection_id, state.client, state.server, event))
-            elif not isinstance(event, ConnectionOpened | ConnectionEnded | FramingLost | FrameInPart | DeadlinePassed):
+            elif isinstance(event, BytesSkipped | ProxyHeaderReceived):
                 lines.append(gap_line(state.connection_id, event))
             lines.extend(finding_line(state.connection_id, event, finding) for finding in findings)
         return lines

@@ -37,8 +37,10 @@ class Expander:
         rows = (*rows, row)
         for spot in inside:
             value = row.get(spot.name)
+            if value is None:
+                continue
             # A field that is written twice has two nodes, and the row has the value of the last.
-            for node in _children(nodes, spot.name) if value is not None else ():
+            for node in _children(nodes, spot.name):
                 if isinstance(value, list):
                     for element, each in zip(node.children, value, strict=False):
                         self.struct(element.children, each, spot.below, rows, pinned=pinned)

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 from dissectors.conversation import Conversation
 from dissectors.edits import LOOSE
+from dissectors.events import InspectionFailed
+from dissectors.failures import Failure
 from dissectors.findings import Finding, Problem, Severity
 from dissectors.triggers import ALL, ANY, Dispatch, Only, Trigger
 
@@ -98,13 +100,26 @@ def check(event: object, conversation: Conversation) -> list[Finding]:
     """What the rules say of an event, in the order of their codes; each cause once in a run, then it is counted."""
     found: list[Finding] = []
     for each in _listening(event, conversation.marks, conversation.cluster.awake):
-        for problem in each.check(event, conversation):
-            if _is_news(each, problem, event, conversation):
-                severity = problem.severity or each.severity
-                found.append(Finding(each.code, each.name, severity, problem.blame or each.blame, problem))
-            else:
-                conversation.repeated[each.code, each.name] += 1
+        try:
+            for problem in each.check(event, conversation):
+                if _is_news(each, problem, event, conversation):
+                    severity = problem.severity or each.severity
+                    found.append(Finding(each.code, each.name, severity, problem.blame or each.blame, problem))
+                else:
+                    conversation.repeated[each.code, each.name] += 1
+        except Exception as error:  # noqa: BLE001  # one rule's bug is not the others'
+            conversation.failures.append(Failure.of(f"checking rule {each.code}", error))
+    if conversation.failures and type(event) is not InspectionFailed:
+        found += failed(event, conversation)
     return found
+
+
+def failed(event: Any, conversation: Conversation) -> list[Finding]:
+    """The findings of steps that failed at this event (`conversation.failures`), each cause once in a run."""
+    failures, conversation.failures = conversation.failures, []
+    return [
+        finding for failure in failures for finding in check(InspectionFailed(event.at, failure, event), conversation)
+    ]
 
 
 _INDEX = re.compile(r"\[\d+\]")
@@ -119,5 +134,6 @@ def _is_news(rule: Rule, problem: Problem, event: Any, conversation: Conversatio
     client = None
     if (problem.blame or rule.blame) == "client":
         client = conversation.client_id or conversation.client_software
-    cause = (rule.code, conversation.server, client, what, path, how, problem.cause)
+    server = None if isinstance(event, InspectionFailed) else conversation.server  # our bugs are not one server's
+    cause = (rule.code, server, client, what, path, how, problem.cause)
     return conversation.cluster.is_news(cause, event.at)

@@ -51,7 +51,12 @@ def opaque_version(event: RequestReceived, _: Conversation) -> Iterator[Problem]
     https://github.com/envoyproxy/envoy/issues/26171
     """
     message = event.message
-    if not message.opaque or message.layout is not None or (api := schemas.api(message.api_key)) is None:
+    if (
+        not message.opaque
+        or message.failure
+        or message.layout is not None
+        or (api := schemas.api(message.api_key)) is None
+    ):
         return
     yield Problem(
         f"{message.opaque}; it is relayed, but neither the request nor its response is decoded",

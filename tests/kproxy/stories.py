@@ -12,6 +12,7 @@
     open 3 client=10.0.0.9:50000 server=10.0.0.1:9092 listener=127.0.0.1:9092 tls midstream
     lose < 100 frames=2                                  the next 100 bytes go by unseen ("2 lose > 5" on connection 2)
     lose < 100 frames=2 behind                           the same, because the inspector was behind
+    fail LookupError                                     a step of the inspection raises this exception
     close by=server how=reset                            the end of connection 1 ("2 close" of connection 2)
 
 Values are JSON; what is left out has the schema's default. A field of bytes takes hex (``"00 ff"``), a list of batches
@@ -23,6 +24,7 @@ or a payload: ``{"type": "ConsumerProtocolSubscription", "version": 1, "data": {
 
 from __future__ import annotations
 
+import builtins
 import json
 import re
 import textwrap
@@ -86,6 +88,8 @@ class Teller:
                 number, way, int(found[3]), at=self._now(), frames=frames,
                 reason=BEHIND if found[5] else "lost in the capture",
             )  # fmt: skip
+        elif found := re.fullmatch(r"fail (\w+)", line):
+            self.lines += self.inspector.fail("telling a story", getattr(builtins, found[1])("told"), at=self._now())
         elif found := re.fullmatch(r"(\d*)\s*close(.*)", line):
             number = self._connection(found[1])
             del self.talks[number]

@@ -1,0 +1,52 @@
+"""Failures: exceptions that are bugs in kproxy, as values.
+
+One frame that provokes a bug must not end the inspection of the others. So decoding a frame, each tracker, each rule
+and each trace line is a step of its own: an unexpected exception ends that step, becomes a `Failure`, and is reported
+by the rule K007 (`dissectors.rules.failed`) with the frame. Everything else goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+
+_MOST_TEXT = 200
+_MOST_PLACES = 6
+_PACKAGES = ("dissectors", "kproxy")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An unexpected exception: the step that it ended, its type, its message, and the innermost lines of our code."""
+
+    step: str
+    kind: str
+    text: str
+    places: tuple[str, ...]
+
+    @classmethod
+    def of(cls, step: str, error: Exception) -> Failure:
+        """Describe an exception that was just caught."""
+        text = " ".join(str(error).split())
+        if len(text) > _MOST_TEXT:
+            text = f"{text[:_MOST_TEXT]}..."
+        return cls(step, type(error).__name__, text, tuple(_places(error.__traceback__))[-_MOST_PLACES:])
+
+    @property
+    def title(self) -> str:
+        """Step and type of the exception: what may be shown even where its message may hold a secret."""
+        return f"internal error while {self.step}: {self.kind}"
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.text}" if self.text else self.title
+
+
+def _places(traceback: TracebackType | None) -> list[str]:
+    """File and line of each frame, outermost first; files from their package on."""
+    found = []
+    while traceback is not None:
+        parts = traceback.tb_frame.f_code.co_filename.replace("\\", "/").split("/")
+        start = max((index for index, part in enumerate(parts) if part in _PACKAGES), default=len(parts) - 1)
+        found.append(f"{'/'.join(parts[start:])}:{traceback.tb_lineno}")
+        traceback = traceback.tb_next
+    return found
