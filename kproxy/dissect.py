@@ -81,6 +81,13 @@ class Dissector:
             return self._inspect(state, event)
         return self._decide(state, event)
 
+    def drop(self, event: Event) -> list[Line]:
+        """Leave out the rest of the flow of this event."""
+        state = self._flows.pop(event.flow.id, None)
+        if state is None or not state.inspected:
+            return []
+        return self._inspector.close(state.flow.id, at=event.at, how="internal error")
+
     def _open(self, event: Opened) -> None:
         flow = event.flow
         sides = [side for side, endpoint in enumerate(flow.endpoints) if endpoint[1] in self._ports]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dissectors.events import BytesSkipped, Direction, Event, ProxyHeaderReceived, TokenReceived
+from dissectors import rules
+from dissectors.conversation import Conversation
+from dissectors.events import BytesSkipped, Direction, Event, InspectionFailed, ProxyHeaderReceived, TokenReceived
+from dissectors.failures import Failure
 from dissectors.findings import Finding
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import (
@@ -14,6 +17,7 @@ from kproxy.trace.lines import (
     FindingEntry,
     FindingLine,
     GapLine,
+    Line,
     RequestLine,
     ResponseLine,
 )
@@ -87,6 +91,24 @@ def finding_line(connection_id: str, event: Event, finding: Finding) -> FindingL
         direction=None if direction is None else _NAMES[direction],
         offset=getattr(event, "offset", None),
     )
+
+
+def failure_line(line: Line, failure: Failure) -> FindingLine:
+    """The finding about a step that failed at this line."""
+    made = finding_line(line.connection_id, *_failed(failure))
+    made.ts = line.ts
+    return made
+
+
+def failure_entry(failure: Failure) -> FindingEntry:
+    """The finding about a step that failed at a frame of which nothing else is known."""
+    return finding_entry(_failed(failure)[1])
+
+
+def _failed(failure: Failure) -> tuple[InspectionFailed, Finding]:
+    event = InspectionFailed(0, failure)
+    [finding] = rules.check(event, Conversation())
+    return event, finding
 
 
 def gap_line(connection_id: str, event: BytesSkipped | ProxyHeaderReceived) -> GapLine:

@@ -11,6 +11,7 @@ from dissectors.connection import plausible_request
 from dissectors.conversation import Conversation
 from dissectors.errors import DecodeError
 from dissectors.events import RequestReceived, ResponseReceived
+from dissectors.failures import Failure
 from dissectors.findings import Finding
 from dissectors.layout import layout
 from dissectors.message import Message, api_name, read_request, read_response, walk_message
@@ -70,6 +71,15 @@ def explain(frame: bytes, *, asked: tuple[int, int] | None = None, request: byte
     findings = rules.check(event, conversation)
     message = event.message
     assert message is not None  # only a response that nobody asked for has none
+    try:
+        return _explained(frame, message, findings)
+    except Exception as error:  # noqa: BLE001
+        failure = Failure.of("explaining a frame", error)
+        conversation.failures.append(failure)
+        return _explained(frame, message.unread(failure), findings + rules.failed(event, conversation))
+
+
+def _explained(frame: bytes, message: Message, findings: list[Finding]) -> Explanation:
     tree = walk_message(message)
     if body := next((node for node in tree.nodes if node.name == "body"), None):
         embedded.expand_nodes(message, body)

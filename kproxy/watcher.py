@@ -7,7 +7,7 @@ import re
 import selectors
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,8 +76,11 @@ class Watcher:
     def hear(self, message: wire.Message) -> None:
         """Take one message of the tap."""
         self._at = message.at
-        for line in self._lines(message):
-            self._take(line)
+        try:
+            lines = self._lines(message)
+        except Exception as error:  # noqa: BLE001  # a bug that one message provokes: the others are still inspected
+            lines = self._inspector.fail("inspecting a message of the relay", error, at=self._at)
+        self._take_all(lines)
 
     def _lines(self, message: wire.Message) -> list[Line]:
         inspector = self._inspector
@@ -102,6 +105,20 @@ class Watcher:
         if isinstance(message, wire.Missed):
             self._missed += message.connections
         return []
+
+    def _take_all(self, lines: Iterable[Line]) -> None:
+        """Take lines. A bug that one provokes is reported once in a run; if that fails too, the inspector has failed.
+
+        An OSError is not of one line: the disk or the terminal is.
+        """
+        for line in lines:
+            try:
+                self._take(line)
+            except OSError:
+                raise
+            except Exception as error:  # noqa: BLE001
+                for finding in self._inspector.fail("handling a line", error, at=self._at):
+                    self._take(finding)
 
     def _take(self, line: Line) -> None:
         frame = None
@@ -150,8 +167,7 @@ class Watcher:
     def idle(self) -> None:
         """Nothing was heard for a while: whatever has happened up to then is known, and what has not."""
         self._at = max(self._at, time.time_ns())
-        for line in self._inspector.tick(at=self._at - IDLE_NS):
-            self._take(line)
+        self._take_all(self._inspector.tick(at=self._at - IDLE_NS))
         self.flush()
         if self._trace is not None:
             self._trace.tick(at=self._at)
@@ -169,8 +185,7 @@ class Watcher:
 
     def close(self) -> None:
         """The relay is gone: end what is open, finish the trace, let viewers go, show the summary."""
-        for line in self._inspector.close_all(at=self._at, how="proxy ended"):
-            self._take(line)
+        self._take_all(self._inspector.close_all(at=self._at, how="proxy ended"))
         self._throttle.close()
         self._show(self._output.close)
         if self._trace is not None:

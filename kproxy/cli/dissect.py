@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -15,9 +15,10 @@ from kproxy.cli.errors import CLEAN, FINDINGS, USAGE, CommandError
 from kproxy.outputs.stderr import warn
 
 if TYPE_CHECKING:
-    from kproxy.capture import Capture
+    from kproxy.capture import Capture, Event
     from kproxy.capture.tls import TlsDecryptor
     from kproxy.dissect import Dissector
+    from kproxy.inspector import Inspector
     from kproxy.outputs.choice import Output
     from kproxy.trace.lines import Line
 
@@ -35,6 +36,7 @@ examples:
   tcpdump -i lo -w - port 9092 | kproxy dissect -
 
 exit status: 0 decoded, 1 with a finding of --fail-on or worse, 2 wrong usage or unreadable input
+A frame that triggers a bug in kproxy gets the finding K007 (an error), and the next frame is decoded.
 """
 
 
@@ -93,6 +95,11 @@ def run(args: argparse.Namespace) -> int:
     output.close()
     for sentence in output.warnings:
         warn(sentence)
+    for failure, count in output.failures.items():
+        if count > 1:
+            warn(f"{count} lines could not be shown: {failure}")
+        if selection.fails("error"):
+            status = FINDINGS
     return USAGE if unreadable else status
 
 
@@ -144,24 +151,42 @@ def _captured(source: BinaryIO, name: str, stem: str, args: argparse.Namespace, 
 
     inspector = Inspector(stem, output.detail(Detail(args.detail)), excerpts=args.findings, frames=args.frames)
     reassembler = Reassembler()
-    packets = 0
+    packets = at = 0
     capture = Capture(source, name, owned=False)
     dissector = Dissector(inspector, ports=frozenset(args.port), decryptor=decryptor_for(args.keylog, capture))
     with capture, progress(capture, Path(name)) as advance:
         for packet in capture:
             packets += 1
+            at = packet.at
             if not packets & 0x3FFF:
                 advance()
-            for event in reassembler.receive(packet):
-                yield from dissector.take(event)
-        for event in reassembler.close():
-            yield from dissector.take(event)
+            yield from _dissected(dissector, inspector, partial(reassembler.receive, packet), packet.at)
+        yield from _dissected(dissector, inspector, reassembler.close, at)
     if capture.truncated:
         _tell(output, f"{name}: {capture.truncated}; what stands before it was read")
     for reason, count in reassembler.skipped.items():
         if reason not in _EXPECTED:
             _tell(output, f"{name}: {count} packets skipped: {reason}")
     _tell_other(name, dissector, packets, args, output)
+
+
+def _dissected(
+    dissector: Dissector, inspector: Inspector, more: Callable[[], Iterable[Event]], at: int
+) -> Iterator[Line]:
+    """The lines of the next events. A bug that a packet or a TCP connection provokes ends that one, not the capture."""
+    try:
+        events = list(more())
+    except Exception as error:  # noqa: BLE001
+        yield from inspector.fail("reassembling a packet", error, at=at)
+        return
+    for event in events:
+        try:
+            lines = dissector.take(event)
+        except CommandError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            lines = inspector.fail("dissecting a TCP connection", error, at=event.at) + dissector.drop(event)
+        yield from lines
 
 
 def _tell(output: Output, sentence: str) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.cli import options
 from kproxy.cli.errors import CLEAN, FINDINGS, USAGE, CommandError
-from kproxy.outputs.stderr import say
+from kproxy.outputs.stderr import say, warn
 
 if TYPE_CHECKING:
+    from dissectors.failures import Failure
     from kproxy.explain import Explanation
     from kproxy.outputs.selection import Selection
     from kproxy.trace.lines import FindingEntry
@@ -29,6 +30,7 @@ examples:
   kproxy explain --json - < frames.jsonl        # {"id", "frame", "request"?, "type"?, "api_key"?, "version"?} a line
 
 exit status: 0 read to the last byte, 1 did not or there is a finding of --fail-on, 2 wrong usage
+A frame that triggers a bug in kproxy gets the finding K007 (status 1), and the next frame is explained.
 """
 
 
@@ -61,18 +63,32 @@ def run(args: argparse.Namespace) -> int:
         say(f"note: {note}")
     status = FINDINGS if note and selection.fails("error") else CLEAN
     for number, frame in enumerate(frames):
-        explanation = _explain(frame, asked)
-        findings = _findings(explanation, selection)
-        if args.json:
-            sys.stdout.buffer.write(_encode(_as_json(None, explanation, findings)))
-        else:
-            from kproxy.outputs.explained import write_explanation
-
-            if number:
-                print()  # noqa: T201
-            write_explanation(explanation, findings, sys.stdout)
-        status = max(status, _status(explanation, findings, selection))
+        if number and not args.json:
+            print()  # noqa: T201
+        try:
+            status = max(status, _show(frame, asked, selection, as_json=args.json))
+        except (CommandError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001  # a bug that this frame provokes: the others are still explained
+            failure, findings = _failure(error)
+            status = max(status, FINDINGS if selection.fails("error") else CLEAN)
+            if args.json:
+                sys.stdout.buffer.write(_encode(_unanswered(None, str(failure), findings)))
+            else:
+                warn(f"frame {number + 1}: {failure}; {findings[0].hint}")
     return status
+
+
+def _show(frame: bytes, asked: tuple[int, int] | bytes | None, selection: Selection, *, as_json: bool) -> int:
+    explanation = _explain(frame, asked)
+    findings = _findings(explanation, selection)
+    if as_json:
+        sys.stdout.buffer.write(_encode(_as_json(None, explanation, findings)))
+    else:
+        from kproxy.outputs.explained import write_explanation
+
+        write_explanation(explanation, findings, sys.stdout)
+    return _status(explanation, findings, selection)
 
 
 def _findings(explanation: Explanation, selection: Selection) -> list[FindingEntry]:
@@ -206,15 +222,35 @@ def _lines(text: str, selection: Selection) -> int:
             continue
         try:
             explanation = _answer(line)
-        except CommandError as error:
-            status = USAGE
-            answer = {"id": _identity(line), "error": {"message": str(error), "offset": 0, "path": ""}, "findings": []}
-        else:
             findings = _findings(explanation, selection)
-            answer = _as_json(_identity(line), explanation, findings)
-            status = max(status, _status(explanation, findings, selection))
-        sys.stdout.buffer.write(_encode(answer))
+            answer = _encode(_as_json(_identity(line), explanation, findings))
+            failed = _status(explanation, findings, selection)
+        except CommandError as error:
+            failed = USAGE
+            answer = _encode(_unanswered(_identity(line), str(error), []))
+        except Exception as error:  # noqa: BLE001  # a bug that this line provokes: the others get their answers
+            failure, findings = _failure(error)
+            failed = FINDINGS if selection.fails("error") else CLEAN
+            answer = _encode(_unanswered(_identity(line), str(failure), findings))
+        status = max(status, failed)
+        sys.stdout.buffer.write(answer)
     return status
+
+
+def _unanswered(identity: object, message: str, findings: list[FindingEntry]) -> dict[str, Any]:
+    from kproxy.outputs.findings import as_json
+
+    error = {"message": message, "offset": 0, "path": ""}
+    return {"id": identity, "error": error, "findings": [as_json(finding) for finding in findings]}
+
+
+def _failure(error: Exception) -> tuple[Failure, list[FindingEntry]]:
+    """A bug that a frame provokes outside of what `kproxy.explain` reports itself."""
+    from dissectors.failures import Failure
+    from kproxy.eventlines import failure_entry
+
+    failure = Failure.of("explaining a frame", error)
+    return failure, [failure_entry(failure)]
 
 
 def _identity(line: str) -> object:

@@ -70,12 +70,11 @@ class Page(Output):
         """Whoever reads the page should know it too."""
         self._told.append(safe(sentence).replace(safe(self._path), self._names[-1]))
 
-    def write(self, line: Line) -> bool:
-        """Keep a line; whether it matches the filter by itself."""
+    def _put(self, line: Line) -> bool:
         append_line(line, self._pending)
         if len(self._pending) >= _BUFFER:
             self._spill()
-        return super().write(line)
+        return super()._put(line)
 
     def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
         """It is shown at the end."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
+from dissectors.failures import Failure
 from kproxy.cli.errors import CommandError
+from kproxy.eventlines import failure_line
 from kproxy.filters import Filter, FilterError, parse
 from kproxy.filters.fields import BY_NAME
 from kproxy.outputs.selection import Selection
+from kproxy.outputs.stderr import warn
 from kproxy.outputs.text import TextOutput, safe
 from kproxy.trace.encoding import append_line, as_mapping, encode_json
 from kproxy.trace.lines import Detail, Line
@@ -27,6 +31,7 @@ class Output(ABC):
     def __init__(self, file: TextIO, chosen: Filter | None) -> None:
         self._file = file
         self._filter = chosen
+        self.failures: Counter[Failure] = Counter()
 
     def detail(self, asked: Detail) -> Detail:
         """How much of each frame this output needs."""
@@ -39,7 +44,23 @@ class Output(ABC):
         """The user is told this of the input."""
 
     def write(self, line: Line) -> bool:
-        """Write a line if it matches; whether it did."""
+        """Write a line if it matches; whether it did.
+
+        A bug in kproxy that this line provokes is reported in its place, each once; `failures` counts them.
+        """
+        try:
+            return self._put(line)
+        except (OSError, CommandError):
+            raise
+        except Exception as error:  # noqa: BLE001  # a bug: the other lines are still worth showing
+            failure = Failure.of("showing a line", error)
+        self.failures[failure] += 1
+        if self.failures[failure] == 1:
+            warn(f"{failure}; this is a bug in kproxy, the other lines are shown")
+            self._put(failure_line(line, failure))
+        return True
+
+    def _put(self, line: Line) -> bool:
         mapping = None
         if self._filter is not None and not self._filter.matches(mapping := as_mapping(line)):
             return False

@@ -200,20 +200,68 @@ def test_a_selection_is_of_what_is_shown_and_the_trace_has_all(tmp_path: Path, b
     assert "'code': 'L" in str(traced(tmp_path / "kproxy-trace"))
 
 
-#: Runs kproxy with an inspector that fails at the second piece of data.
+#: Runs kproxy with an inspector's process that fails when the second piece of data arrives: not at a frame.
 FAILING = """
 import sys
 from kproxy.cli import main
-from kproxy.inspector import Inspector
-seen, inspect = [], Inspector.data
-def data(self, *args, **named):
-    seen.append(args)
+from kproxy.proxy.wire import Data
+from kproxy.watcher import Watcher
+seen, hear = [], Watcher.hear
+def fail(self, message):
+    if isinstance(message, Data):
+        seen.append(message)
     if len(seen) == 2:
         raise KeyError("no such thing")
-    return inspect(self, *args, **named)
-Inspector.data = data
+    return hear(self, message)
+Watcher.hear = fail
 sys.exit(main(sys.argv[1:]))
 """
+
+#: Runs kproxy with something that fails at the second request alone: {} is a line that puts `fail` there.
+BUGGY = """
+import sys
+from kproxy import framelines, inspector
+from kproxy.cli import main
+from kproxy.watcher import Watcher
+from dissectors import compiled
+asked = []
+def failing(plain, which):
+    def fail(*args, **named):
+        if which(*args):
+            asked.append(args)
+            if len(asked) == 2:
+                raise KeyError("no such thing")
+        return plain(*args, **named)
+    return fail
+{}
+sys.exit(main(sys.argv[1:]))
+"""
+BUGS = {
+    "decoder": "compiled.decoder = failing(compiled.decoder, lambda layout: layout.name == 'RequestHeader')",
+    "message": "inspector.Inspector.data = failing(inspector.Inspector.data, lambda _, number, way, *__: way == 0)",
+    "line": "Watcher._take = failing(Watcher._take, lambda _, line: type(line).__name__ == 'RequestLine')",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", ["decoder", "message", "line"])
+def test_one_frame_that_provokes_a_bug_ends_neither_the_trace_nor_the_inspector(
+    tmp_path: Path, broker: Broker, bug: str
+) -> None:
+    program = ["-c", BUGGY.format(BUGS[bug])]
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", program=program) as proxy:
+        for _ in range(3):
+            proxy.ask()
+        out, err = proxy.end()
+        assert proxy.process.returncode == 0, err
+    lines = traced(tmp_path / "kproxy-trace")
+    requests = [line["offset"] for line in lines if line["kind"] == "request"]
+    assert len(requests) == (3 if bug == "decoder" else 2)
+    assert len([line for line in lines if line["kind"] == "open"]) == 3
+    assert len([line for line in lines if line["kind"] == "close"]) == 3
+    assert str(lines).count("'internal-error'") == 1
+    assert "K007 internal-error" in out
+    assert "KeyError: 'no such thing'" in out
+    assert "inspector failed" not in err
 
 
 @pytest.mark.parametrize("traceback", [False, True])
