@@ -1,6 +1,6 @@
 """CPU and memory of `kproxy analyze` by the number of lines, beside DuckDB's for the same questions.
 
-PYTHONPATH=. python benchmarks/spark.py [LINES or TRACES...]      # needs kproxy[spark], duckdb; 1, 5 and 20 million
+PYTHONPATH=. python benchmarks/spark.py [LINES or TRACES...]      # needs the extra spark, duckdb; 1, 5 and 20 million
 
 LINES are generated, a directory of traces is taken as it is. Stages: traces to Parquet; six jobs that SQL can ask too,
 all jobs, and the report, from that Parquet; DuckDB's own Parquet from the same traces, and the six questions from the

@@ -28,8 +28,8 @@ def scram_nonce(event: RequestReceived | ResponseReceived, conversation: Convers
     A side that checks refuses the login though the password is right; one that does not can be fooled.
 
     ## Usual cause
-    A client that sends its own nonce again instead of the server's, or cuts it at a character that it takes for the
-    end; a server that makes a nonce of its own.
+    A client that appends its own nonce to the server's once more, as librdkafka before 2.6.1 does, or cuts it at a
+    character that it takes for the end. A server that makes a nonce of its own. Kafka 4 compares the nonces strictly.
 
     ## Example
     The client's last message has nonce "abX" where the server said "abc":
@@ -63,7 +63,8 @@ def scram_nonce(event: RequestReceived | ResponseReceived, conversation: Convers
             yield Problem(
                 f"client {conversation.client_id!r} ends its {authentication.mechanism} login with another nonce than "
                 "the server's",
-                hint="a fault of the client: r= of its last message must be the server's nonce, byte for byte",
+                hint="a fault of the client, as of librdkafka before 2.6.1: r= of its last message must be the "
+                "server's nonce, byte for byte",
                 **locate(event.message, "auth_bytes"),
             )
     elif authentication.tokens == 1 and ours is not None and (not theirs.startswith(ours) or theirs == ours):

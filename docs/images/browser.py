@@ -1,4 +1,4 @@
-"""Draw the pictures of a browser anew: ``python -m docs.images.browser`` (needs chromium and ``kproxy[spark]``)."""
+"""Draw the pictures of a browser anew: ``python -m docs.images.browser`` (needs chromium and the extra ``spark``)."""
 
 from __future__ import annotations
 

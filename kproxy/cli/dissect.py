@@ -236,7 +236,9 @@ def decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecrypt
         try:
             from kproxy.capture.tls import TlsDecryptor
         except ImportError:
-            raise CommandError("decrypting TLS needs the cryptography package: pip install 'kproxy[tls]'") from None
+            from kproxy.extras import install_command
+
+            raise CommandError(f"decrypting TLS needs the cryptography package: {install_command('tls')}") from None
         keys.add(capture.tls_keys)
         return TlsDecryptor(keys)
 

@@ -53,7 +53,9 @@ def run(args: argparse.Namespace) -> int:
         from kproxy.web.door import Door
         from kproxy.web.server import WebServer
     except ImportError:
-        raise CommandError("kproxy web needs the textual-serve package: pip install 'kproxy[web]'") from None
+        from kproxy.extras import install_command
+
+        raise CommandError(f"kproxy web needs the textual-serve package: {install_command('web')}") from None
     from kproxy.outputs.stderr import say
     from kproxy.proxy.loop import run as run_loop
 

@@ -1,6 +1,6 @@
-"""The rulebook: every rule with its page, for `kproxy rules`, reports, and the README.
+"""The rulebook: every rule with its page, for `kproxy rules`, reports, and docs/rules.md.
 
-``python -m kproxy.outputs.rulebook README.md`` writes the README's table anew.
+``python -m kproxy.outputs.rulebook docs/rules.md`` writes that page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 
 from dissectors.offline import OFFLINE_RULES
 from dissectors.rules import rules
-from kproxy.outputs import marked
 
 FAMILIES = {
     "L": "layout",
@@ -29,6 +28,15 @@ FAMILIES = {
     "K": "what kproxy could not see",
 }
 
+_PREFACE = """\
+# Rules
+
+Every finding has the code of a rule. `kproxy rules CODE` prints its page, `--select` and `--ignore` choose findings by
+code, beginning of a code, or name. *Offline* rules need days of traffic or many connections: `kproxy analyze` runs them
+over traces.
+
+This page is generated from the rules: `python -m kproxy.outputs.rulebook docs/rules.md`.
+"""
 _OFFLINE = (
     "It needs days of traffic or many connections at once: the offline analysis of traces says it, no live event."
 )
@@ -104,35 +112,35 @@ def _or(names: Iterable[str]) -> str:
 
 
 def markdown() -> str:
-    """The README's tables, one per family."""
-    parts = []
+    """docs/rules.md: a table per family, then a section per rule."""
+    parts = [_PREFACE]
     for letter, family in FAMILIES.items():
         found = [entry for entry in entries() if entry.code.startswith(letter)]
-        if found:
-            rows = "".join(
-                f"| {entry.code} | {entry.name} | {entry.severity} | {entry.blame or ''} | {_cell(entry)} |\n"
-                for entry in found
-            )
-            parts.append(
-                f"<details><summary>{letter}: {family} ({len(found)})</summary>\n\n"
-                f"| code | name | severity | who | says |\n|---|---|---|---|---|\n{rows}\n</details>\n"
-            )
-    return "".join(parts)
+        rows = "".join(
+            f"| [{entry.code}](#{_anchor(entry)}) | {entry.name} | {entry.severity} | {entry.blame or ''} "
+            f"| {_cell(entry)} |\n"
+            for entry in found
+        )
+        header = "| code | name | severity | blames | what it does |\n|---|---|---|---|---|\n"
+        parts.append(f"## {letter}: {family}\n\n{header}{rows}")
+    parts += [_section(entry) for entry in entries()]
+    return "\n".join(parts)
+
+
+def _anchor(entry: Entry) -> str:
+    return f"{entry.code}-{entry.name}".lower()
 
 
 def _cell(entry: Entry) -> str:
     return entry.summary.replace("|", r"\|") + (" *Offline.*" if entry.offline else "")
 
 
-def with_table(readme: str) -> str:
-    """A README with the table between its two marks made anew.
-
-    Raises:
-        ValueError: It has no such marks.
-    """
-    return marked.with_table(readme, "rules", markdown())
+def _section(entry: Entry) -> str:
+    blame = f", blames the {entry.blame}" if entry.blame else ""
+    page = re.sub("^## ", "#### ", entry.page, flags=re.MULTILINE)
+    page = re.sub(r"^(https://\S+)$", r"- <\1>", page, flags=re.MULTILINE)
+    return f"### {entry.code} {entry.name}\n\n{entry.severity}{blame}\n\n{page}\n"
 
 
 if __name__ == "__main__":
-    _readme = Path(sys.argv[1])
-    _readme.write_text(with_table(_readme.read_text()))
+    Path(sys.argv[1]).write_text(markdown())

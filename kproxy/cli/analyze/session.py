@@ -31,7 +31,9 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
     try:
         import pyspark
     except ImportError:
-        raise CommandError("analyze needs Spark: pip install 'kproxy[spark]'") from None
+        from kproxy.extras import install_command
+
+        raise CommandError(f"analyze needs Spark: {install_command('spark')}") from None
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -15,7 +15,7 @@ from kproxy.capture import Data, Reassembler, open_capture
 from kproxy.capture.keylog import KeyLog
 from tests.kproxy.capture.packets import PCAPS
 
-pytest.importorskip("cryptography", reason="the extra kproxy[tls] is not installed")
+pytest.importorskip("cryptography", reason="the extra tls is not installed")
 
 from kproxy.capture.tls import TlsDecryptor
 

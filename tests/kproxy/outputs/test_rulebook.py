@@ -1,15 +1,13 @@
-"""The rulebook is whole, and the README has it."""
+"""The rulebook is whole, and docs/rules.md is up to date."""
 
 import re
 from pathlib import Path
-
-import pytest
 
 from dissectors.offline import OFFLINE_RULES
 from dissectors.rules import rules
 from kproxy.outputs import rulebook
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
 
 
 def test_a_code_and_a_name_belong_to_one_rule() -> None:
@@ -24,19 +22,15 @@ def test_every_rule_has_one_sentence() -> None:
         assert entry.code[0] in rulebook.FAMILIES
 
 
-def test_the_readme_has_the_table_of_the_rules() -> None:
-    readme = README.read_text()
-    assert readme == rulebook.with_table(readme), "run: python -m kproxy.outputs.rulebook README.md"
+def test_the_page_of_the_rules_is_up_to_date() -> None:
+    assert PAGE.read_text() == rulebook.markdown(), "run: python -m kproxy.outputs.rulebook docs/rules.md"
 
 
-def test_the_table_stands_between_its_marks() -> None:
-    made = rulebook.with_table("before <!-- rules -->what was there<!-- end of rules --> after")
-    assert made.startswith("before <!-- rules -->\n\n<details><summary>L: layout (")
-    assert made.endswith("<!-- end of rules --> after")
-    assert "what was there" not in made
-    assert "| L001 | trailing-bytes | error |" in made
-    with pytest.raises(ValueError, match="<!-- rules -->"):
-        rulebook.with_table("nothing here")
+def test_the_page_has_a_row_and_a_section_per_rule() -> None:
+    page = rulebook.markdown()
+    for entry in rulebook.entries():
+        assert page.count(f"\n### {entry.code} {entry.name}\n") == 1
+        assert page.count(f"\n| [{entry.code}](#{entry.code.lower()}-{entry.name}) | ") == 1
 
 
 def test_rules_are_found_by_code_and_name() -> None:

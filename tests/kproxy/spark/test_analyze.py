@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.cli import main
+from kproxy.extras import install_command
 from kproxy.spark import jobs, session
 from kproxy.spark.session.java import JavaMissing
 from tests.kproxy.spark.files import CAPTURES, TRACE_1, text_of, write
@@ -196,7 +197,7 @@ def test_without_java_or_pyspark_it_says_what_to_install(
     assert capsys.readouterr().err == "kproxy: Spark needs Java\n"
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert main(["analyze", str(TRACE_1)]) == 2
-    assert capsys.readouterr().err == "kproxy: analyze needs Spark: pip install 'kproxy[spark]'\n"
+    assert capsys.readouterr().err == f"kproxy: analyze needs Spark: {install_command('spark')}\n"
 
 
 def _environment(**more: str) -> dict[str, str]:

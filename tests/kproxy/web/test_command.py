@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.extras import install_command
 from tests.kproxy.captured import DATA
 from tests.kproxy.cli.conftest import Run, kproxy
 
@@ -75,5 +76,5 @@ def test_without_textual_serve_it_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", absent, "web", _BUG], capture_output=True, text=True, check=False,
                           timeout=60, cwd=tmp_path)  # fmt: skip
     assert (done.returncode, done.stderr) == (
-        2, "kproxy: kproxy web needs the textual-serve package: pip install 'kproxy[web]'\n",
+        2, "kproxy: kproxy web needs the textual-serve package: " + install_command("web") + "\n",
     )  # fmt: skip

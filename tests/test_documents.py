@@ -1,0 +1,55 @@
+"""The documents tell the truth: their commands print what they show, their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("captures/*.md")])
+
+
+def _shown() -> list[tuple[str, str]]:
+    """Each ``$ kproxy`` command of the README on files that are here, and the output below it."""
+    blocks = re.findall(r"^    \$ (kproxy (?:dissect|explain) .*)\n((?:    (?!\$).*\n)+)", README, re.MULTILINE)
+    return [(command, output) for command, output in blocks if "captures/" in command or "explain" in command]
+
+
+@pytest.mark.parametrize(("command", "output"), _shown(), ids=[command for command, _ in _shown()])
+def test_a_command_of_the_readme_prints_what_the_readme_shows(command: str, output: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    printed = done.stdout.splitlines()
+    for line in output.splitlines():
+        assert line.removeprefix("    ") in printed, done.stdout + done.stderr
+
+
+def test_the_readme_shows_commands_and_stays_short() -> None:
+    assert len(_shown()) >= 4
+    assert len(README.splitlines()) <= 200
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```|^    .*$|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path) if path else page
+        assert linked.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", linked.read_text(), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, target
+
+
+def test_nothing_suggests_the_unrelated_package_of_this_name() -> None:
+    sources = [*PAGES, *ROOT.glob("kproxy/**/*.py"), *ROOT.glob("dissectors/**/*.py")]
+    wrong = [path for path in sources if re.search(r"pip install ['\"]?kproxy\[", path.read_text())]
+    assert not wrong
