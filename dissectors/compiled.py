@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from dissectors.layout import CODES, WIDTHS, Field, Layout
 from dissectors.plausible import Plausible, check_of
 from dissectors.primitives import MOST_ELEMENTS, Odd, read_uvarint, uuid_text
 
-#: Takes the bytes and where to start; gives the values and one past the last byte read.
+#: Takes the bytes and where to start; gives the values, one past the last byte read, and flags: `TAGGED`, `ERROR_CODE`.
 #: Raises ValueError, IndexError or struct.error on anything that is not entirely regular.
-Decoder = Callable[[bytes, int], tuple[dict[str, Any], int]]
+Decoder = Callable[[bytes, int], tuple[dict[str, Any], int, int]]
 Irregular = (ValueError, IndexError, struct.error)
 
-#: How many tag buffers that are not empty were read so far: what tells that a message has one costs nothing then.
-tag_buffers_read = 0
-
-#: In the same way, the error codes other than 0.
-error_codes_read = 0
+#: A tag buffer that is not empty was read.
+TAGGED: Final = 1
+#: An error code other than 0 was read.
+ERROR_CODE: Final = 2
 
 _LENGTH_CODES = {"int8": ("b", 1), "int16": ("h", 2), "int32": ("i", 4)}
 _ENCODINGS = {None, "uvarint", *_LENGTH_CODES}
@@ -52,7 +51,7 @@ def _as_in_schemas(layout: Layout) -> bool:
     )
 
 
-def _refuse(data: bytes, pos: int) -> tuple[dict[str, Any], int]:
+def _refuse(data: bytes, pos: int) -> tuple[dict[str, Any], int, int]:
     raise Odd
 
 
@@ -69,10 +68,10 @@ class _Compiler:
         self.depth = 1
 
     def compile(self, layout: Layout) -> Decoder:
-        self.emit("e = len(b); c = 0")
+        self.emit("e = len(b); c = 0; f = [0]")
         if _has_records(layout):
             self.emit("m = memoryview(b)")
-        self.emit(f"return {self.struct(layout)}, p")
+        self.emit(f"return {self.struct(layout)}, p, f[0]")
         source = "def decode(b, p):\n" + "\n".join(self.lines) + "\n"
         exec(compile(source, f"<layout {layout.name}>", "exec"), self.constants)  # noqa: S102  # our own source
         made: Decoder = self.constants["decode"]
@@ -111,13 +110,17 @@ class _Compiler:
         count, made = self.name("t"), self.name()
         self.emit(f"{made} = {expression}")
         self.emit(f"{count} = b[p]; p += 1")
-        self.emit(f"if {count}: p = tags(b, p, {count}, {self.constant('L', layout)}, {made})")
+        self.emit(f"if {count}: p = tags(b, p, {count}, {self.constant('L', layout)}, {made}, f)")
         return made
 
     def plausible(self, field: Field, value: str) -> str:
         """The expression of a value, through the check that its field has, if it has one."""
         check = check_of(field)
-        return value if check is None else f"({value} and {self.constant('P', _strict(check, field.type))}({value}))"
+        if check is None:
+            return value
+        if field.type == "int16":  # an error code
+            return f"({value} and {self.constant('P', _checked_code(check))}({value}, f))"
+        return f"({value} and {self.constant('P', _checked(check))}({value}))"
 
     def fixed(self, run: list[tuple[str, str, int]]) -> None:
         if not run:
@@ -227,20 +230,27 @@ class _Compiler:
         self.emit(f"{value} = {read}; p += {size} * {WIDTHS[kind]}")
 
 
-def _strict(check: Plausible, kind: str) -> Callable[[Any], Any]:
-    """A function that gives its value back, or raises if that is implausible; it counts those that are error codes."""
+def _checked(check: Plausible) -> Callable[[Any], Any]:
+    """A function that returns its value, or raises if that is implausible."""
 
     def checked(value: Any) -> Any:
         if not check(value):
             raise Odd
         return value
 
-    def checked_code(value: int) -> int:
-        global error_codes_read
-        error_codes_read += 1
-        return checked(value)  # type: ignore[no-any-return]
+    return checked
 
-    return checked_code if kind == "int16" else checked
+
+def _checked_code(check: Plausible) -> Callable[[int, list[int]], int]:
+    """The same for an error code other than 0, which it adds to the flags of the frame."""
+
+    def checked(value: int, flags: list[int]) -> int:
+        if not check(value):
+            raise Odd
+        flags[0] |= ERROR_CODE
+        return value
+
+    return checked
 
 
 def _has_records(layout: Layout) -> bool:
@@ -274,10 +284,9 @@ def least_bytes(layout: Layout) -> int:
     return total
 
 
-def _tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, Any]) -> int:
+def _tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, Any], flags: list[int]) -> int:
     """Read a tag buffer that is not empty into `values`; unknown tags as `_tags`, pairs of tag and bytes."""
-    global tag_buffers_read
-    tag_buffers_read += 1
+    flags[0] |= TAGGED
     if count > 127:
         count, pos = read_uvarint(data, pos, count)
     if count * 2 > len(data) - pos:
@@ -301,9 +310,10 @@ def _tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, A
         last = tag
         if (known := readers.get(tag)) is not None:
             name, read = known
-            made, stop = read(data, pos)
+            made, stop, inside = read(data, pos)
             if stop != end:
                 raise Odd
+            flags[0] |= inside
             values[name] = made[name]
         else:
             values.setdefault("_tags", []).append([tag, data[pos:end]])

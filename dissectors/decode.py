@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dissectors.compiled import Irregular, decoder
+from dissectors.compiled import ERROR_CODE, TAGGED, Irregular, decoder
 from dissectors.errors import DecodeError
 from dissectors.layout import Layout
 from dissectors.walk import Oddity, walk
 
 
 class Decoded(NamedTuple):
-    """Values read, partial if `error` is set; `end` is one past the last byte read."""
+    """Values read, partial if `error` is set; `end` is one past the last byte read.
+
+    `flags` are those of `dissectors.compiled`; what the walk has read has all of them, because it does not look.
+    """
 
     values: dict[str, Any]
     end: int
     error: DecodeError | None = None
     oddities: tuple[Oddity, ...] = ()
+    flags: int = TAGGED | ERROR_CODE
 
 
 def decode(layout: Layout, frame: bytes, start: int = 0) -> Decoded:
@@ -35,7 +39,8 @@ def decode(layout: Layout, frame: bytes, start: int = 0) -> Decoded:
     Source: https://kafka.apache.org/protocol (types), KIP-482 (compact types, tag buffer).
     """
     try:
-        return Decoded(*decoder(layout)(frame, start))
+        values, end, flags = decoder(layout)(frame, start)
     except Irregular:
         walked = walk(layout, frame, start)
         return Decoded(walked.values, walked.end, walked.error, tuple(walked.oddities))
+    return Decoded(values, end, flags=flags)

@@ -202,17 +202,17 @@ def _read_frame(
     opaque: str | None,
 ) -> Message:
     if body_layout is not None:
-        buffers, codes = compiled.tag_buffers_read, compiled.error_codes_read
         try:
-            header, start = compiled.decoder(header_layout)(frame, 4)
-            body, end = compiled.decoder(body_layout)(frame, start)
+            header, start, flags = compiled.decoder(header_layout)(frame, 4)
+            body, end, more = compiled.decoder(body_layout)(frame, start)
         except compiled.Irregular:
             pass
         else:
             if end == len(frame):
+                flags |= more
                 return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout,
-                               body_layout, reads_well=True, tagged=compiled.tag_buffers_read != buffers,
-                               may_refuse=compiled.error_codes_read != codes)  # fmt: skip
+                               body_layout, reads_well=True, tagged=bool(flags & compiled.TAGGED),
+                               may_refuse=bool(flags & compiled.ERROR_CODE))  # fmt: skip
     return _read_closely(frame, is_request, api_key, api, version, header_layout, body_layout, opaque)
 
 
@@ -226,18 +226,17 @@ def _read_closely(
     body_layout: Layout | None,
     opaque: str | None,
 ) -> Message:
-    buffers = compiled.tag_buffers_read
-    header, start, error, oddities = decode(header_layout, frame, 4)
+    header, start, error, oddities, flags = decode(header_layout, frame, 4)
     body: dict[str, Any] = {}
     end = start
     if error is None and body_layout is not None:
-        body, end, error, more = decode(body_layout, frame, start)
-        oddities += more
+        body, end, error, more_oddities, more = decode(body_layout, frame, start)
+        flags |= more
+        oddities += more_oddities
         if isinstance(error, Crowded):
             opaque, error = f"{error.message} in it", None
-    tagged = bool(oddities) or compiled.tag_buffers_read != buffers
     return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
-                   error, oddities, opaque, tagged=tagged).settle()  # fmt: skip
+                   error, oddities, opaque, tagged=bool(flags & compiled.TAGGED)).settle()  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ def _put_payload(made: Row, name: str, reader: Reader, rows: Rows, *, guarded: b
         layout = reader(data, rows)
         if layout is None:
             return
-        values, end, error, _ = decode(layout, data)
+        values, end, error, *_ = decode(layout, data)
         if error is not None:
             raise error
     except DecodeError as error:

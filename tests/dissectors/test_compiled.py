@@ -2,7 +2,8 @@ import struct
 
 import pytest
 
-from dissectors.compiled import decoder, least_bytes
+from dissectors import compiled
+from dissectors.compiled import ERROR_CODE, decoder, least_bytes
 from dissectors.hexdump import unhex
 from dissectors.layout import Field, Layout, layout
 from tests.dissectors.shapes import PORT, TAGGED, one
@@ -29,7 +30,7 @@ IRREGULAR = (ValueError, IndexError, struct.error)
 
 def read(made: Layout, text: str) -> dict[str, object]:
     data = unhex(text)
-    values, end = decoder(made)(data, 0)
+    values, end, _ = decoder(made)(data, 0)
     assert end == len(data)
     return values
 
@@ -132,7 +133,7 @@ def test_fixed_width_structs_keep_their_uuids() -> None:
 
 def test_records_are_a_view_and_no_copy() -> None:
     frame = unhex("00 00 00 00  00 00 00 02 61 62")
-    values, _ = decoder(one("records", length="int32"))(frame, 4)
+    values, _, _ = decoder(one("records", length="int32"))(frame, 4)
     view = values["it"]
     assert isinstance(view, memoryview)
     assert view.obj is frame
@@ -166,7 +167,7 @@ def test_more_than_127_tags_are_read() -> None:
     tags = b"".join(bytes([tag]) + b"\x00" for tag in range(10, 128)) + b"".join(
         bytes([0x80 + tag, 1]) + b"\x00" for tag in range(20)
     )
-    values, end = decoder(TAGGED)(unhex("00 00  8a 01") + tags, 0)
+    values, end, _ = decoder(TAGGED)(unhex("00 00  8a 01") + tags, 0)
     assert end == 4 + len(tags)
     assert [tag for tag, _ in values["_tags"]] == list(range(10, 148))
 
@@ -218,3 +219,23 @@ def test_is_compiled_once() -> None:
 )
 def test_knows_the_fewest_bytes_of_a_struct(shape: Layout, least: int) -> None:
     assert least_bytes(shape) == least
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ("00 00  02 01 00 00  00", 0),
+        ("00 03  02 01 00 00  00", ERROR_CODE),
+        ("00 00  02 01 00 03  00", ERROR_CODE),
+        ("00 00  02 01 00 00  01 05 01 00", compiled.TAGGED),
+        ("00 03  02 01 00 00  01 05 01 00", compiled.TAGGED | ERROR_CODE),
+        ("00 00  02 01 00 00  01 07 02 00 03", compiled.TAGGED | ERROR_CODE),
+    ],
+)
+def test_flags_say_whether_tags_and_error_codes_were_read(text: str, flags: int) -> None:
+    code = Field("error_code", "int16")
+    item = Layout("Item", (Field("error", "int8"), code), flexible=False)
+    inner = Field("inner", "struct", struct=Layout("Inner", (code,), flexible=False), tag=7)
+    items = Field("items", "struct", array=True, length="uvarint", struct=item)
+    shape = Layout("Shape", (code, items), flexible=True, tagged=(inner,))
+    assert decoder(shape)(unhex(text), 0)[2] == flags

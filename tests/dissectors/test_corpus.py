@@ -107,7 +107,7 @@ def wrong_body(row: Row) -> str | None:
     """What is wrong with our reading of a row, None if all is right."""
     walked = walk(row.layout, row.body)
     try:
-        values, end = decoder(row.layout)(row.body, 0)
+        values, end, _ = decoder(row.layout)(row.body, 0)
     except (ValueError, IndexError, struct.error) as error:
         if not walked.oddities:  # extreme values are left to the walk
             return f"{row}: the compiled decoder refuses it: {error!r}"

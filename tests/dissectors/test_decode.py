@@ -1,3 +1,4 @@
+from dissectors.compiled import ERROR_CODE
 from dissectors.decode import decode
 from dissectors.hexdump import unhex
 from dissectors.layout import Field, Layout
@@ -10,11 +11,11 @@ TOPIC = Layout(
 
 def test_reads_clean_bytes_from_where_it_is_told_to() -> None:
     decoded = decode(TOPIC, unhex("00 00 00 07  00 03 03 68 69 01  ff"), 4)
-    assert decoded == ({"error_code": 3, "name": "hi", "internal": True}, 10, None, ())
+    assert decoded == ({"error_code": 3, "name": "hi", "internal": True}, 10, None, (), ERROR_CODE)
 
 
 def test_keeps_what_stands_before_the_first_bad_byte() -> None:
-    values, end, error, oddities = decode(TOPIC, unhex("00 03 09 68 69 01"))
+    values, end, error, oddities, _ = decode(TOPIC, unhex("00 03 09 68 69 01"))
     assert values == {"error_code": 3}
     assert end == 2
     assert error is not None
@@ -23,7 +24,7 @@ def test_keeps_what_stands_before_the_first_bad_byte() -> None:
 
 
 def test_reads_odd_bytes_and_says_what_is_odd() -> None:
-    values, end, error, oddities = decode(TOPIC, unhex("00 03 03 68 ff 07"))
+    values, end, error, oddities, _ = decode(TOPIC, unhex("00 03 03 68 ff 07"))
     assert values == {"error_code": 3, "name": "h\udcff", "internal": True}
     assert (end, error) == (6, None)
     assert [(odd.kind, odd.start, odd.end, odd.path) for odd in oddities] == [

@@ -70,7 +70,7 @@ def test_the_fast_path_takes_exactly_what_the_walk_finds_regular(data: st.DataOb
         fast = decoder(shape)(raw, 0)
     except (ValueError, IndexError, struct.error):
         assert walked.error or walked.oddities
-        said, end, error, oddities = decode(shape, raw)
+        said, end, error, oddities, _ = decode(shape, raw)
         assert (said, end, str(error), list(oddities)) == (
             walked.values,
             walked.end,
@@ -79,7 +79,7 @@ def test_the_fast_path_takes_exactly_what_the_walk_finds_regular(data: st.DataOb
         )
     else:
         assert (walked.error, walked.oddities) == (None, [])
-        assert fast == (walked.values, walked.end)
+        assert fast[:2] == (walked.values, walked.end)
 
 
 @given(st.data(), layouts())
