@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from dissectors import embedded, meanings, rules, schemas, secrets
 from dissectors.connection import plausible_request
@@ -16,6 +16,9 @@ from dissectors.findings import Finding
 from dissectors.layout import layout
 from dissectors.message import Message, api_name, read_request, read_response, walk_message
 from dissectors.node import Node
+
+#: What a response answers: API key and version, or the request frame; None for a request.
+Asked: TypeAlias = tuple[int, int] | bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What there is to say of a frame. `body` is as in the trace at full detail, secrets redacted everywhere."""
+    """What there is to say of a frame. `body` is as in the trace at full detail, secrets redacted everywhere.
+
+    Offsets count from the first byte of `frame`: the length prefix, or what follows it if that was missing.
+    """
 
     message: Message
     frame: bytes
@@ -44,20 +50,26 @@ class Explanation:
     rows: list[Row]
     error: DecodeError | None
     findings: list[Finding]
+    prefix_missing: bool = False
 
 
-def explain(frame: bytes, *, asked: tuple[int, int] | None = None, request: bytes | None = None) -> Explanation:
+def explain(frame: bytes, asked: Asked = None, *, prefix_missing: bool = False) -> Explanation:
     """Read one frame with its length prefix.
 
     Args:
-        frame: A request, or a response if `asked` or `request` is given.
-        asked: API key and version of the request that a response answers.
-        request: That request itself, a frame too: the rules and the diagnosis look at it.
+        frame: A request, or a response if `asked` is given.
+        asked: What a response answers. If it is the request itself, the rules and the diagnosis look at it too.
+        prefix_missing: The prefix was not given but added: offsets do not count it.
     """
+    explanation = _explain(frame, asked)
+    return _without_prefix(explanation) if prefix_missing else explanation
+
+
+def _explain(frame: bytes, asked: Asked) -> Explanation:
     conversation = Conversation()
     event: RequestReceived | ResponseReceived
-    if request is not None:
-        answered = RequestReceived(0, 0, len(request) - 4, read_request(request))
+    if isinstance(asked, bytes):
+        answered = RequestReceived(0, 0, len(asked) - 4, read_request(asked))
         conversation.hear(answered)
         rules.check(answered, conversation)
         event = _answer(frame, answered)
@@ -97,6 +109,20 @@ def _answer(frame: bytes, request: RequestReceived) -> ResponseReceived:
     return ResponseReceived(0, 0, len(frame) - 4, message.correlation_id, message, request)
 
 
+def _without_prefix(explanation: Explanation) -> Explanation:
+    """The same with offsets that do not count the length prefix."""
+    rows = [replace(row, start=max(row.start - 4, 0), end=row.end - 4) for row in explanation.rows if row.end > 4]
+    findings = []
+    for finding in explanation.findings:
+        problem = finding.problem
+        if problem.start is not None and problem.end is not None:
+            problem = replace(problem, start=max(problem.start - 4, 0), end=max(problem.end - 4, 0))
+        findings.append(replace(finding, problem=problem))
+    return replace(
+        explanation, frame=explanation.frame[4:], rows=rows, findings=findings, prefix_missing=True
+    )  # fmt: skip
+
+
 def _rows(nodes: list[Node], prefix: str, *, decompressed: bool = False) -> Iterator[Row]:
     for node in nodes:
         if node.name.isdigit():
@@ -131,29 +157,6 @@ def _with_rest(rows: Iterator[Row], size: int) -> Iterator[Row]:
 def is_request(frame: bytes) -> bool:
     """Whether a frame reads like a request."""
     return len(frame) >= 14 and plausible_request(frame, 0)
-
-
-def prefix_problem(data: bytes) -> str | None:
-    """What is wrong with the length prefix of a lone frame, None if nothing is."""
-    if len(data) < 4:
-        return f"a frame begins with a length prefix of 4 bytes, here are {len(data)}"
-    said, follow = int.from_bytes(data[:4], "big", signed=True), len(data) - 4
-    if said == follow:
-        return None
-    return (
-        f"the length prefix says {said} bytes, {follow} follow: "
-        f"for these bytes it would be {follow.to_bytes(4, 'big').hex(' ')}"
-    )
-
-
-def add_prefix(data: bytes) -> bytes | None:
-    """`data` with a length prefix if it is a request that was given without one, else None."""
-    framed = len(data).to_bytes(4, "big") + data
-    if len(framed) >= 14 and plausible_request(framed, 0):
-        message = read_request(framed)
-        if message.error is None and not message.trailing:
-            return framed
-    return None
 
 
 def candidates(frame: bytes) -> list[tuple[str, list[int]]]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from kproxy.cli import options
-from kproxy.cli.errors import CLEAN, FINDINGS, USAGE, CommandError
-from kproxy.outputs.stderr import warn
+from kproxy.cli.errors import CLEAN, FINDINGS, NOTHING, USAGE, CommandError
+from kproxy.outputs.stderr import say, warn
 
 if TYPE_CHECKING:
     from kproxy.capture import Capture, Event
@@ -35,7 +35,8 @@ examples:
   kproxy dissect --html capture.pcap > page.html
   tcpdump -i lo -w - port 9092 | kproxy dissect -
 
-exit status: 0 decoded, 1 with a finding of --fail-on or worse, 2 wrong usage or unreadable input
+exit status: 0 decoded, 1 with a finding of --fail-on or worse, 2 wrong usage or unreadable input,
+5 nothing was analysed: no input has a Kafka frame (no packets, no Kafka, TLS without keys); a finding wins over 5
 A frame that triggers a bug in kproxy gets the finding K007 (an error), and the next frame is decoded.
 """
 
@@ -79,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
     unreadable = False
     for name, chosen in _inputs(args.files):
         output.begin(_shown(name))
+        output.analysed.begin(_shown(name))
         stem = stem_of(_shown(name))
         stems[stem] += 1
         if stems[stem] > 1:
@@ -100,7 +102,11 @@ def run(args: argparse.Namespace) -> int:
             warn(f"{count} lines could not be shown: {failure}")
         if selection.fails("error"):
             status = FINDINGS
-    return USAGE if unreadable else status
+    nothing = output.analysed.is_nothing
+    has_summary = args.findings and not args.json and args.format in (None, "text")
+    if (nothing or args.findings) and not has_summary:
+        say(f"kproxy: {output.analysed.sentence}")
+    return USAGE if unreadable else NOTHING if nothing and status == CLEAN else status
 
 
 def _inputs(names: list[str]) -> Iterator[tuple[str, bool]]:
@@ -162,6 +168,7 @@ def _captured(source: BinaryIO, name: str, stem: str, args: argparse.Namespace, 
                 advance()
             yield from _dissected(dissector, inspector, partial(reassembler.receive, packet), packet.at)
         yield from _dissected(dissector, inspector, reassembler.close, at)
+    output.analysed.packet_count(packets)
     if capture.truncated:
         _tell(output, f"{name}: {capture.truncated}; what stands before it was read")
     for reason, count in reassembler.skipped.items():

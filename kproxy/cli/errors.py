@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Exit statuses of every command.
-CLEAN, FINDINGS, USAGE, UNREACHABLE, UNWATCHED = 0, 1, 2, 3, 4
+CLEAN, FINDINGS, USAGE, UNREACHABLE, UNWATCHED, NOTHING = 0, 1, 2, 3, 4, 5
 
 
 class CommandError(Exception):

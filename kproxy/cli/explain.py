@@ -12,13 +12,14 @@ from kproxy.outputs.stderr import say, warn
 
 if TYPE_CHECKING:
     from dissectors.failures import Failure
-    from kproxy.explain import Explanation
+    from kproxy.explain import Asked, Explanation
     from kproxy.outputs.selection import Selection
     from kproxy.trace.lines import FindingEntry
 
 HELP = "name every byte of a frame given as hex"
 
 _MOST_INPUT = 256 << 20
+_MISSING = "the length prefix is missing: read as if it were there; offsets count from the first byte given"
 _EXAMPLES = """
 The frame may be pasted as it is: hex with or without spaces and 0x, xxd, hexdump -C, Wireshark and tcpdump dumps.
 
@@ -31,6 +32,8 @@ examples:
 
 exit status: 0 read to the last byte, 1 did not or there is a finding of --fail-on, 2 wrong usage
 A frame that triggers a bug in kproxy gets the finding K007 (status 1), and the next frame is explained.
+A frame may come without its length prefix, as in many logs: a note says so (--json: "length_prefix": "missing"), and
+offsets count from the first byte given.
 """
 
 
@@ -48,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; the exit status."""
+    from kproxy.length_prefix import LEAST_FRAME, framed
     from kproxy.outputs.selection import Selection
 
     selection = Selection.of_options(args)
@@ -57,16 +61,21 @@ def run(args: argparse.Namespace) -> int:
             return _lines(text, selection)
     else:
         text = " ".join(args.hex)
-    frames, note = _frames(_unhex(text))
-    asked = _asked(args)
-    if note and not args.json:
+    data, asked = _unhex(text), _asked(args)
+    given = framed(data, asked)
+    if len(given.frames[-1]) < LEAST_FRAME:
+        raise CommandError(
+            f"too short for a frame: {len(data)} byte{'s' * (len(data) != 1)} given, but the length prefix and the "
+            f"shortest header take {LEAST_FRAME}"
+        )
+    if not args.json and (note := _MISSING if given.missing else given.problem):
         say(f"note: {note}")
-    status = FINDINGS if note and selection.fails("error") else CLEAN
-    for number, frame in enumerate(frames):
+    status = FINDINGS if given.problem and selection.fails("error") else CLEAN
+    for number, frame in enumerate(given.frames):
         if number and not args.json:
             print()  # noqa: T201
         try:
-            status = max(status, _show(frame, asked, selection, as_json=args.json))
+            status = max(status, _show(frame, asked, selection, missing=given.missing, as_json=args.json))
         except (CommandError, OSError):
             raise
         except Exception as error:  # noqa: BLE001  # a bug that this frame provokes: the others are still explained
@@ -79,8 +88,8 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _show(frame: bytes, asked: tuple[int, int] | bytes | None, selection: Selection, *, as_json: bool) -> int:
-    explanation = _explain(frame, asked)
+def _show(frame: bytes, asked: Asked, selection: Selection, *, missing: bool, as_json: bool) -> int:
+    explanation = _explain(frame, asked, missing=missing)
     findings = _findings(explanation, selection)
     if as_json:
         sys.stdout.buffer.write(_encode(_as_json(None, explanation, findings)))
@@ -118,33 +127,15 @@ def _unhex(text: str) -> bytes:
     return data
 
 
-def _frames(data: bytes) -> tuple[list[bytes], str | None]:
-    """One frame, or several that follow each other; and what is wrong with a length prefix."""
-    from kproxy.explain import add_prefix, prefix_problem
-
-    problem = prefix_problem(data)
-    if problem is None:
-        return [data], None
-    frames, rest = [], data
-    while len(rest) >= 4 and 4 <= (size := int.from_bytes(rest[:4], "big", signed=True)) <= len(rest) - 4:
-        frames.append(rest[: size + 4])
-        rest = rest[size + 4 :]
-    if frames and not rest:
-        return frames, None
-    if (framed := add_prefix(data)) is not None:
-        return [framed], f"no length prefix here: read as a request with {framed[:4].hex(' ')} before it"
-    return [data], problem
-
-
-def _asked(args: argparse.Namespace) -> tuple[int, int] | bytes | None:
+def _asked(args: argparse.Namespace) -> Asked:
     """What a response answers, API key and version or a request frame; None for a request."""
     from dissectors import schemas
+    from kproxy.length_prefix import framed
 
     if args.request is not None:
         if args.api is not None:
             raise CommandError("give --request or --api, not both")
-        frames, _ = _frames(_unhex(args.request))
-        return frames[0]
+        return framed(_unhex(args.request)).frames[0]
     if args.api is None:
         if args.api_version is not None:
             raise CommandError("--version needs --api NAME")
@@ -162,19 +153,17 @@ def _asked(args: argparse.Namespace) -> tuple[int, int] | bytes | None:
     return api.key, args.api_version
 
 
-def _explain(frame: bytes, asked: tuple[int, int] | bytes | None) -> Explanation:
+def _explain(frame: bytes, asked: Asked, *, missing: bool) -> Explanation:
     from kproxy.explain import candidates, explain, is_request
 
-    if isinstance(asked, bytes):
-        return explain(frame, request=asked)
-    explanation = explain(frame, asked=asked)
+    explanation = explain(frame, asked, prefix_missing=missing)
     message = explanation.message
     doubtful = explanation.error or message.opaque or (message.diagnosis and not is_request(frame))
     if asked is None and doubtful and (found := candidates(frame)):
         names = ", ".join(f"--api {name} --version {versions[-1]}" for name, versions in found[:5])
         more = f" ({len(found) - 5} more would do too)" if len(found) > 5 else ""
         sentence = f"a response says not of which API: give --request HEX, or {names}{more}"
-        if not is_request(frame):
+        if missing or not is_request(frame):
             raise CommandError(f"this is no request, and {sentence}")
         say(f"note: read as a request; if it is a response, {sentence}")
     return explanation
@@ -203,7 +192,13 @@ def _as_json(identity: object, explanation: Explanation, findings: list[FindingE
         error = explanation.error
         made["error"] = {"message": str(error), "offset": error.offset, "path": render(error.path)}
     elif message.opaque:
-        made["error"] = {"message": message.opaque, "offset": message.body_start, "path": ""}
+        made["error"] = {
+            "message": message.opaque,
+            "offset": message.body_start - 4 * explanation.prefix_missing,
+            "path": "",
+        }
+    if explanation.prefix_missing:
+        made["length_prefix"] = "missing"
     made["findings"] = [as_json(finding) for finding in findings]
     return made
 
@@ -266,6 +261,7 @@ def _answer(line: str) -> Explanation:
     import msgspec
 
     from kproxy.explain import explain
+    from kproxy.length_prefix import framed
 
     try:
         asked_for = msgspec.json.decode(line, type=dict[str, Any])
@@ -273,10 +269,11 @@ def _answer(line: str) -> Explanation:
         request = bytes.fromhex(asked_for["request"]) if asked_for.get("request") else None
     except (msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
         raise CommandError(f'a line takes {{"id", "frame": hex, "request": hex?}}: {error}') from None
-    asked: tuple[int, int] | None = None
-    if request is None and asked_for.get("type") == "response":
+    asked: Asked = request
+    if asked is None and asked_for.get("type") == "response":
         try:
             asked = int(asked_for["api_key"]), int(asked_for["version"])
         except (KeyError, TypeError, ValueError):
             raise CommandError('a response needs "request", or "api_key" and "version"') from None
-    return explain(frame, asked=asked, request=request)
+    given = framed(frame, asked)
+    return explain(given.frames[0] if given.missing else frame, asked, prefix_missing=given.missing)

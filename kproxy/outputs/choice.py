@@ -13,6 +13,7 @@ from kproxy.cli.errors import CommandError
 from kproxy.eventlines import failure_line
 from kproxy.filters import Filter, FilterError, parse
 from kproxy.filters.fields import BY_NAME
+from kproxy.outputs.analysed import Analysed
 from kproxy.outputs.selection import Selection
 from kproxy.outputs.stderr import warn
 from kproxy.outputs.text import TextOutput, safe
@@ -31,6 +32,7 @@ class Output(ABC):
     def __init__(self, file: TextIO, chosen: Filter | None) -> None:
         self._file = file
         self._filter = chosen
+        self.analysed = Analysed()
         self.failures: Counter[Failure] = Counter()
 
     def detail(self, asked: Detail) -> Detail:
@@ -48,6 +50,7 @@ class Output(ABC):
 
         A bug in kproxy that this line provokes is reported in its place, each once; `failures` counts them.
         """
+        self.analysed.add(line)
         try:
             return self._put(line)
         except (OSError, CommandError):

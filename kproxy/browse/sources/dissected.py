@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from kproxy.browse.rows.store import Spool
 from kproxy.browse.sources.source import Phase, Source
+from kproxy.cli.errors import CLEAN, FINDINGS, NOTHING
 
 _CHUNK = 1 << 20
 
@@ -58,7 +59,7 @@ class DissectedSource(Source):
                 child.kill()
                 await child.wait()
         self.phase = Phase.ENDED
-        if status > 1 and not self.sentence:
+        if status not in (CLEAN, FINDINGS, NOTHING) and not self.sentence:
             self.sentence = self.messages[-1] if self.messages else f"kproxy dissect ended with status {status}"
 
     async def _tell(self, stream: asyncio.StreamReader) -> None:

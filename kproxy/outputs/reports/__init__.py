@@ -21,10 +21,15 @@ class Report(Output):
         self._form = form
         self._selection = selection
         self._causes = Causes()
+        self._notes: list[str] = []
 
     def begin(self, name: str) -> None:
         """What is written next is of the input `name`."""
         self._causes.begin(name)
+
+    def note(self, sentence: str) -> None:
+        """Keep it for the forms that have a place for it."""
+        self._notes.append(sentence)
 
     def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
         self._causes.add(line)
@@ -32,11 +37,11 @@ class Report(Output):
     def close(self) -> None:
         """Write the report."""
         if self._form == "text":
-            text.write(self._causes, self._file)
+            text.write(self._causes, self._file, self.analysed)
         elif self._form == "json":
             self._file.buffer.write(array.report(self._causes))
         elif self._form == "sarif":
-            self._file.buffer.write(sarif.report(self._causes))
+            self._file.buffer.write(sarif.report(self._causes, self.analysed, self._notes))
         else:
-            self._file.write(junit.report(self._causes, self._selection))
+            self._file.write(junit.report(self._causes, self._selection, self.analysed))
         super().close()

@@ -5,14 +5,18 @@ from __future__ import annotations
 from xml.etree import ElementTree  # written, not read
 
 from kproxy.outputs import rulebook
+from kproxy.outputs.analysed import Analysed
 from kproxy.outputs.reports.causes import Cause, Causes
 from kproxy.outputs.reports.text import rows
 from kproxy.outputs.selection import Selection
 from kproxy.outputs.text import safe
 
 
-def report(causes: Causes, selection: Selection) -> str:
-    """The XML. Findings below the threshold of `selection` stand in ``system-out``."""
+def report(causes: Causes, selection: Selection, analysed: Analysed) -> str:
+    """The XML. Findings below the threshold of `selection` stand in ``system-out``.
+
+    What was analysed stands in ``properties``. If that is nothing at all, each suite has a test case with an error.
+    """
     found = causes.found()
     names = {entry.code: entry.name for entry in rulebook.entries() if not entry.offline}
     names |= {cause.finding.code: cause.finding.name for cause in found}  # the trace may be of a later kproxy
@@ -20,6 +24,15 @@ def report(causes: Causes, selection: Selection) -> str:
     root = ElementTree.Element("testsuites", name="kproxy")
     for file in causes.files:
         suite = ElementTree.SubElement(root, "testsuite", name=safe(file), tests=str(len(shown)), errors="0")
+        counts = analysed.files.get(file)
+        properties = ElementTree.SubElement(suite, "properties")
+        for name, count in (counts.as_json() if counts else {}).items():
+            ElementTree.SubElement(properties, "property", name=f"kproxy.{name}", value=str(count))
+        if analysed.is_nothing:
+            suite.set("tests", str(len(shown) + 1))
+            suite.set("errors", "1")
+            case = ElementTree.SubElement(suite, "testcase", classname="kproxy", name="analysed")
+            ElementTree.SubElement(case, "error", type="nothing", message=safe(analysed.sentence))
         failures = 0
         for code, name in shown.items():
             case = ElementTree.SubElement(suite, "testcase", classname=f"kproxy.{code[0]}", name=f"{code} {name}")

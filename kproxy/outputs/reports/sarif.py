@@ -9,12 +9,14 @@ Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from kproxy import __version__
 from kproxy.outputs import rulebook
+from kproxy.outputs.analysed import Analysed
 from kproxy.outputs.findings import sentence
 from kproxy.outputs.reports.causes import Cause, Causes
 from kproxy.trace.encoding import encode_json
@@ -25,8 +27,8 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
-def report(causes: Causes) -> bytes:
-    """The log, one run."""
+def report(causes: Causes, analysed: Analysed, notes: Sequence[str] = ()) -> bytes:
+    """The log, one run. `notes` are sentences about the inputs, e.g. that one was cut off."""
     found = causes.found()
     codes = {cause.finding.code: cause.finding for cause in found}
     ordered = sorted(codes)
@@ -37,10 +39,23 @@ def report(causes: Causes) -> bytes:
     }
     run = {
         "tool": {"driver": driver},
-        "artifacts": [{"location": {"uri": _uri(name)}, "roles": ["analysisTarget"]} for name in causes.files],
+        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": _notifications(analysed, notes)}],
+        "artifacts": [_artifact(name, analysed) for name in causes.files],
         "results": [_result(cause, ordered.index(cause.finding.code)) for cause in found],
+        "properties": {"analysed": {"files": len(analysed.files)} | analysed.total.as_json()},
     }
     return encode_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}) + b"\n"
+
+
+def _notifications(analysed: Analysed, notes: Sequence[str]) -> list[dict[str, Any]]:
+    said = [(note, "note") for note in notes] + [(analysed.sentence, "warning" if analysed.is_nothing else "note")]
+    return [{"level": level, "message": {"text": sentence}} for sentence, level in said]
+
+
+def _artifact(name: str, analysed: Analysed) -> dict[str, Any]:
+    made: dict[str, Any] = {"location": {"uri": _uri(name)}, "roles": ["analysisTarget"]}
+    counts = analysed.files.get(name)
+    return made | ({"properties": counts.as_json()} if counts else {})
 
 
 def _rule(finding: FindingEntry) -> dict[str, Any]:

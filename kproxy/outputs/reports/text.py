@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TextIO
 
+from kproxy.outputs.analysed import Analysed
 from kproxy.outputs.findings import RANK, full_rows
 from kproxy.outputs.reports.causes import Cause, Causes
 from kproxy.outputs.text import Piece, painter, safe
 
 
-def write(causes: Causes, file: TextIO) -> None:
-    """Write each cause, then how many there are."""
+def write(causes: Causes, file: TextIO, analysed: Analysed) -> None:
+    """Write each cause, then how many there are and in how much."""
     paint = painter(file)
     found = causes.found()
     for cause in found:
@@ -26,7 +27,9 @@ def write(causes: Causes, file: TextIO) -> None:
         for severity in worst_first
         if count[severity]
     )
-    file.write(f"{said or 'no findings'}\n")
+    if said or not analysed.is_nothing:
+        file.write(f"{said or 'no findings'}\n")
+    file.write(f"{analysed.sentence}\n")
 
 
 def rows(cause: Cause) -> Iterator[list[Piece]]:

@@ -9,6 +9,7 @@ from dissectors.records import encode
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import framed, request, response
 
+MISSING = "the length prefix is missing: read as if it were there; offsets count from the first byte given"
 METADATA = "00 00 00 12 00 03 00 00 00 00 00 01 00 04 74 65 73 74 00 00 00 00"
 XXD = """\
 00000000: 0000 0012 0003 0000 0000 0001 0004 7465  ..............te
@@ -64,8 +65,72 @@ def test_a_wrong_length_prefix_is_said_with_the_right_one(kproxy: Run) -> None:
 
 def test_a_request_without_its_prefix_is_read_and_said(kproxy: Run) -> None:
     done = kproxy("explain", METADATA[12:])
-    assert "no length prefix here: read as a request with 00 00 00 12 before it" in done.stderr
-    assert "Metadata v0 request" in done.stdout
+    assert done.stderr == f"note: {MISSING}\n"
+    assert done.returncode == 0
+    title, key, *_ = done.stdout.splitlines()
+    assert title == "Metadata v0 request, 18 bytes"
+    assert key.split()[:4] == ["0", "0000", "00", "03"]
+
+
+#: As it stands in a gateway's log.
+LOGGED = "0000000100000000000000093132372e302e302e310000fe6c"
+
+
+def test_a_response_without_its_prefix_is_read_and_said(kproxy: Run) -> None:
+    asked = request("FindCoordinator", 0, {"key": "g"}).hex()
+    for options in (["--api", "FindCoordinator", "--version", "0"], ["--request", asked], ["--request", asked[8:]]):
+        done = kproxy("explain", *options, LOGGED)
+        assert (done.returncode, done.stderr) == (0, f"note: {MISSING}\n")
+        title, correlation_id, *_, port = done.stdout.splitlines()
+        assert title == "FindCoordinator v0 response, 25 bytes"
+        assert correlation_id.split()[:3] == ["0", "0000", "00"]
+        assert port.split() == ["21", "0015", "00", "00", "fe", "6c", "port", "65132"]
+
+
+def test_without_its_api_it_says_which_would_do(kproxy: Run) -> None:
+    done = kproxy("explain", LOGGED)
+    assert done.returncode == 2
+    note, sentence = done.stderr.splitlines()
+    assert note == f"note: {MISSING}"
+    assert sentence.endswith("give --request HEX, or --api FindCoordinator --version 0")
+
+
+def test_json_says_that_the_prefix_is_missing_and_counts_without_it(kproxy: Run) -> None:
+    done = kproxy("explain", "--json", "--api", "FindCoordinator", "--version", "0", LOGGED)
+    line = {"frame": LOGGED, "type": "response", "api_key": 10, "version": 0}
+    whole = response("FindCoordinator", 0, {"host": "127.0.0.1", "port": 65132}).hex()
+    lines = json.dumps(line) + "\n" + json.dumps(line | {"frame": whole})
+    from_lines = kproxy("explain", "--json", "-", stdin=lines)
+    assert (done.returncode, from_lines.returncode) == (0, 0)
+    missing, with_prefix = map(json.loads, from_lines.stdout.splitlines())
+    assert json.loads(done.stdout) == missing
+    assert missing["length_prefix"] == "missing"
+    assert "length_prefix" not in with_prefix
+    size, *fields = with_prefix["fields"]
+    assert (size["path"], size["span"]) == ("size", [0, 4])
+    assert missing["fields"] == [each | {"span": [each["span"][0] - 4, each["span"][1] - 4]} for each in fields]
+
+
+def test_findings_of_a_frame_without_its_prefix_point_into_what_was_given(kproxy: Run) -> None:
+    frame = response("Metadata", 1, {"topics": [{"name": "a", "is_internal": True, "partitions": []}]})[4:]
+    odd = frame.replace(b"\x01a\x01", b"\x01a\x02")  # a boolean that is neither 0 nor 1
+    done = kproxy("explain", "--json", "--select", "L", "--api", "Metadata", "--version", "1", odd.hex())
+    made = json.loads(done.stdout)
+    assert made["length_prefix"] == "missing"
+    [finding] = made["findings"]
+    assert odd[slice(*finding["span"])] == b"\x02"
+
+
+@pytest.mark.parametrize("given", ["00", "00 00 00 01", "00 00 00 03 00 00 00"])
+@pytest.mark.parametrize("options", [[], ["--api", "Metadata", "--version", "0"]])
+def test_too_few_bytes_for_a_frame_are_one_sentence(kproxy: Run, given: str, options: list[str]) -> None:
+    done = kproxy("explain", *options, given)
+    count = len(bytes.fromhex(given))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"kproxy: too short for a frame: {count} byte{'s' * (count != 1)} given, "
+        "but the length prefix and the shortest header take 8\n"
+    )
 
 
 def test_several_frames_are_explained_one_after_the_other(kproxy: Run) -> None:

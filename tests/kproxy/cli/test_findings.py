@@ -1,5 +1,6 @@
 """`kproxy dissect --findings`, and what `--select`, `--ignore` and `--fail-on` do in each command."""
 
+import gzip
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -24,6 +25,7 @@ from tests.kproxy.frames import framed, request
 from tests.kproxy.stories import Teller
 
 ROOT = Path(__file__).parents[3]
+DATA = ROOT / "tests" / "data" / "pcap"
 CAPTURE = ROOT / "captures" / "librdkafka-metadata-three-bytes-too-many.pcap.gz"
 #: Two bytes that belong to no field; what the rules call it is theirs to say, but it is of the layout.
 TRAILING = framed(request("Metadata", 0, {"topics": [{"name": "a"}]})[4:] + b"\xab\xcd")
@@ -68,7 +70,7 @@ def test_each_cause_is_told_once_with_its_bytes_and_counted(kproxy: Run, trace: 
     assert "    32 0020 | 00 00 00 61 ab cd | ...a..\n            |          ^^^^^^^^\n" in blocks[0]
     assert blocks[0].endswith("= seen: 3 times on 2 connections")
     assert f"--> {trace}: connection t-1 (10.0.0.1:5 -> 10.0.0.2:9092)" in blocks[0]
-    assert blocks[-1] == "2 errors\n"
+    assert blocks[-1] == "2 errors\nanalysed: 1 file, 2 connections, 3 frames\n"
 
 
 def test_a_capture_shows_bytes_without_being_asked_for_detail(kproxy: Run) -> None:
@@ -96,7 +98,7 @@ def test_a_filter_holds_for_findings_too(kproxy: Run, trace: Path) -> None:
 
 def test_nothing_wrong_is_said_and_status_0(kproxy: Run, trace: Path) -> None:
     done = kproxy("dissect", "--findings", "--select", "X", trace)
-    assert (done.returncode, done.stdout) == (0, "no findings\n")
+    assert (done.returncode, done.stdout) == (0, "no findings\nanalysed: 1 file, 2 connections, 3 frames\n")
 
 
 @pytest.mark.parametrize("findings", [[], ["--findings"]])
@@ -134,6 +136,63 @@ def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, trace: Path, opti
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+@pytest.fixture
+def nothing(tmp_path: Path) -> dict[str, Path]:
+    """Inputs in which there is no Kafka to see."""
+    pcap = gzip.decompress((DATA / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes(pcap[:24])
+    idle = tmp_path / "idle.jsonl"
+    idle.write_text(
+        '{"kind":"open","v":1,"ts":"2026-11-21T03:41:00.123456Z","connection_id":"a-1","client":"a:1","server":"b:2"}\n'
+    )
+    return {"empty": empty, "tls": DATA / "tls-java-nokeys-4.3.1.pcap.gz", "idle": idle}
+
+
+@pytest.mark.parametrize("name", ["empty", "tls", "idle"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        [], ["--json"], ["--fields", "api"], ["--html"], ["--findings"], ["--findings", "--json"],
+        ["--findings", "--format", "sarif"], ["--findings", "--format", "junit"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_nothing_to_analyse_is_said_and_status_5(
+    kproxy: Run, nothing: dict[str, Path], name: str, form: list[str]
+) -> None:
+    done = kproxy("dissect", *form, "--fail-on", "info", nothing[name])
+    assert done.returncode == 5
+    assert "nothing was analysed: no Kafka frame was found (1 file, " in (done.stdout + done.stderr)
+    assert "no findings" not in done.stdout
+    if "sarif" in form:
+        [run] = json.loads(done.stdout)["runs"]
+        assert run["properties"]["analysed"]["frames"] == 0
+        assert run["invocations"][0]["toolExecutionNotifications"][-1]["level"] == "warning"
+    elif "junit" in form:
+        assert ElementTree.fromstring(done.stdout)[0].attrib["errors"] == "1"
+    elif form == ["--findings", "--json"]:
+        assert json.loads(done.stdout) == []
+
+
+def test_what_was_analysed_is_said(kproxy: Run, nothing: dict[str, Path]) -> None:
+    files = nothing["empty"], DATA / "sasl-plain-kafka-python-4.3.1.pcap.gz"
+    done = kproxy("dissect", "--findings", "--select", "L", *files)
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        ["no findings", "analysed: 2 files, 113 packets, 6 connections, 62 frames"],
+    )
+    done = kproxy("dissect", "--findings", "--json", "--select", "L", "-f", "api=Fetch", *files)
+    assert (done.returncode, json.loads(done.stdout)) == (0, [])
+    assert done.stderr.endswith("kproxy: analysed: 2 files, 113 packets, 6 connections, 62 frames\n")
+
+
+def test_a_finding_wins_over_nothing_analysed(kproxy: Run, nothing: dict[str, Path]) -> None:
+    tls = "--port", "21295", nothing["tls"]
+    assert kproxy("dissect", "--findings", *tls).returncode == 1  # TLS where Kafka should be
+    assert kproxy("dissect", "--findings", "--ignore", "X", *tls).returncode == 5
 
 
 def test_what_cannot_be_read_is_status_2_and_no_report(kproxy: Run, tmp_path: Path) -> None:

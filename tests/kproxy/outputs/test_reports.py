@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from kproxy.outputs import rulebook
+from kproxy.outputs.analysed import Analysed
 from kproxy.outputs.reports import array, junit, sarif, text
 from kproxy.outputs.reports.causes import Causes
 from kproxy.outputs.selection import Selection
@@ -46,6 +47,16 @@ def causes(*lines: Line, file: str = "a.pcap") -> Causes:
     made.begin(file)
     for line in lines:
         made.add(line)
+    return made
+
+
+def analysed(*lines: Line, file: str = "a.pcap", packets: int | None = None) -> Analysed:
+    made = Analysed()
+    made.begin(file)
+    for line in lines:
+        made.add(line)
+    if packets is not None:
+        made.packet_count(packets)
     return made
 
 
@@ -101,7 +112,7 @@ def test_the_worst_comes_first_then_the_most_frequent() -> None:
 
 def test_text_says_where_and_how_often() -> None:
     file = io.StringIO()
-    text.write(causes(*SOME), file)
+    text.write(causes(*SOME), file, analysed(*SOME))
     shown = file.getvalue().splitlines()
     assert shown[0] == "error: L001 trailing-bytes: 3 bytes left"
     assert shown[1:4] == [
@@ -111,10 +122,15 @@ def test_text_says_where_and_how_often() -> None:
     ]
     assert "            = seen: 7 times on 2 connections" in shown
     assert "warning: C002 out-of-order-response: \\x1bodd" in shown
-    assert shown[-1] == "1 error, 1 warning"
+    assert shown[-2:] == ["1 error, 1 warning", "analysed: 1 file, 1 connection, 2 frames"]
     file = io.StringIO()
-    text.write(causes(), file)
-    assert file.getvalue() == "no findings\n"
+    text.write(causes(), file, analysed(response("c-1")))
+    assert file.getvalue() == "no findings\nanalysed: 1 file, 0 connections, 1 frame\n"
+    file = io.StringIO()
+    text.write(causes(), file, analysed(packets=3))
+    assert file.getvalue() == (
+        "nothing was analysed: no Kafka frame was found (1 file, 3 packets, 0 connections, 0 frames)\n"
+    )
 
 
 def test_json_is_explains_with_where_and_how_often() -> None:
@@ -160,8 +176,16 @@ SARIF = _object(
                     ),
                 ),
             ),
+            invocations=_array(
+                _object(
+                    "executionSuccessful",
+                    executionSuccessful={"type": "boolean"},
+                    toolExecutionNotifications=_array(_object("message", level=_LEVEL, message=_MESSAGE)),
+                )
+            ),
+            properties=_BAG,
             artifacts=_array(
-                _object(location=_PLACE, roles=_array({"enum": ["analysisTarget"]}, uniqueItems=True)),
+                _object(location=_PLACE, roles=_array({"enum": ["analysisTarget"]}, uniqueItems=True), properties=_BAG),
                 uniqueItems=True,
             ),
             results=_array(
@@ -192,9 +216,17 @@ SARIF["properties"]["$schema"] = _URI
 def test_sarif_is_valid_and_points_into_the_stream() -> None:
     made = causes(*SOME, file="dir with blank/a.pcap")
     made.begin("dir with blank/a.pcap")  # given twice
-    log = json.loads(sarif.report(made))
+    counts = analysed(*SOME, file="dir with blank/a.pcap", packets=9)
+    log = json.loads(sarif.report(made, counts, ["a.pcap: cut off"]))
     jsonschema.Draft7Validator(SARIF).validate(log)
     [run] = log["runs"]
+    assert run["properties"] == {"analysed": {"files": 1, "packets": 9, "connections": 1, "frames": 2}}
+    assert run["artifacts"][0]["properties"] == {"packets": 9, "connections": 1, "frames": 2}
+    [invocation] = run["invocations"]
+    assert [each["message"]["text"] for each in invocation["toolExecutionNotifications"]] == [
+        "a.pcap: cut off",
+        "analysed: 1 file, 9 packets, 1 connection, 2 frames",
+    ]
     rule, *_ = [rule for rule in run["tool"]["driver"]["rules"] if rule["id"] == "L001"]
     assert "## Why it matters" in rule["help"]["markdown"]
     first, second = run["results"]
@@ -210,7 +242,7 @@ def test_sarif_is_valid_and_points_into_the_stream() -> None:
 
 def test_sarif_fingerprints_do_not_depend_on_where_and_when() -> None:
     def fingerprint(*lines: Line, file: str) -> str:
-        [result] = json.loads(sarif.report(causes(*lines, file=file)))["runs"][0]["results"]
+        [result] = json.loads(sarif.report(causes(*lines, file=file), analysed(*lines)))["runs"][0]["results"]
         return str(result["partialFingerprints"]["kproxyCause/v1"])
 
     one = fingerprint(response("c-1", trailing()), file="a.pcap")
@@ -219,7 +251,8 @@ def test_sarif_fingerprints_do_not_depend_on_where_and_when() -> None:
 
 
 def test_sarif_has_a_rule_for_a_code_of_a_later_kproxy() -> None:
-    log = json.loads(sarif.report(causes(response("c-1", FindingEntry("L999", "new", "error", "m")))))
+    line = response("c-1", FindingEntry("L999", "new", "error", "m"))
+    log = json.loads(sarif.report(causes(line), analysed(line)))
     jsonschema.Draft7Validator(SARIF).validate(log)
     assert log["runs"][0]["tool"]["driver"]["rules"] == [{"id": "L999", "name": "new"}]
 
@@ -227,12 +260,17 @@ def test_sarif_has_a_rule_for_a_code_of_a_later_kproxy() -> None:
 def test_junit_has_a_suite_per_file_and_a_case_per_rule() -> None:
     made = causes(*SOME)
     made.begin("b.pcap")
-    root = ElementTree.fromstring(junit.report(made, Selection(["L", "C"])))
+    root = ElementTree.fromstring(junit.report(made, Selection(["L", "C"]), analysed(*SOME, packets=9)))
     first, second = root
     online = [entry for entry in rulebook.entries() if entry.code[0] in "LC" and not entry.offline]
     assert first.attrib == {"name": "a.pcap", "tests": str(len(online)), "errors": "0", "failures": "1"}
     assert second.attrib["failures"] == "0"
-    assert len(first) == len(second) == len(online)
+    assert len(first.findall("testcase")) == len(second.findall("testcase")) == len(online)
+    assert {each.attrib["name"]: each.attrib["value"] for each in first.iter("property")} == {
+        "kproxy.packets": "9",
+        "kproxy.connections": "1",
+        "kproxy.frames": "2",
+    }
     [failure] = first.iter("failure")
     assert failure.attrib == {"type": "error", "message": "3 bytes left"}
     assert "= seen: 7 times on 2 connections" in (failure.text or "")
@@ -243,6 +281,14 @@ def test_junit_has_a_suite_per_file_and_a_case_per_rule() -> None:
 
 @pytest.mark.parametrize(("fail_on", "failures"), [("warning", 2), ("error", 1), ("never", 0)])
 def test_junit_fails_from_the_threshold_on(fail_on: str, failures: int) -> None:
-    root = ElementTree.fromstring(junit.report(causes(*SOME), Selection(fail_on=fail_on)))
+    root = ElementTree.fromstring(junit.report(causes(*SOME), Selection(fail_on=fail_on), analysed(*SOME)))
     assert len(list(root.iter("failure"))) == failures
     assert root[0].attrib["failures"] == str(failures)
+
+
+def test_junit_has_an_error_if_nothing_was_analysed() -> None:
+    [suite] = ElementTree.fromstring(junit.report(causes(), Selection(["X"]), analysed(packets=3)))
+    assert suite.attrib["errors"] == "1"
+    assert int(suite.attrib["tests"]) == len(suite.findall("testcase"))
+    [error] = suite.iter("error")
+    assert error.attrib["message"].startswith("nothing was analysed: ")

@@ -39,8 +39,9 @@ async def test_options_are_those_of_dissect_and_what_it_warns_of_is_a_message() 
     async with following(DissectedSource("it", ["--port=1", "--", str(CAPTURE)])) as seen:
         await seen.until(lambda: seen.source.phase is Phase.ENDED)
         assert (seen.lines, seen.source.sentence) == ([], "")
-        [warned] = seen.source.messages
+        warned, nothing = seen.source.messages
         assert "no Kafka connection on port 1" in warned
+        assert nothing.startswith("nothing was analysed: ")
 
 
 async def test_a_child_that_fails_says_why(tmp_path: Path) -> None:
