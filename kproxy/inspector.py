@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -25,6 +26,8 @@ from dissectors.events import (
 from dissectors.failures import Failure
 from dissectors.findings import Finding
 from dissectors.framing import MAX_DECODED_BYTES
+from dissectors.ledgers.in_flight import InFlight
+from dissectors.recurrence import SECOND
 from kproxy.eventlines import finding_line, gap_line, token_line
 from kproxy.framelines import FrameLines
 from kproxy.trace.clock import timestamp
@@ -50,6 +53,18 @@ class OpenConnection(NamedTuple):
     waiting: Iterator[RequestLine]
 
 
+class Waiting(NamedTuple):
+    """A request that still has no response: how long it has waited (s), and how many more wait on its connection."""
+
+    request: RequestLine
+    seconds: int
+    others: int
+
+
+#: A request that waits is mentioned when its response is so late (s); after the last of these once an hour.
+STEPS = (5, 15, 60, 300, 900, 3600)
+
+
 @dataclass(slots=True)
 class _State:
     opened: OpenLine
@@ -61,6 +76,7 @@ class _State:
     bytes: list[int] = field(default_factory=lambda: [0, 0])
     frames: list[int] = field(default_factory=lambda: [0, 0])
     in_part: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0), (0, 0)])
+    mentioned: tuple[int, int] = (-1, 0)  # offset of the request that was last said to wait, and at how many steps
 
 
 class Inspector:
@@ -221,6 +237,20 @@ class Inspector:
             counts = (state.bytes[0], state.bytes[1]), (state.frames[0], state.frames[1])
             yield OpenConnection(state.opened, *counts, connection.in_flight, waiting)
 
+    def still_waiting(self, *, at: int) -> Iterator[Waiting]:
+        """The oldest unanswered request of each connection, if its response has become late by another step."""
+        for state in self._connections.values():
+            oldest = state.conversation.recall(InFlight).oldest(state.conversation)
+            if oldest is None:
+                continue
+            request, due = oldest
+            step = _steps((at - due) // SECOND)
+            offset, mentioned = state.mentioned
+            if step > (mentioned if offset == request.offset else 0):
+                state.mentioned = request.offset, step
+                line = self._frame_lines.again(state, request)
+                yield Waiting(line, (at - request.at) // SECOND, state.connection.in_flight - 1)
+
     def close_all(self, *, at: int, how: str) -> Iterable[Line]:
         """Close what is still open, e.g. where a capture ends."""
         for number in list(self._connections):
@@ -278,3 +308,8 @@ class Inspector:
                 lines.append(gap_line(state.connection_id, event))
             lines.extend(finding_line(state.connection_id, event, finding) for finding in findings)
         return lines
+
+
+def _steps(seconds: int) -> int:
+    """How many of the steps have passed."""
+    return bisect_right(STEPS, seconds) + max(0, seconds // STEPS[-1] - 1)

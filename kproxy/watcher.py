@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dissectors.events import BEHIND
@@ -161,6 +162,10 @@ class Watcher:
 
     def tick(self) -> None:
         """A second has passed."""
+        for waiting in self._inspector.still_waiting(at=self._at):
+            if self._shown and self._throttle.allows():
+                self._show(partial(self._output.still_waiting, waiting, timestamp(self._at)))
+        self._show(self._output.flush)
         if self._control is not None:
             self._control.tick()
 

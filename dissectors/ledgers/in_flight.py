@@ -21,7 +21,7 @@ from dissectors.ledgers.served import Served
 from dissectors.message import Message
 from dissectors.recurrence import SECOND
 from dissectors.triggers import Only
-from dissectors.waits import allowed_ms
+from dissectors.waits import HELD, allowed_ms
 
 _MS = 1_000_000
 _UNPAIRED, _THROTTLED = Only.UNPAIRED.value, Only.THROTTLED.value
@@ -75,6 +75,7 @@ class InFlight:
         self.woken = -1
         self.slept = 0
         self.served: set[tuple[int, int]] = set()
+        self._given_up: list[RequestReceived] = []
         self._unacknowledged = False
         self._blocked: set[int] = set()
         self._silent: deque[int] = deque(maxlen=_REMEMBERED)
@@ -100,11 +101,23 @@ class InFlight:
             self._lost = self._lost or isinstance(event, FramingLost)
             if self._lost or event.direction is Direction.RESPONSE:
                 self.waiting.clear()  # their responses may have gone by unseen
+                self._given_up.clear()
                 self._blocked.clear()
 
     def explains(self, at: int) -> bool:
         """Whether something that is told elsewhere went wrong shortly before, so that the rest follows from it."""
         return self._suspect_at is not None and at - self._suspect_at <= CONSEQUENCES
+
+    def oldest(self, conversation: Conversation) -> tuple[RequestReceived, int] | None:
+        """The oldest request without a response, reported or not, and from when on (ns) its response is late.
+
+        That is when the server could begin with it, plus what a long poll or a rebalance may take.
+        """
+        request = self._given_up[0] if self._given_up else next(iter(self.waiting.values()), None)
+        if request is None:
+            return None
+        held = allowed_ms(request.message, conversation.cluster) if request.message.api in HELD else 0
+        return request, max(self._free_at, request.at) + held * _MS
 
     def overdue(self, code: str, at: int, conversation: Conversation) -> list[RequestReceived]:
         """Take out what should have been answered by now and is that rule's to tell; wait for the next of them."""
@@ -116,6 +129,8 @@ class InFlight:
             due, judge = free_at + PATIENCE, self._judge(request)
             if due <= at and judge == code:
                 late.append(self._take(request.message.correlation_id))
+                if len(self._given_up) < MAX_IN_FLIGHT:
+                    self._given_up.append(request)
             elif judge not in self._expected:
                 self._expect(judge, max(due, at), conversation)
         unproven = conversation.midstream and not self._done  # only one direction may have been captured
@@ -166,6 +181,8 @@ class InFlight:
             self.awaited = self.waiting.get(event.correlation_id) is request
             if self.awaited:
                 self._take(event.correlation_id)
+            elif request in self._given_up:
+                self._given_up.remove(request)
             self.began = max(self._free_at, request.at)
             if not event.damaged:
                 self._answer(event.at, request, message, conversation)

@@ -8,25 +8,30 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
+import re
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import TypeAlias
 
 from kproxy import __version__
 from kproxy.cli.errors import USAGE, CommandError
 from kproxy.outputs import streams
 from kproxy.outputs.stderr import warn
 
-#: Commands in the order of the help; those of developers are left out of it.
-COMMANDS = ("tui", "web", "dissect", "explain", "rules", "quirks", "broker-features", "analyze")
-DEVELOPER_COMMANDS = ("schemas",)
+#: Commands in the order of the help.
+COMMANDS = (
+    "tui", "web", "dissect", "explain", "rules", "quirks", "broker-features", "analyze", "schemas", "completion",
+    "help",
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, without the program's name; returns the exit status."""
     streams.open_closed()
     try:
-        args = _parser(argv).parse_args(argv)
+        args = _parser().parse_args(argv)
         status: int = args.run(args)
         sys.stdout.flush()
     except CommandError as error:
@@ -46,9 +51,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+#: What is unknown (option or command), how it was written, and what there is.
+_Unknown: TypeAlias = tuple[str, str, Sequence[str]]
+
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
+_OPTION_LINE = re.compile(r"^ +(-.*?)(?:  |$)", re.MULTILINE)  # of a help; behind two blanks stands what it does
+
+
 class _Parser(argparse.ArgumentParser):
+    """Names the option or command that it does not know, and the nearest one that there is."""
+
+    _given: Sequence[str] = ()
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        self._given = sys.argv[1:] if args is None else args
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> None:  # type: ignore[override]
-        self.exit(USAGE, f"kproxy: {message}; see {self.prog} --help\n")
+        unknown = self._unknown_option(message) or _unknown_command(message)
+        if unknown is None:
+            self.exit(USAGE, f"kproxy: {message}; see {self.prog} --help\n")
+        from kproxy.filters.errors import nearest
+
+        kind, written, known = unknown
+        near = nearest(written, known)
+        what = f"did you mean {near}?" if near else f"see {self.prog} --help"
+        self.exit(USAGE, f"kproxy: unknown {kind} {written}; {what}\n")
+
+    def _unknown_option(self, message: str) -> _Unknown | None:
+        """The first option that there is not. What follows it may be its value, and no command or argument."""
+        if not message.startswith(("unrecognized", "argument COMMAND", "the following arguments are required")):
+            return None
+        known = [each for line in _OPTION_LINE.findall(self.format_help()) for each in _OPTION.findall(line)]
+        for word in itertools.takewhile(lambda each: each not in ("--", *COMMANDS), self._given):
+            option = word.partition("=")[0] if word.startswith("--") else word[:2]
+            if _OPTION.fullmatch(option) and option not in known:
+                return "option", option, [each for each in known if each.startswith("--")]
+        return None
 
 
 class _Command(_Parser):
@@ -57,16 +96,28 @@ class _Command(_Parser):
     _is_between = False
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        if self._is_between or self._subparsers is not None or "--" in (args or ()):  # which would be lost
-            return super().parse_known_args(args, namespace)
+        if self._is_between:
+            return super().parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
         self._is_between = True
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            if self._subparsers is not None or "--" in (args or ()):  # which would be lost
+                found, others = super().parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
+            else:
+                found, others = self.parse_known_intermixed_args(args, namespace)
         finally:
             self._is_between = False
+        if others:
+            self._given = args
+            self.error(f"unrecognized arguments: {' '.join(others)}")
+        return found, others
 
 
-def _parser(argv: Sequence[str] | None) -> argparse.ArgumentParser:
+def _unknown_command(message: str) -> _Unknown | None:
+    found = re.match(r"argument (COMMAND|ACTION): invalid choice: '(.*?)' \(choose from (.*)\)", message)
+    return (found[1].lower(), found[2], re.findall(r"[\w-]+", found[3])) if found else None
+
+
+def _parser() -> argparse.ArgumentParser:
     relay = _command("relay")
     parser = _Parser(
         prog="kproxy",
@@ -74,12 +125,11 @@ def _parser(argv: Sequence[str] | None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"kproxy {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"kproxy {__version__}")
     relay.configure(parser)
     parser.set_defaults(run=relay.run)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
-    given = sys.argv[1:] if argv is None else argv
-    for name in (*COMMANDS, *(name for name in DEVELOPER_COMMANDS if name in given[:1])):
+    for name in COMMANDS:
         module = _command(name)
         child = commands.add_parser(
             name,
@@ -89,7 +139,7 @@ def _parser(argv: Sequence[str] | None) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.configure(child)
-        child.set_defaults(run=module.run)
+        child.set_defaults(run=module.run, root=parser)
     return parser
 
 

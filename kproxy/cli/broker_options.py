@@ -26,7 +26,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--quirk", action="append", metavar="QUIRK", help="do this wrong; kproxy quirks lists what there is"
     )
-    group.add_argument("--data", type=Path, metavar="DIR", help="keep topics, offsets and groups in this directory")
+    options.completes(
+        group.add_argument(
+            "--data", type=Path, metavar="DIR", help="keep topics, offsets and groups in this directory"
+        ),
+        options.DIRECTORY,
+    )
     group.add_argument("--fsync", action="store_true", help="answer acks=all when the disk has it (with --data)")
     group.add_argument(
         "--retention", type=options.size, metavar="SIZE",
@@ -38,8 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--user", action="append", metavar="NAME:PASSWORD", help="who may log in; for tests only")
     group.add_argument("--acls", action="store_true", help="enforce ACLs; without one nobody may do anything")
     group.add_argument("--super-user", action="append", metavar="PRINCIPAL", help="who may do all, e.g. User:admin")
-    group.add_argument("--tls-cert", type=Path, metavar="PEM", help="speak TLS, with this certificate")
-    group.add_argument("--tls-key", type=Path, metavar="PEM", help="the key of that certificate")
+    options.completes(
+        group.add_argument("--tls-cert", type=Path, metavar="PEM", help="speak TLS, with this certificate"),
+        options.FILE,
+    )
+    options.completes(
+        group.add_argument("--tls-key", type=Path, metavar="PEM", help="the key of that certificate"), options.FILE
+    )
 
 
 def options_of(args: argparse.Namespace) -> Options | None:

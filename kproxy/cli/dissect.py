@@ -43,8 +43,14 @@ A frame that triggers a bug in kproxy gets the finding K007 (an error), and the 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="pcap, pcapng or trace (also .gz, .zst), a directory of these, or '-'"
+    options.completes(
+        parser.add_argument(
+            "files",
+            nargs="+",
+            metavar="FILE",
+            help="pcap, pcapng or trace (also .gz, .zst), a directory of these, or '-'",
+        ),
+        options.FILE,
     )
     parser.add_argument("--json", action="store_true", help="trace lines, as the live proxy would have written them")
     parser.add_argument("-f", "--filter", metavar="FILTER", help="only lines that match, e.g. 'api=Fetch and error!=0'")

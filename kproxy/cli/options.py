@@ -7,6 +7,15 @@ import argparse
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_SIZE = 1 << 20
 
+#: How a shell completes an argument; `kproxy completion` fills in what each shell calls it.
+FILE: dict[str, str | dict[str, str]] = {}
+DIRECTORY: dict[str, str | dict[str, str]] = {}
+
+
+def completes(action: argparse.Action, how: dict[str, str | dict[str, str]]) -> None:
+    """Have the shell complete the values of an argument with files or directories."""
+    action.complete = how  # type: ignore[attr-defined]  # where shtab looks for it
+
 
 def add_selection(parser: argparse._ActionsContainer) -> None:
     """Which findings are shown."""
@@ -31,7 +40,7 @@ def add_capture(parser: argparse._ActionsContainer) -> None:
         "--port", type=int, action="append", default=[], metavar="N",
         help="Kafka's port, repeatable; without it Kafka is found by content",
     )  # fmt: skip
-    parser.add_argument("--keylog", metavar="FILE", help="TLS key log (SSLKEYLOGFILE) to decrypt with")
+    completes(parser.add_argument("--keylog", metavar="FILE", help="TLS key log (SSLKEYLOGFILE) to decrypt with"), FILE)
 
 
 def size(text: str) -> int:

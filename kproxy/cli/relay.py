@@ -56,8 +56,11 @@ def add_relay(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         help="the broker; with several --listen one for each, in the same order; without a value a built-in broker",
     )  # fmt: skip
     group.add_argument("--no-check", action="store_true", help="start although an upstream does not answer yet")
-    group.add_argument(
-        "--trace", metavar="DIR", default="kproxy-trace", help="write the trace here (default: %(default)s)"
+    options.completes(
+        group.add_argument(
+            "--trace", metavar="DIR", default="kproxy-trace", help="write the trace here (default: %(default)s)"
+        ),
+        options.DIRECTORY,
     )
     group.add_argument("--no-trace", action="store_true", help="write no trace")
     group.add_argument("--compress", action="store_true", help="write the trace with zstd")
@@ -67,8 +70,11 @@ def add_relay(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     )  # fmt: skip
     group.add_argument("--strict-trace", action="store_true", help="the trace is complete: the relay waits for it")
     control = group.add_mutually_exclusive_group()
-    control.add_argument(
-        "--control", metavar="PATH", help="the socket for kproxy tui (default: one that it finds by itself)"
+    options.completes(
+        control.add_argument(
+            "--control", metavar="PATH", help="the socket for kproxy tui (default: one that it finds by itself)"
+        ),
+        options.FILE,
     )
     control.add_argument("--no-control", action="store_true", help="open no such socket")
     # For whoever starts a proxy of its own and must not leave it behind.

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from kproxy.cli import options
 from kproxy.cli.errors import CLEAN, FINDINGS, CommandError
 
 if TYPE_CHECKING:
@@ -58,10 +59,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         child.add_argument(
             "releases", nargs="*", metavar="RELEASE", help="e.g. 3.9.1 4.4.0; default: those in the data"
         )
-        child.add_argument(
-            "--jars", type=Path, metavar="DIR", help="directory with the jars; default: Maven fetches them"
+        options.completes(
+            child.add_argument(
+                "--jars", type=Path, metavar="DIR", help="directory with the jars; default: Maven fetches them"
+            ),
+            options.DIRECTORY,
         )
-        child.add_argument("--output", type=Path, metavar="DIR", help="where to write; default: dissectors/schemas")
+        options.completes(
+            child.add_argument(
+                "--output", type=Path, metavar="DIR", help="where to write; default: dissectors/schemas"
+            ),
+            options.DIRECTORY,
+        )
         child.add_argument("--check", action="store_true", help="write nothing, only report what would change")
         child.add_argument("--json", action="store_true", help='one object: {"notes": [...], "changes": [...]}')
         child.epilog = examples

@@ -42,10 +42,10 @@ _AS_TEXT = "kproxy dissect gives the same facts as text"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument(
+    options.completes(parser.add_argument(
         "sources", nargs="*", metavar="SOURCE",
         help="traces, captures, a directory of these, HOST:PORT or the control socket of a running proxy, or '-'",
-    )  # fmt: skip
+    ), options.FILE)  # fmt: skip
     add_views(parser)
     add_proxy(parser)
     parser.epilog = _EXAMPLES

@@ -21,8 +21,13 @@ class FilterError(ValueError):
 
 def suggestion(written: str, known: Iterable[str]) -> str:
     """``did you mean 'latency'?``, or nothing when no name begins like this or is near; case does not count."""
-    by_lower = {name.lower(): name for name in sorted(known, key=len)}
-    near = [name for name in by_lower if name.startswith(written.lower())] or get_close_matches(
-        written.lower(), by_lower
-    )
-    return f"did you mean {by_lower[near[0]]!r}?" if near else ""
+    near = nearest(written, known)
+    return f"did you mean {near!r}?" if near else ""
+
+
+def nearest(written: str, known: Iterable[str]) -> str | None:
+    """The name that begins like this, else one that is like it; case and leading dashes do not count."""
+    begun = written.lower().lstrip("-")
+    by_lower = {name.lower().lstrip("-"): name for name in sorted(known, key=len)}
+    near = [name for name in by_lower if name.startswith(begun)] or get_close_matches(begun, by_lower)
+    return by_lower[near[0]] if near else None

@@ -54,8 +54,9 @@ def page() -> str:
 _HEAD = """\
 # Filters
 
-One language for `kproxy dissect -f`, the relay's `-f`, the TUI's `/` and `analyze --where`. A filter is asked of each
-line of the trace.
+One language for `kproxy dissect -f`, the relay's `-f`, the TUI's `/`, the page of `dissect --html` and
+`analyze --where`. A filter is asked of each line of the trace. The TUI and the page ask it of an exchange: the fields
+of the response, where it has none those of the request, and the findings of both.
 
 """
 

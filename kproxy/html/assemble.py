@@ -14,7 +14,7 @@ from kproxy.html.packing import inline_json
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 #: The script, in the order in which its parts know each other.
-_SCRIPTS = ("basics.js", "pane.js", "exchange.js", "page.js")
+_SCRIPTS = ("basics.js", "filter_text.js", "filter_match.js", "pane.js", "exchange.js", "page.js")
 
 
 def page(title: str, data: dict[str, Any], package: str = "kproxy.html", scripts: Sequence[str] = _SCRIPTS) -> str:

@@ -12,6 +12,7 @@ from kproxy.browse.rows.columns import api, what, wrong
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import SEVERITIES, State
 from kproxy.browse.session import Session
+from kproxy.html.filter_fields import filter_fields
 from kproxy.html.packing import Chunks
 from kproxy.html.sides import finding_json, side_json
 from kproxy.outputs.findings import as_entry, best_first
@@ -36,7 +37,8 @@ def contents(session: Session, names: list[str]) -> dict[str, Any]:
         client, API, version, what, size, latency, [[text, style]...], severity, is it an event]``; ``lines`` has for
         each row ``{"lines", "findings"}``, a list of findings for each line; ``sides`` has pairs of request and
         response as `kproxy.html.sides` gives them, null for one that is not there; ``places`` has for each row the
-        number of its pair, -1 if there is none. ``notes`` are sentences about what is not in the page.
+        number of its pair, -1 if there is none. ``notes`` are sentences about what is not in the page. ``fields`` and
+        ``units`` are of the filter language (`kproxy.html.filter_fields`).
     """
     told = Findings()
     summary = _Summary()
@@ -66,6 +68,7 @@ def contents(session: Session, names: list[str]) -> dict[str, Any]:
         "lines": lines.texts,
         "sides": sides.texts,
         "places": places,
+        **filter_fields(),
         "each": {"rows": rows.each, "lines": lines.each, "sides": sides.each},
     }
 

@@ -1,5 +1,5 @@
 /* The list of exchanges. */
-let rows = [], texts = [], shown = [], chosen = -1, opened = -1;
+let rows = [], shown = [], chosen = -1, opened = -1;
 const rowHeight = () => parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row")) || 24;
 
 const drawRow = (position) => {
@@ -22,18 +22,58 @@ const drawRow = (position) => {
 };
 const list = new Scroller($("rows"), rowHeight, drawRow);
 
+/* The filter: `test` is that of the last text that could be read. */
+let test = null, asked = "", lines = null;
+const joinedLines = async () => {
+  const found = [];
+  for (const chunk of data.lines) found.push(...(await unpack(chunk)).map(({ lines }) => asOne(lines)));
+  return found;
+};
+const clear = () => {
+  $("filter").value = "";
+  $("only").checked = false;
+  $("rows").focus({ preventScroll: true });
+  return refilter();
+};
+const emptiness = () => {
+  if (!rows.length) return ["There is nothing to show."];
+  const none = $("only").checked ? "no row with a finding" : "nothing";
+  return [asked ? `${none} matches ${asked}; ` : "no row has a finding; ", button("clear", asked ? "clear it" : "show all rows", clear)];
+};
 const narrow = () => {
-  const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean), only = $("only").checked;
+  const only = $("only").checked;
   shown = [];
   for (let number = 0; number < rows.length; number++) {
-    if ((!only || rows[number][9]) && words.every((word) => texts[number].includes(word))) shown.push(number);
+    if ((!only || rows[number][9]) && (!test || test(lines[number]))) shown.push(number);
   }
   $("count").textContent = shown.length === rows.length ? counted(rows.length, "row")
     : `${shown.length.toLocaleString("en")} of ${counted(rows.length, "row")}`;
   list.set(shown.length);
-  if (!shown.length) list.inner.append(el("p", "none", rows.length ? "Nothing here has these words." : "There is nothing to show."));
+  if (!shown.length) list.inner.append(el("p", "none", ...emptiness()));
   const at = shown.indexOf(chosen);
   if (at >= 0) list.show(at); else $("rows").scrollTop = 0;
+};
+/** Reads the filter anew. While it cannot be read, the rows stay and a sentence says why. */
+const refilter = async () => {
+  const text = $("filter").value.trim();
+  let made = null, wrong = "";
+  try {
+    if (text) made = filterOf(text);
+  } catch (error) {
+    if (!(error instanceof FilterError)) throw error;
+    wrong = error.said(text);
+  }
+  $("wrong").textContent = wrong;
+  $("wrong").hidden = !wrong;
+  $("filter").setAttribute("aria-invalid", String(Boolean(wrong)));
+  if (wrong) return;
+  if (made && !lines) {
+    const read = await joinedLines();
+    lines = lines || read;
+    if (text !== $("filter").value.trim()) return;  /* more was written meanwhile, and is read by itself */
+  }
+  [test, asked] = [made, text];
+  narrow();
 };
 const choose = (position) => {
   if (!shown.length) return;
@@ -55,7 +95,7 @@ const jump = (number) => {
   if (!shown.includes(number)) {
     $("filter").value = "";
     $("only").checked = false;
-    narrow();
+    refilter();
   }
   choose(shown.indexOf(number));
   open(number);
@@ -177,10 +217,9 @@ const start = async () => {
     return;
   }
   rows = (await Promise.all(data.rows.map(unpack))).flat();
-  texts = rows.map((row) => [row[1], row[2], `${row[3]} ${row[4]}`, row[5], row[7], ...row[8].map(([text]) => text), row[9]].join(" ").toLowerCase());
   narrow();
   $("columns").style.setProperty("--bar", `${$("rows").offsetWidth - $("rows").clientWidth}px`);
-  $("filter").addEventListener("input", narrow);
+  $("filter").addEventListener("input", refilter);
   $("only").addEventListener("change", narrow);
   document.addEventListener("keydown", onKey);
   addEventListener("hashchange", follow);
@@ -191,6 +230,7 @@ const start = async () => {
   const worst = data.causes.find(({ row }) => row >= 0);
   choose(worst ? worst.row : 0);
   follow();
+  if (worst && opened < 0) open(worst.row);
   document.documentElement.dataset.ready = "true";
 };
 start();

@@ -6,7 +6,7 @@ import argparse
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from dissectors.failures import Failure
 from kproxy.cli.errors import CommandError
@@ -19,6 +19,9 @@ from kproxy.outputs.stderr import warn
 from kproxy.outputs.text import TextOutput, safe
 from kproxy.trace.encoding import append_line, as_mapping, encode_json
 from kproxy.trace.lines import Detail, Line
+
+if TYPE_CHECKING:
+    from kproxy.inspector import Waiting
 
 
 class Output(ABC):
@@ -44,6 +47,9 @@ class Output(ABC):
 
     def note(self, sentence: str) -> None:  # noqa: B027  # most have nothing to do
         """The user is told this of the input."""
+
+    def still_waiting(self, waiting: Waiting, ts: str) -> None:  # noqa: B027  # of use to a person who watches
+        """At `ts`, a request that is still without a response."""
 
     def write(self, line: Line) -> bool:
         """Write a line if it matches; whether it did.
@@ -90,6 +96,10 @@ class _Text(Output):
 
     def detail(self, asked: Detail) -> Detail:
         return Detail.FULL if self._verbose and asked is Detail.SUMMARY else asked
+
+    def still_waiting(self, waiting: Waiting, ts: str) -> None:
+        if self._filter is None or self._filter.matches(as_mapping(waiting.request)):
+            self._text.still_waiting(waiting, ts)
 
     def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
         self._text.write(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.color import ColorSystem
 from rich.style import Style
@@ -21,6 +21,9 @@ from kproxy.trace.lines import (
     ResponseLine,
     TopicEntry,
 )
+
+if TYPE_CHECKING:
+    from kproxy.inspector import Waiting
 
 #: A piece of text and its style; the styles are the keys of `STYLES`.
 Piece = tuple[str, str]
@@ -69,6 +72,17 @@ class TextOutput:
         if text:
             self._file.write(text + "\n")
 
+    def still_waiting(self, waiting: Waiting, ts: str) -> None:
+        """Show that a request is still without a response at `ts`, unless quiet."""
+        if not self._quiet:
+            self._file.write(self._paint(self._waiting_row(waiting, ts)) + "\n")
+
+    def _waiting_row(self, waiting: Waiting, ts: str) -> list[Piece]:
+        request, seconds, others = waiting
+        text = f"still waiting for {_name(request)} #{request.correlation_id} ({seconds} s)"
+        more = f"; {others} more wait{'s' * (others == 1)} behind it" if others else ""
+        return [*_where(ts, request.connection_id), (". ", "warning"), (text, "warning"), (more, "dim")]
+
     def rows(self, line: Line) -> Iterator[list[Piece]]:
         """The rows of text for a line of the trace."""
         if not self._quiet or isinstance(line, GapLine | FindingLine) or getattr(line, "findings", None):
@@ -83,7 +97,7 @@ class TextOutput:
             yield from _advice(line, 29)
 
     def _row(self, line: Line) -> list[Piece]:
-        pieces: list[Piece] = [(line.ts[11:23], "dim"), (f" {'#' + line.connection_id.rpartition('-')[2]:>6} ", "dim")]
+        pieces = _where(line.ts, line.connection_id)
         if isinstance(line, RequestLine | ResponseLine):
             pieces += self._frame(line)
         elif isinstance(line, OpenLine):
@@ -110,8 +124,7 @@ class TextOutput:
     def _frame(self, line: RequestLine | ResponseLine) -> Iterator[Piece]:
         request = isinstance(line, RequestLine)
         yield ("> " if request else "< "), "request" if request else "response"
-        name = f"{line.api} v{line.api_version}" if line.api else "?"
-        yield f"{name:<26}", "name"
+        yield f"{_name(line):<26}", "name"
         if self._verbose:
             yield f"id {'' if line.correlation_id is None else line.correlation_id:<8} ", "dim"
         yield f"{size(line.size):>9}", ""
@@ -142,6 +155,15 @@ class TextOutput:
                 yield ", ".join(names) + "  ", "error"
         if line.not_decoded:
             yield f"({safe(line.not_decoded)})", "dim"
+
+
+def _where(ts: str, connection_id: str) -> list[Piece]:
+    """The time and the connection, with which each row begins."""
+    return [(ts[11:23], "dim"), (f" {'#' + connection_id.rpartition('-')[2]:>6} ", "dim")]
+
+
+def _name(line: RequestLine | ResponseLine) -> str:
+    return f"{line.api} v{line.api_version}" if line.api else "?"
 
 
 def finding_rows(finding: FindingEntry) -> Iterator[list[Piece]]:

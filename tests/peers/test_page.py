@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +12,18 @@ import pytest
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.browse.sides import request_line
+from tests.kproxy.captured import lines_of
 from tests.kproxy.frames import request
+from tests.kproxy.html.filters import answers, asked, lines, script
+from tests.kproxy.html.pages import page_of
 from tests.peers.browser import Tab
 
 pytestmark = pytest.mark.peers
 
 _BUG = Path(__file__).parents[1] / "data" / "bugs" / "metadata-throttle-first--java.pcap.gz"
 _JAVA = Path(__file__).parents[1] / "data" / "pcap" / "java-4.3.1.pcap.gz"
+
+_CLEAN = Path(__file__).parents[1] / "data" / "pcap" / "sarama-4.3.1.pcap.gz"
 
 _RESPONSE = "document.querySelectorAll('.side')[1]"
 _MARKED = f"[...{_RESPONSE}.querySelectorAll('.bytes b.marked[data-at]')].map((byte) => byte.dataset.at)"
@@ -35,6 +41,23 @@ def show(tab: Tab, tmp_path: Path, source: Path, *, width: int = 1440) -> None:
     tab.until("document.documentElement?.dataset.ready")
 
 
+def leave(tab: Tab) -> None:
+    """Close the exchange with which the page opens."""
+    tab.until("!document.getElementById('detail').hidden")
+    tab.key("Escape")
+    tab.until("document.getElementById('detail').hidden")
+
+
+def ask(tab: Tab, text: str) -> None:
+    """Write a filter."""
+    tab.run(f"document.getElementById('filter').value = {json.dumps(text)}; "
+            "document.getElementById('filter').dispatchEvent(new Event('input'))")  # fmt: skip
+
+
+COUNT = "document.getElementById('count').textContent"
+WRONG = "document.getElementById('wrong').textContent"
+
+
 def row(name: str) -> str:
     """A row of the list by its text."""
     return f"[...document.querySelectorAll('#rows .row')].find((row) => row.textContent.includes({name!r}))"
@@ -44,6 +67,53 @@ def node(name: str) -> str:
     """A field of the response by its name."""
     nodes = f"[...{_RESPONSE}.querySelectorAll('.node')]"
     return f"{nodes}.find((node) => node.querySelector('.name').textContent === {name!r})"
+
+
+def test_the_page_opens_with_its_worst_finding(tab: Tab, tmp_path: Path) -> None:
+    show(tab, tmp_path, _BUG)
+    tab.until("document.querySelector('.finding')")
+    assert tab.run("document.querySelector('.finding .code').textContent") == "L005 field-from-newer-version"
+    assert tab.run("document.querySelector('.head h2').textContent") == "#0 Metadata v2"
+    assert {int(at) for at in tab.run(_MARKED)} == {8, 9, 10, 11}
+    show(tab, tmp_path, _CLEAN)
+    assert tab.run("document.getElementById('detail').hidden")
+
+
+def test_the_filter_is_that_of_the_command_line(tab: Tab) -> None:
+    texts, of = asked(), lines()
+    told = tab.run(script(texts, of))
+    for text, wanted, got in zip(texts, answers(texts, of), told, strict=True):
+        assert got == wanted, text
+
+
+def test_a_filter_sees_an_exchange_as_one(tab: Tab, tmp_path: Path) -> None:
+    text = "acks=-1 and error=0"  # the one is in the request, the other in the response
+    wanted, _ = page_of(lines_of(_JAVA), chosen=text)
+    show(tab, tmp_path, _JAVA)
+    leave(tab)
+    ask(tab, text)
+    tab.until(f"{COUNT} === '{len(wanted.unpacked('rows'))} of 436 rows'")
+    ask(tab, "api=Metadat")
+    assert tab.until(WRONG) == "no api is called 'Metadat' at column 5: did you mean 'Metadata'?"
+    assert tab.run(COUNT) == f"{len(wanted.unpacked('rows'))} of 436 rows"  # what it showed before
+    ask(tab, "")
+    tab.until(f"{COUNT} === '436 rows'")
+    assert tab.run(WRONG) == ""
+
+
+def test_where_nothing_matches_the_page_says_so_and_how_to_go_on(tab: Tab, tmp_path: Path) -> None:
+    show(tab, tmp_path, _BUG)
+    leave(tab)
+    ask(tab, "topic~'<b>x'")
+    said = "document.querySelector('#rows .none')?.textContent"
+    assert tab.until(said) == "nothing matches topic~'<b>x'; clear it"
+    tab.point("document.querySelector('#rows .none .clear')", click=True)
+    tab.until(f"{COUNT} === '11 rows'")
+    assert tab.run("document.getElementById('filter').value") == ""
+    ask(tab, "api=ApiVersions")
+    tab.until(f"{COUNT} !== '11 rows'")
+    tab.key("z")
+    assert tab.until(said) == "no row with a finding matches api=ApiVersions; clear it"
 
 
 def test_a_click_opens_an_exchange_and_the_finding_is_marked(tab: Tab, tmp_path: Path) -> None:
@@ -77,6 +147,7 @@ def test_what_is_hovered_in_one_is_marked_in_the_other(tab: Tab, tmp_path: Path)
 
 def test_keys(tab: Tab, tmp_path: Path) -> None:
     show(tab, tmp_path, _BUG)
+    leave(tab)
     chosen = "document.querySelector('#rows .chosen .api').textContent"
     assert tab.run(chosen) == "Metadata v2"  # where the worst finding is
     tab.key("k")
@@ -91,9 +162,9 @@ def test_keys(tab: Tab, tmp_path: Path) -> None:
     assert tab.run("document.getElementById('count').textContent") == "1 of 11 rows"
     tab.key("z")
     tab.key("/")
-    for letter in "findcoord":
+    for letter in "api=find*":
         tab.key(letter)
-    assert tab.run("document.getElementById('count').textContent") == "1 of 11 rows"
+    tab.until("document.getElementById('count').textContent === '1 of 11 rows'")
     tab.key("Enter")
     tab.key("Enter")
     tab.until("document.querySelector('.head h2')?.textContent.includes('FindCoordinator')")
@@ -137,11 +208,12 @@ def test_a_link_opens_its_exchange(tab: Tab, tmp_path: Path) -> None:
 
 def test_records_and_long_lists(tab: Tab, tmp_path: Path) -> None:
     show(tab, tmp_path, _JAVA)
+    leave(tab)
     tab.key("G")
     assert tab.run("document.querySelector('#rows .chosen').id") == "row-435"
     assert tab.run("document.querySelectorAll('#rows .row').length") < 100
-    tab.run("document.getElementById('filter').value = 'produce v13'; "
-            "document.getElementById('filter').dispatchEvent(new Event('input'))")  # fmt: skip
+    ask(tab, "api=produce and version=13")
+    tab.until(f"{COUNT} !== '436 rows'")
     tab.point(row("Produce"), click=True)
     records = "[...document.querySelectorAll('[role=tab]')].find((tab) => tab.textContent.includes('record'))"
     tab.until(records)

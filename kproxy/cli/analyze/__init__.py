@@ -37,10 +37,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     from kproxy.spark.jobs import names
 
-    parser.add_argument(
+    options.completes(parser.add_argument(
         "traces", nargs="+", metavar="TRACES",
         help="traces, captures, directories of them, or tables that convert made; after 'convert', what to convert",
-    )  # fmt: skip
+    ), options.FILE)  # fmt: skip
     parser.add_argument(
         "--job", action="append", default=[], choices=names(), metavar="NAME",
         help=f"only this table, repeatable: {', '.join(names())}",
@@ -52,7 +52,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="only of lines from then on (UTC), e.g. 2026-11-21T05:00; 15m: since so long ago",
     )
     parser.add_argument("--until", metavar="TIME", help="only of lines before then")
-    parser.add_argument("--out", metavar="DIR", help="write to DIR: each table below its name; with convert, the lines")
+    options.completes(
+        parser.add_argument(
+            "--out", metavar="DIR", help="write to DIR: each table below its name; with convert, the lines"
+        ),
+        options.DIRECTORY,
+    )
     parser.add_argument(
         "--format", choices=("table", "json", "csv", *_STORED),
         help="form of the tables (default: table, with --out parquet); with convert, of the lines: parquet, or delta "
@@ -66,7 +71,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--late", metavar="TIME", help="with --follow, how much later than others a line may come (30s)"
     )
-    parser.add_argument("--html", metavar="FILE", help="write a report, one page for a browser; tables with --out only")
+    options.completes(
+        parser.add_argument(
+            "--html", metavar="FILE", help="write a report, one page for a browser; tables with --out only"
+        ),
+        options.FILE,
+    )
     parser.add_argument("--rows", type=_count, default=20, metavar="N", help="show so many rows (default: %(default)s)")
     parser.add_argument(
         "--master", metavar="URL", help="where to run: local[N], spark://..., yarn, sc://... (default: here)"

@@ -1,10 +1,13 @@
 """The command line itself: help, wrong usage, what it imports."""
 
+import re
 import subprocess
 import sys
 
 import pytest
 
+from kproxy import __version__
+from kproxy.cli import COMMANDS
 from tests.kproxy.cli.conftest import Run
 
 
@@ -14,6 +17,25 @@ def test_help_has_examples_and_exit_statuses(kproxy: Run, command: list[str]) ->
     assert done.returncode == 0
     assert "examples:" in done.stdout
     assert "exit status:" in done.stdout
+
+
+def test_the_help_names_every_command(kproxy: Run) -> None:
+    done = kproxy("help")
+    assert (done.returncode, done.stdout) == (0, kproxy("--help").stdout)
+    named = re.findall(r"^    (\S+) ", done.stdout.partition("commands:")[2], re.MULTILINE)
+    assert tuple(named) == COMMANDS
+    assert "schemas" in named
+
+
+@pytest.mark.parametrize("command", [["dissect"], ["schemas", "import"], ["help"]])
+def test_help_of_a_command_is_what_its_option_shows(kproxy: Run, command: list[str]) -> None:
+    done = kproxy("help", *command)
+    assert (done.returncode, done.stdout, done.stderr) == (0, kproxy(*command, "--help").stdout, "")
+    assert done.stdout.startswith(f"usage: kproxy {' '.join(command)}")
+
+
+def test_the_version(kproxy: Run) -> None:
+    assert kproxy("-V").stdout == kproxy("--version").stdout == f"kproxy {__version__}\n"
 
 
 def test_without_anything_to_do_it_says_what_to_give(kproxy: Run) -> None:
@@ -30,8 +52,18 @@ def test_without_anything_to_do_it_says_what_to_give(kproxy: Run) -> None:
         (["--listen", "0", "--upstream", "h"], "--upstream"),
         (["--listen", "0", "--upstream", "h:1", "-f", "apii=Fetch"], "unknown field 'apii'"),
         (["--listen", "0", "--upstream", "h:1", "--ignore", "L9"], "--ignore L9: no rule has this code"),
-        (["--bogus"], "unrecognized arguments: --bogus"),
-        (["bogus"], "invalid choice: 'bogus'"),
+        (["--bogus"], "unknown option --bogus; see kproxy --help"),
+        (["--listen", "1", "-x"], "unknown option -x; see kproxy --help"),
+        (["bogus"], "unknown command bogus; see kproxy --help"),
+        (["--upsteam", "b:9092", "--listen", "9092"], "unknown option --upsteam; did you mean --upstream?"),
+        (["disect", "x"], "unknown command disect; did you mean dissect?"),
+        (["help", "disect"], "unknown command disect; did you mean dissect?"),
+        (["dissect", "--fitler=api", "x"], "unknown option --fitler; did you mean --filter?"),
+        (["dissect", "x", "--jsno"], "unknown option --jsno; did you mean --json?"),
+        (["schemas", "improt"], "unknown action improt; did you mean import?"),
+        (["schemas", "import", "--chek"], "unknown option --chek; did you mean --check?"),
+        (["rules", "C001", "more", "-V"], "unknown option -V; see kproxy rules --help"),
+        (["quirks", "a", "more"], "unrecognized arguments: more; see kproxy quirks --help"),
         (["dissect", "/no/x", "--json", "/no/y"], "/no/x: No such file or directory"),
         (["dissect", "--", "--x"], "--x: No such file or directory"),
         (["analyze", "convert", "--job", "latency", "x"], "TRACES --out DIR"),
@@ -50,7 +82,7 @@ def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], 
 @pytest.mark.parametrize(
     ("args", "heavy"),
     [
-        (["--help"], ["textual", "scapy", "pyspark", "asyncio", "rich", "msgspec", "dissectors"]),
+        (["--help"], ["shtab", "textual", "scapy", "pyspark", "asyncio", "rich", "msgspec", "dissectors"]),
         (["--listen", "0", "--upstream", "bad"], ["textual", "scapy", "pyspark"]),
         (["explain", "00"], ["textual", "scapy", "pyspark", "asyncio"]),
         (["rules", "--json"], ["textual", "scapy", "pyspark", "asyncio"]),

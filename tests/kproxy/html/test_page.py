@@ -19,6 +19,7 @@ import pytest
 
 from dissectors import records
 from kproxy.browse.fields.detail import side
+from kproxy.filters.fields import FIELDS
 from kproxy.html import contents
 from kproxy.trace.lines import Detail, FindingEntry, RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.browse.sides import request_line, response_line
@@ -266,3 +267,19 @@ def test_what_is_said_of_the_input_is_in_the_page_but_not_where_that_lies(kproxy
 def test_nothing_at_all() -> None:
     opened, output = page_of([])
     assert (opened.data["rows"], opened.data["exchanges"], output.warnings) == ([], 0, [])
+
+
+def test_the_script_knows_every_field_of_the_filter_language(bug: Opened) -> None:
+    """What it reads for a field is a key of that name, unless it says otherwise; a browser runs it in tests/peers."""
+    [script] = [text for text in bug.texts["script"] if "const READS = {" in text]
+    own = re.search(r"const READS = \{(.*?)\n\};", script, re.DOTALL)
+    assert own is not None
+    read = set(re.findall(r"(?:^  |, )(\w+): ", own[1], re.MULTILINE))
+    assert {field.name for field in FIELDS if field.many or field.columns != {field.name}} <= read
+    assert read <= {field.name for field in FIELDS}
+    by_name = {name: field for name, *field in bug.data["fields"]}
+    assert by_name.keys() == {field.name for field in FIELDS}
+    assert by_name["latency_us"] == [["latency"], "duration", False, 1, []]
+    assert by_name["severity"][-1] == ["info", "warning", "error"]
+    assert "NOT_LEADER_OR_FOLLOWER" in by_name["error"][-1]
+    assert bug.data["units"]["size"]["KiB"] == 1024

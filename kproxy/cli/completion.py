@@ -1,0 +1,36 @@
+"""``kproxy completion``: a script that completes commands, options and files in a shell, made by shtab."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from kproxy.cli import options
+from kproxy.cli.errors import CLEAN
+
+HELP = "write a script that completes kproxy's commands and options in a shell"
+
+_EXAMPLES = """
+examples:
+  kproxy completion bash > ~/.local/share/bash-completion/completions/kproxy
+  kproxy completion zsh > ~/.zfunc/_kproxy       # a directory in fpath, before compinit
+  kproxy completion fish > ~/.config/fish/completions/kproxy.fish
+
+It takes effect in the next shell. Write it anew after an update of kproxy.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
+    parser.epilog = _EXAMPLES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the script."""
+    import shtab
+
+    options.FILE.update(shtab.FILE)
+    options.DIRECTORY.update(shtab.DIRECTORY)
+    sys.stdout.write(shtab.complete(args.root, shell=args.shell))
+    return CLEAN

@@ -1,0 +1,20 @@
+"""``kproxy help``: the help of a command, as its ``--help``."""
+
+from __future__ import annotations
+
+import argparse
+
+from kproxy.cli.errors import CLEAN
+
+HELP = "show the help of a command"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help="default: the help of kproxy itself")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the help."""
+    args.root.parse_args([*args.command, "--help"])  # exits
+    return CLEAN

@@ -1,0 +1,19 @@
+"""The fields of the filter language, as the page's script reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kproxy.filters.fields import FIELDS, Kind
+from kproxy.filters.values import DURATIONS, SIZES
+
+
+def filter_fields() -> dict[str, Any]:
+    """``fields`` are ``[name, aliases, kind, many, unit, every value if there are no others]``, ``units`` by kind."""
+    return {
+        "fields": [
+            [field.name, field.aliases, field.kind, field.many, field.unit, field.known() if field.closed else ()]
+            for field in FIELDS
+        ],
+        "units": {Kind.DURATION: DURATIONS, Kind.SIZE: SIZES},
+    }

@@ -1,0 +1,221 @@
+/* A filter as a function over lines of the trace: what its fields read, what its values stand for, what its patterns find. */
+const ATOM = /\[\^?\]?(?:\\.|[^\]\\])*\]|\\[dDwWsSnrt]|\\[^A-Za-z0-9]|[^\\[(){}*+?|]/suy;
+const REPEAT = /(?:[*+?]|\{(\d{1,3})(?:(,)(\d{1,3})?)?\})\??/y;
+const CLASSES = { d: "\\p{Nd}", D: "\\P{Nd}", w: "\\p{L}\\p{N}_", s: "\\s", S: "\\S", n: "\\n", r: "\\r", t: "\\t" };
+const NUMBERS = ["number", "count", "duration", "size"], SEVERITIES = ["info", "warning", "error"];
+const literal = (text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, (sign) => sign === "-" ? "\\x2d" : `\\${sign}`);
+
+class PatternError extends Error {
+  constructor(message, position) {
+    super(message);
+    this.position = position;
+  }
+}
+
+/** The browser's expression for a pattern of the filter language: that of the command line, which has no look-around. */
+class PatternReader {
+  constructor(pattern) {
+    this.ignoresCase = pattern.startsWith("(?i)");
+    Object.assign(this, { pattern, at: this.ignoresCase ? 4 : 0 });
+  }
+  nextIs(signs) { return this.at < this.pattern.length && signs.includes(this.pattern[this.at]); }
+  match(expression) {
+    expression.lastIndex = this.at;
+    return expression.exec(this.pattern);
+  }
+  whole() {
+    const made = this.choice();
+    if (this.at < this.pattern.length) throw new PatternError("this group was never opened, write \\)", this.at);
+    return made;
+  }
+  choice() {
+    let made = this.sequence();
+    while (this.nextIs("|")) {
+      this.at += 1;
+      made += `|${this.sequence()}`;
+    }
+    return made;
+  }
+  sequence() {
+    let made = "";
+    while (this.at < this.pattern.length && !this.nextIs("|)")) made += this.repeated();
+    return made;
+  }
+  repeated() {
+    const made = this.nextIs("(") ? this.group() : this.atom(), repeat = this.match(REPEAT);
+    if (!repeat) return made;
+    const [sign, least, comma, most] = repeat;
+    if (most && Number(most) < Number(least)) throw new PatternError("the second number is below the first", this.at);
+    this.at += sign.length;
+    return `(?:${made})${sign}`;
+  }
+  group() {
+    const start = this.at;
+    this.at += this.pattern.startsWith("(?:", start) ? 3 : 1;
+    if (this.nextIs("?")) throw new PatternError("only (...) and (?:...) groups can be used here", start);
+    const made = this.choice();
+    if (!this.nextIs(")")) throw new PatternError("this group is not closed, write \\( if you mean the character", start);
+    this.at += 1;
+    return `(?:${made})`;
+  }
+  atom() {
+    const start = this.at, atom = this.match(ATOM);
+    if (!atom) {
+      const what = this.pattern.slice(start, start + (this.nextIs("\\") ? 2 : 1));
+      throw new PatternError(`${inQuotes(what)} cannot stand here`, start);
+    }
+    this.at += atom[0].length;
+    if (".^$".includes(atom[0])) return atom[0];
+    const made = atom[0][0] === "[" ? this.set(atom[0]) : this.escape(atom[0]);
+    try { new RegExp(made, "su"); } catch { throw new PatternError(`${inQuotes(atom[0])} cannot stand here`, start); }
+    return made;
+  }
+  escape(atom) {
+    if (atom[0] !== "\\") return literal(atom);
+    if (atom === "\\w") return `[${CLASSES.w}]`;
+    if (atom === "\\W") return `[^${CLASSES.w}]`;
+    return CLASSES[atom[1]] || literal(atom.slice(1));
+  }
+  set(atom) {
+    const negated = atom[1] === "^";
+    const inner = atom.slice(negated ? 2 : 1, -1).replace(/\\(.)|([\]\[^$.*+?(){}|/])/gsu, (_, escaped, sign) => {
+      if (sign) return literal(sign);
+      return /[A-Za-z0-9]/.test(escaped) ? CLASSES[escaped] || `\\${escaped}` : literal(escaped);
+    });
+    return `[${negated ? "^" : ""}${inner}]`;
+  }
+}
+
+const finds = (field, value, glob) => {
+  const flags = (ignored) => `su${ignored || field.kind !== "text" ? "i" : ""}`;
+  if (glob) {
+    const parts = [...value.text].map((letter) => ({ "*": ".*", "?": "." }[letter] || literal(letter)));
+    const expression = new RegExp(`^${parts.join("")}$`, flags(false));
+    return (found) => expression.test(found);
+  }
+  try {
+    const reader = new PatternReader(value.text), expression = new RegExp(reader.whole(), flags(reader.ignoresCase));
+    return (found) => expression.test(found);
+  } catch (error) {
+    const moved = value.quoted && value.end - value.start !== value.text.length + 2;  /* by escapes */
+    const start = value.start + (moved ? 0 : (error.position || 0) + value.quoted);
+    throw new FilterError(`${inQuotes(value.text)} is no pattern: ${error.message}`, start);
+  }
+};
+
+const NUMBER = /^(-?\d{1,20}(?:\.\d{1,9})?)([A-Za-zµ]*)$/;
+const amountOf = (field, value) => {
+  const units = data.units[field.kind] || {}, names = Object.keys(units);
+  const example = { duration: "write 50ms", size: "write 10KiB" }[field.kind] || "write digits";
+  const match = NUMBER.exec(value.text);
+  if (!match) throw new FilterError(`${inQuotes(value.text)} is no ${field.kind}`, value.start, example);
+  const unit = names.find((name) => name.toLowerCase() === match[2].toLowerCase());
+  if (match[2] && !unit) {
+    const hint = names.length ? `write ${names.join(", ")}` : example;
+    throw new FilterError(`${field.name} has no unit ${inQuotes(match[2])}`, value.start, hint);
+  }
+  const factor = match[2] ? units[unit] : field.unit, [whole, part = ""] = match[1].split(".");
+  const top = BigInt(whole + part) * BigInt(factor), bottom = 10n ** BigInt(part.length) * BigInt(field.unit);
+  return top % bottom === 0n ? Number(top / bottom) : Number(top) / Number(bottom);
+};
+const INSTANT = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?Z?$/, MIDNIGHT = "0000-00-00T00:00:00.000000";
+const instantOf = (value) => {
+  if (!INSTANT.test(value.text)) {
+    throw new FilterError(`${inQuotes(value.text)} is no time`, value.start, "write 2025-01-31, 2025-01-31T12:00 or 2025-01-31T12:00:00.5Z (UTC)");
+  }
+  const text = value.text.replace(/Z$/, "").replace(" ", "T");
+  return `${text}${MIDNIGHT.slice(text.length)}Z`;
+};
+const closedValue = (field, value) => {
+  const found = field.known.find((name) => name.toLowerCase() === value.text.toLowerCase());
+  if (found !== undefined) return found;
+  const few = field.known.length < 8 ? `it is ${field.known.join(", ")}` : "";
+  throw new FilterError(`no ${field.name} is called ${inQuotes(value.text)}`, value.start, suggestion(value.text, field.known) || few);
+};
+
+const ORDER = { "=": (a, b) => a === b, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
+/** What one value must be; it is there, and of its field's type. */
+const checkOf = ({ field, sign, start }, value) => {
+  const { kind } = field, isNumber = NUMBERS.includes(kind);
+  const ofText = (check) => kind === "error" ? (found) => typeof found === "string" && check(found) : check;
+  if (sign === "~") {
+    if (isNumber || kind === "flag") throw new FilterError(`${field.name} is a ${kind}, '~' searches text`, start, "write =");
+    return ofText(finds(field, value, false));
+  }
+  const compare = ORDER[sign];
+  if (isNumber || (kind === "error" && /^-*\d+$/.test(value.text))) {
+    const amount = amountOf(field, value);
+    return (found) => typeof found === "number" && compare(found, amount);
+  }
+  if (kind === "flag" && sign === "=") {
+    const wanted = closedValue(field, value) === "true";
+    return (found) => found === wanted;
+  }
+  if (sign === "=" && !value.quoted && /[*?]/.test(value.text)) return ofText(finds(field, value, true));
+  if (kind === "time") {
+    const moment = instantOf(value);
+    return (found) => compare(found, moment);
+  }
+  if (kind === "severity") {
+    const rank = SEVERITIES.indexOf(closedValue(field, value));
+    return (found) => compare(SEVERITIES.indexOf(found), rank);
+  }
+  if (sign !== "=") throw new FilterError(`${field.name} has no order for ${inQuotes(sign)}`, start, "write =, ~ or in (...)");
+  const exact = field.known.length && !value.quoted ? closedValue(field, value) : value.text;
+  if (kind === "text") return (found) => found === exact;
+  const lowered = exact.toLowerCase();
+  return ofText((found) => found.toLowerCase() === lowered);
+};
+
+const isThere = (value) => value !== null && value !== undefined;
+const inEach = (array, key) => (line) => (line[array] || []).map((each) => each[key]).filter(isThere);
+const allInEach = (array, key) => (line) => (line[array] || []).flatMap((each) => each[key] || []);
+const ofFindings = (key) => (line) => [...(line.findings || []), ...(line.kind === "finding" ? [line] : [])].map((each) => each[key]).filter(isThere);
+const ofKind = (kind, name, absent) => (line) => isThere(line[name]) ? line[name] : line.kind === kind ? absent : null;
+/** What fields read that are not simply a key of the line. */
+const READS = {
+  client: (line) => [line.client_id, line.client].filter(isThere),
+  tls: ofKind("open", "tls", false), midstream: ofKind("open", "midstream", false),
+  direction: (line) => line.kind === "request" || line.kind === "response" ? line.kind : line.direction,
+  topic: inEach("topics", "topic"), topic_id: inEach("topics", "topic_id"), partition: allInEach("topics", "partitions"),
+  records: inEach("topics", "records"), batches: inEach("topics", "batches"), lag: inEach("topics", "lag"),
+  compression: allInEach("topics", "compression"),
+  bytes: (line) => isThere(line.bytes) ? [line.bytes] : inEach("topics", "bytes")(line),
+  software: ({ software_name: name, software_version: version }) => !isThere(name) ? [] : isThere(version) ? [name, `${name} ${version}`] : [name],
+  error: (line) => line.errors && line.errors.length ? line.errors.flatMap(({ code, name }) => [code, name])
+    : line.kind === "response" && !isThere(line.not_decoded) ? [0, "NONE"] : [],
+  finding: (line) => [...ofFindings("code")(line), ...ofFindings("name")(line)],
+  severity: ofFindings("severity"), blame: ofFindings("blame"), message: ofFindings("message"), hint: ofFindings("hint"),
+  expected: ofFindings("expected"), got: ofFindings("got"), marked: (line) => line.marked || false,
+  frames: ofKind("gap", "frames", 0), requests: ofKind("close", "requests", 0), responses: ofKind("close", "responses", 0),
+  request_bytes: ofKind("close", "request_bytes", 0), response_bytes: ofKind("close", "response_bytes", 0),
+  unanswered: ofKind("close", "unanswered", 0),
+};
+const readOf = ({ name }) => Object.hasOwn(READS, name) ? READS[name] : (line) => line[name];
+
+const testOf = (node) => {
+  if (node.join) {
+    const terms = node.terms.map(testOf);
+    if (node.join === "not") return (line) => !terms[0](line);
+    return node.join === "and" ? (line) => terms.every((term) => term(line)) : (line) => terms.some((term) => term(line));
+  }
+  const { field } = node, read = readOf(field), values = (line) => field.many ? read(line) : [read(line)].filter(isThere);
+  if (!node.values) {
+    if (field.kind === "error") return (line) => Boolean(line.errors && line.errors.length);
+    if (field.kind === "number") return (line) => values(line).length > 0;
+    return (line) => values(line).some(Boolean);
+  }
+  const checks = node.values.map((value) => checkOf(node, value)), fits = (found) => checks.some((check) => check(found));
+  if (!node.negated) return (line) => values(line).some(fits);
+  return (line) => {
+    const found = values(line);
+    return found.length > 0 && !found.some(fits);
+  };
+};
+
+/** An exchange as a filter sees it: the fields of the response, where it has none those of the request, findings of both. */
+const asOne = ([first, second]) => second === undefined ? first
+  : { ...first, ...second, findings: [...(first.findings || []), ...(second.findings || [])] };
+
+/** A function that says whether a line matches; a `FilterError` if the filter cannot be read. */
+const filterOf = (text) => testOf(new FilterParser(text).whole());

@@ -1,0 +1,161 @@
+/* The filter language of docs/filters.md: its text, read into terms. The sentences about what is wrong are those of the
+   command line (kproxy.filters). */
+const CONNECTIVES = ["and", "or", "not", "in"], MOST_OPEN = 50;
+const FIELDS = new Map(data.fields.flatMap(([name, aliases, kind, many, unit, known]) => {
+  const field = { name, kind, many, unit, known };
+  return [name, ...aliases].map((each) => [each, field]);
+}));
+
+class FilterError extends Error {
+  constructor(problem, start, hint = "") {
+    super(problem);
+    Object.assign(this, { start, hint });
+  }
+  /** One sentence with the column in the text of the filter. */
+  said(text) {
+    return `${this.message} at column ${[...text.slice(0, this.start)].length + 1}${this.hint ? `: ${this.hint}` : ""}`;
+  }
+}
+
+const inQuotes = (text) => {
+  const escaped = text.replaceAll("\\", "\\\\");
+  return text.includes("'") && !text.includes('"') ? `"${escaped}"` : `'${escaped.replaceAll("'", "\\'")}'`;
+};
+
+/** How much two words have in common, 0 to 1, as Python's difflib counts it. */
+const likeness = (one, other) => {
+  const common = (a, aEnd, b, bEnd) => {
+    let [size, aBest, bBest, before] = [0, a, b, new Map()];
+    for (let i = a; i < aEnd; i++) {
+      const now = new Map();
+      for (let j = b; j < bEnd; j++) {
+        if (one[i] !== other[j]) continue;
+        const length = (before.get(j - 1) || 0) + 1;
+        now.set(j, length);
+        if (length > size) [size, aBest, bBest] = [length, i - length + 1, j - length + 1];
+      }
+      before = now;
+    }
+    return size && size + common(a, aBest, b, bBest) + common(aBest + size, aEnd, bBest + size, bEnd);
+  };
+  return 2 * common(0, one.length, 0, other.length) / (one.length + other.length);
+};
+const suggestion = (written, known) => {
+  const typed = written.toLowerCase(), names = new Map([...known].sort((a, b) => a.length - b.length).map((name) => [name.toLowerCase(), name]));
+  let near = [...names.keys()].find((name) => name.startsWith(typed));
+  if (near === undefined) {
+    let best = 0.6;
+    for (const name of names.keys()) {
+      const alike = likeness(name, typed);
+      if (alike > best || (alike === best && (near === undefined || name > near))) [best, near] = [alike, name];
+    }
+  }
+  return near === undefined ? "" : `did you mean '${names.get(near)}'?`;
+};
+
+const TOKEN = /\s*(?:(?<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<operator>==|=|!=|!~|<=|>=|<|>|~)|(?<sign>&&|\|\||!|\(|\)|,)|(?<word>[^\s()",'=!<>~&|]+)|(?<end>$))/sy;
+const SPELLINGS = { "&&": "and", "||": "or", "!": "not", "==": "=" };
+const tokensOf = (text) => {
+  const found = [];
+  let at = 0;
+  while (!found.length || found.at(-1).sort !== "end") {
+    TOKEN.lastIndex = at;
+    const match = TOKEN.exec(text);
+    if (!match) {
+      const start = at + text.slice(at).length - text.slice(at).trimStart().length, sign = text[start];
+      if (`"'`.includes(sign)) throw new FilterError("string without its closing quote", start);
+      throw new FilterError(`unexpected ${inQuotes(sign)}`, start, `write ${sign + sign} to join terms, or quote the value`);
+    }
+    let [sort, value] = Object.entries(match.groups).find(([, part]) => part !== undefined);
+    at = TOKEN.lastIndex;
+    const start = at - value.length, end = at;
+    if (sort === "string") value = value.slice(1, -1).replace(/\\([\\"'])/g, "$1");
+    else if (sort === "word" && CONNECTIVES.includes(value.toLowerCase())) [sort, value] = ["sign", value.toLowerCase()];
+    else value = Object.hasOwn(SPELLINGS, value) ? SPELLINGS[value] : value;
+    found.push({ sort, value, start, end });
+  }
+  return found;
+};
+
+/** Recursive descent: `not` binds tighter than `and`, `and` than `or`. */
+class FilterParser {
+  constructor(text) {
+    Object.assign(this, { tokens: tokensOf(text), at: 0, open: 0 });
+  }
+  get token() { return this.tokens[this.at]; }
+  take() { return this.tokens[this.at++]; }
+  isSign(value) { return this.token.sort === "sign" && this.token.value === value; }
+  takeSign(value) {
+    const found = this.isSign(value);
+    this.at += found;
+    return found;
+  }
+  fail(problem, hint) { throw new FilterError(problem, this.token.start, hint); }
+  whole() {
+    const node = this.alternatives();
+    this.expectEnd();
+    return node;
+  }
+  expectEnd() {
+    if (this.isSign(")")) this.fail("')' without '('");
+    if (this.token.sort !== "end") this.fail("'and' or 'or' is missing", "quote a value that has blanks or signs in it");
+  }
+  joined(sign, each) {
+    const terms = [each()];
+    while (this.takeSign(sign)) terms.push(each());
+    return terms.length === 1 ? terms[0] : { join: sign, terms };
+  }
+  alternatives() { return this.joined("or", () => this.joined("and", () => this.term())); }
+  term() {
+    const token = this.token;
+    if (!this.isSign("not") && !this.isSign("(")) return this.comparison();
+    this.at += 1;
+    this.open += 1;
+    if (this.open > MOST_OPEN) throw new FilterError("too many parentheses in each other", token.start);
+    const node = token.value === "not" ? { join: "not", terms: [this.term()] } : this.group(token);
+    this.open -= 1;
+    return node;
+  }
+  group(opening) {
+    const node = this.alternatives();
+    if (!this.takeSign(")")) {
+      if (this.token.sort === "end") throw new FilterError("'(' without ')'", opening.start);
+      this.expectEnd();
+    }
+    return node;
+  }
+  comparison() {
+    const field = this.field(), operator = this.token;
+    if (operator.sort === "operator") {
+      this.at += 1;
+      const sign = { "!=": "=", "!~": "~" }[operator.value] || operator.value;
+      return { field, sign, values: [this.value(operator.value)], negated: operator.value.startsWith("!"), start: operator.start };
+    }
+    const negated = this.takeSign("not");
+    if (this.takeSign("in")) return { field, sign: "=", values: this.values(), negated, start: operator.start };
+    if (negated) this.fail("'in' is missing after 'not'", `write not ${field.name}, or ${field.name} not in (...)`);
+    return { field };
+  }
+  field() {
+    if (this.token.sort !== "word") this.fail("a field is missing", "write a term such as api=Fetch");
+    const { value, start } = this.take(), field = FIELDS.get(value);
+    if (!field) throw new FilterError(`unknown field ${inQuotes(value)}`, start, suggestion(value, FIELDS.keys()));
+    return field;
+  }
+  value(after) {
+    const { sort, value, start, end } = this.token;
+    if (sort !== "word" && sort !== "string") {
+      this.fail(`a value is missing after ${inQuotes(after)}`, value === "(" ? "write in (...) for several"
+        : CONNECTIVES.includes(value) ? `quote it: "${value}"` : "");
+    }
+    this.at += 1;
+    return { text: value, quoted: sort === "string", start, end };
+  }
+  values() {
+    if (!this.takeSign("(")) this.fail("'(' is missing after 'in'", "write in (Fetch, Produce)");
+    const values = [this.value("(")];
+    while (this.takeSign(",")) values.push(this.value(","));
+    if (!this.takeSign(")")) this.fail("',' or ')' is missing");
+    return values;
+  }
+}

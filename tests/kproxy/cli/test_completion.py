@@ -1,0 +1,104 @@
+"""The scripts of `kproxy completion`, read by the shells that are for them."""
+
+import os
+import select
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.kproxy.cli.conftest import Run
+
+#: What is written, and what may stand for its last word.
+CASES = [
+    (["dis"], ["dissect"]),
+    (["--ups"], ["--upstream"]),
+    (["--listen", "9092", "--detail", ""], ["summary", "full", "raw"]),
+    (["dissect", "--findi"], ["--findings"]),
+    (["dissect", "--format", "s"], ["sarif"]),
+    (["schemas", "im"], ["import"]),
+    (["completion", ""], ["bash", "zsh", "fish"]),
+]
+
+
+def script(kproxy: Run, shell: str, tmp_path: Path) -> Path:
+    """The script of a shell, which has to be there."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell} on PATH")
+    done = kproxy("completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    path = tmp_path / f"_kproxy.{shell}"
+    path.write_text(done.stdout)
+    return path
+
+
+_BASH = """
+source "$1"; shift
+function=$(complete -p kproxy | sed 's/.* -F \\([^ ]*\\) .*/\\1/')
+COMP_WORDS=(kproxy "$@"); COMP_CWORD=$#; COMP_LINE="${COMP_WORDS[*]}"; COMP_POINT=${#COMP_LINE}
+"$function" kproxy "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def test_bash(kproxy: Run, tmp_path: Path) -> None:
+    path = script(kproxy, "bash", tmp_path)
+    (tmp_path / "seen.pcap").touch()
+    (tmp_path / "traces").mkdir()
+    files = (["dissect", f"{tmp_path}/se"], [f"{tmp_path}/seen.pcap"])
+    directories = (["--trace", f"{tmp_path}/"], [f"{tmp_path}/traces"])
+    for words, wanted in (*CASES, files, directories):
+        command = ["bash", "--norc", "-c", _BASH, "bash", path, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        assert (done.stdout.split(), done.stderr) == (wanted, ""), words
+
+
+def test_fish(kproxy: Run, tmp_path: Path) -> None:
+    path = script(kproxy, "fish", tmp_path)
+    for words, wanted in CASES:
+        text = f'source {path}; complete -C "kproxy {" ".join(words)}"'
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", text], capture_output=True, text=True, check=True, timeout=60
+        )
+        assert sorted(line.split("\t")[0] for line in done.stdout.splitlines()) == sorted(wanted), words
+
+
+def test_zsh(kproxy: Run, tmp_path: Path) -> None:
+    path = script(kproxy, "zsh", tmp_path)
+    path.rename(tmp_path / "_kproxy")
+    (tmp_path / ".zshrc").write_text(
+        f"PS1='> '; unsetopt beep zle_bracketed_paste\nfpath=({tmp_path} $fpath)\nautoload -Uz compinit\n"
+        f"compinit -u -d {tmp_path}/dump\nkproxy() {{ print -l -- got:$^@ }}\nprint ready\n"
+    )
+    for words, wanted in CASES:
+        if len(wanted) == 1:  # of several, zsh shows a list and leaves the line alone
+            assert typed(tmp_path, f"kproxy {' '.join(words)}\t\n", f"got:{wanted[0]}")
+
+
+def typed(home: Path, keys: str, wanted: str) -> bool:
+    """Whether an interactive zsh says this after the keys."""
+    environment = {**os.environ, "ZDOTDIR": str(home), "TERM": "dumb"}
+    terminal, theirs = os.openpty()
+    process = subprocess.Popen(["zsh", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    said, sent, ends = b"", False, time.monotonic() + 60
+    try:
+        while wanted.encode() not in said and time.monotonic() < ends:
+            if select.select([terminal], [], [], 0.2)[0]:
+                said += os.read(terminal, 65536)
+            if not sent and b"ready" in said and b"> " in said:
+                os.write(terminal, keys.encode())
+                sent = True
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+    return wanted.encode() in said
+
+
+def test_another_shell_is_refused(kproxy: Run) -> None:
+    done = kproxy("completion", "csh")
+    assert done.returncode == 2
+    assert "'csh'" in done.stderr

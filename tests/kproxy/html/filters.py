@@ -1,0 +1,76 @@
+"""Filters asked in Python and, by the page's script, in a browser."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from kproxy.filters import FilterError, parse
+from kproxy.filters.page import EXAMPLES
+from kproxy.html.filter_fields import filter_fields
+from kproxy.trace.encoding import as_mapping, encode_json
+from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.filters import test_evaluate, test_parser
+
+#: More that the two could see differently: numbers, letters of other scripts, patterns.
+_MORE = (
+    r"topic~'^[\w.]+$'", r"topic~'[]o-r]rd'", r"topic~'(?i)^ORDERS$'", r"topic~'o(r|d){2,3}?e'", r"message~'[\d-]|\.'",
+    r"topic~'a\-b'", r"topic~'}'", r"topic~'('", r"topic~')'", r"topic~'a{3,2}'", r"topic~'*'", r"topic~'\b'",
+    r"topic~'(?=a)'", "topic=ord?rs", "topic='ord*'", "api=f*", "latency>0.0615s", "latency=60.0ms",
+    "latency<=60.0000001ms",
+    "latency=1x", "size>1XB", "size=2.0KiB", "version=-1", "acks=-1", "acks<0", "error=-1", "error=0", "error=NONE",
+    "error~LEADER", "error>5", "error=NOPE", "ts>2025-06-30", "ts=2025-06-30T12:00:00.25Z", "ts<2025-06-31T1", "tls=no",
+    "tls=false", "marked=false", "severity>=fatal", "kind=respons", "api=Fech", "api>Fetch", "blame=me", "topik=1",
+    "software='kafka-clients *'", "client~'10[.]'", "lag!=0", "partition!=9", "éèê=1", "topic=é~", "api=Fetch  &  x",
+    "topic=\"a'b\" x", "group!=a", "not group=a", "unanswered=0", "frames=0", "frames", "bytes=4KiB",
+    "direction=response",
+)  # fmt: skip
+
+
+def asked() -> list[str]:
+    """Filters, and what is none: those of the language's own tests, those of its page, and more."""
+    found = [*EXAMPLES, *_MORE]
+    for module in (test_evaluate, test_parser):
+        for name, test in vars(module).items():
+            for mark in getattr(test, "pytestmark", ()) if name.startswith("test_") else ():
+                if mark.name == "parametrize" and "text" in mark.args[0]:
+                    found += [each if isinstance(each, str) else each[0] for each in mark.args[1]]
+    return found
+
+
+def lines() -> list[Mapping[str, Any]]:
+    """Lines of every kind."""
+    made = [each for each in vars(test_evaluate).values() if isinstance(each, dict) and "kind" in each]
+    captured = lines_of(DATA / "bugs" / "metadata-throttle-first--java.pcap.gz")
+    return [*made, *map(as_mapping, itertools.islice(captured, 40))]
+
+
+def answers(texts: Iterable[str], of: Sequence[Mapping[str, Any]]) -> Iterator[list[bool] | str]:
+    """For each filter the lines that match, or what is wrong with it."""
+    for text in texts:
+        try:
+            chosen = parse(text)
+        except FilterError as error:
+            yield str(error)
+        else:
+            yield [chosen.matches(line) for line in of]
+
+
+def script(texts: Sequence[str], of: Sequence[Mapping[str, Any]]) -> str:
+    """An expression that gives the same as `answers`, by the script of the page."""
+    parts = [
+        resources.files("kproxy.html").joinpath(name).read_text() for name in ("filter_text.js", "filter_match.js")
+    ]
+    return f"""(() => {{
+      const data = {encode_json(filter_fields()).decode()}, lines = {json.dumps(of)};
+      {"".join(parts)}
+      return {json.dumps(texts)}.map((text) => {{
+        try {{ return lines.map(filterOf(text)); }} catch (error) {{
+          if (!(error instanceof FilterError)) throw error;
+          return error.said(text);
+        }}
+      }});
+    }})()"""
