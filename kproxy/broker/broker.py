@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from typing import Any, Self
 
 from dissectors import schemas
+from kproxy.broker.auto_creation import AutoCreation
 from kproxy.broker.cluster import Cluster, Node
 from kproxy.broker.configs.checks import check_static
 from kproxy.broker.connection import Connection
@@ -189,6 +190,7 @@ class Broker:
             raise Unusable(str(refused)) from None
         cluster.part(Logs).start()
         self._stack.callback(cluster.part(Transactions).close)
+        self._stack.callback(cluster.part(AutoCreation).close)
         for server, sock in zip(self._servers.values(), sockets, strict=True):
             await server.start(sock)
 

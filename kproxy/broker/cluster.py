@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dissectors.schemas.lines import line, lines
 from kproxy.broker.clock import Clock
 from kproxy.broker.journal import Forgetful, Journal
 from kproxy.broker.options import Options
@@ -28,7 +29,7 @@ class Node:
 
 
 class Cluster:
-    """Nodes, and the parts that hold everything else.
+    """Nodes, and the parts that hold everything else. `line` is the release line that it behaves like.
 
     A part (topics, groups, ACLs, ...) is a class that is made of the cluster alone, when somebody first asks for it:
     ``cluster.part(Topics)``. What it keeps over a restart it reads from `journal` when it is made, and puts there.
@@ -42,6 +43,7 @@ class Cluster:
         journal: Journal | None = None,
     ) -> None:
         self.options = options
+        self.line = line(options.release or lines()[-1])
         self.served = served
         self.clock = clock or Clock()
         self.journal: Journal = journal or Forgetful()

@@ -30,6 +30,8 @@ class Options:
         super_users: Who may do everything, e.g. ``User:admin``.
         topics: Made at the start: name -> number of partitions.
         configs: Of the brokers, as in Kafka's server.properties: ``auto.create.topics.enable`` -> ``false``.
+        auto_create_delay_ms: How long after a client has asked about a topic it is created, as Kafka does it in the
+            background; 0 is at once, so that the client's next request finds it.
     """
 
     brokers: int = 1
@@ -47,6 +49,7 @@ class Options:
     super_users: Sequence[str] = ()
     topics: Mapping[str, int] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
+    auto_create_delay_ms: float = 30
 
     @property
     def first_id(self) -> int:

@@ -82,23 +82,19 @@ def _replicas(request: Request, topics: Topics, asked: Mapping[str, Any]) -> lis
     partitions, factor, assignments = asked["num_partitions"], asked["replication_factor"], asked["assignments"]
     if assignments:
         if partitions != -1 or factor != -1:
-            what = "replication factor" if factor != -1 else "number of partitions"
+            what = "replication factor" if factor != -1 else "numPartitions"
             raise Refused(
                 Error.INVALID_REQUEST,
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
         return _assigned(request, assignments)
-    if request.version < 4 and -1 in (partitions, factor):
-        error = Error.INVALID_PARTITIONS if partitions == -1 else Error.INVALID_REPLICATION_FACTOR
-        raise Refused(error, "Partition count and replication factor have defaults from version 4 on.")
-    configs = request.cluster.part(Configs)
-    partitions = int(configs.broker("num.partitions")) if partitions == -1 else partitions
+    if request.cluster.line.since("2.4"):  # KIP-464: the broker goes by -1 in every version of the request
+        default = int(request.cluster.part(Configs).broker("num.partitions"))
+        partitions = default if partitions == -1 else partitions
+        factor = topics.default_replication if factor == -1 else factor
     if partitions > _MOST_PARTITIONS:
-        raise Refused(
-            Error.INVALID_PARTITIONS,
-            f"Number of partitions {partitions} is over the limit of {_MOST_PARTITIONS} for one request.",
-        )
-    return topics.spread(partitions, topics.default_replication if factor == -1 else factor)
+        raise Refused(Error.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    return topics.spread(partitions, factor)
 
 
 def _assigned(request: Request, assignments: Sequence[Mapping[str, Any]]) -> list[list[int]]:
