@@ -173,7 +173,7 @@ class Broker:
         self._stack.callback(cluster.part(Logs).close)
         cluster.part(Quirks)  # what is wrong with them is said before anything starts
         tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
-        check_static(self.options.configs)
+        check_static(self.options.configs, cluster.line)
         check_mechanisms(self.options)
         tls = tls_context(self.options)
         sockets = []

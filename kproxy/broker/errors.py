@@ -158,7 +158,7 @@ class Refused(Exception):
 
 
 def message_of(error: Error) -> str | None:
-    """The message that Kafka sends with an error where it has nothing else to say; None for those that need none here."""
+    """The message that Kafka sends with an error where it has nothing else to say; None if it is unknown here."""
     return _MESSAGES.get(error)
 
 

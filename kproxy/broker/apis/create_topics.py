@@ -13,6 +13,7 @@ from typing import Any
 
 from kproxy.broker.access import CLUSTER, allowed, require
 from kproxy.broker.configs import Configs
+from kproxy.broker.configs.altering import check_settings
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -50,8 +51,13 @@ def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     if (rival := topics.colliding(name)) is not None:
         raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {rival}")
     replicas = _replicas(request, topics, asked)
-    settings = {each["name"]: each["value"] for each in asked["configs"] if each["value"] is not None}
-    configs.check("topic", name, settings)
+    settings = {each["name"]: each["value"] for each in asked["configs"]}
+    if None in settings.values():
+        old = Error.INVALID_REQUEST if cluster.line.since("2.6") else Error.UNKNOWN_SERVER_ERROR
+        error = Error.INVALID_CONFIG if cluster.line.kraft else old
+        nulls = ",".join(key for key, value in settings.items() if value is None)
+        raise Refused(error, f"Null value not supported for topic configs: {nulls}")
+    check_settings(configs, "topic", name, settings)
     answer: dict[str, Any] = {
         "name": name,
         "error_message": None,

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dissectors.schemas.lines import Line
 from kproxy.broker.access import CLUSTER, require
 from kproxy.broker.auto_creation import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, AutoCreation
 from kproxy.broker.coordinators import coordinator
@@ -23,6 +24,7 @@ from kproxy.broker.topics import Topics
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _SHARE: Final = 2
+_SHARE_GROUP_HEARTBEAT: Final = 76
 _STATE: Final = {_GROUP: CONSUMER_OFFSETS, _TRANSACTION: TRANSACTION_STATE, _SHARE: SHARE_GROUP_STATE}
 #: What has to be allowed for each kind of key.
 _LEAVE: Final = (("DESCRIBE", "GROUP"), ("DESCRIBE", "TRANSACTIONAL_ID"), ("CLUSTER_ACTION", "CLUSTER"))
@@ -35,22 +37,21 @@ def find_coordinator(request: Request) -> Body:
     """Answer for each key; one stands alone before version 4."""
     body, line = request.body, request.cluster.line
     kind = body.get("key_type", _GROUP)
-    if kind not in _STATE and not line.since("2.3"):
+    known = kind in _STATE and (kind != _SHARE or _SHARE_GROUP_HEARTBEAT in line.served)
+    if not known and not line.since("2.3"):
         request.session.closing = True  # Kafka fails to read such a request
         return None
     if request.version >= 4:
-        message = "" if kind in _STATE else message_of(Error.INVALID_REQUEST)
+        message = "" if kind in _STATE else message_of(Error.INVALID_REQUEST)  # 2.8 and later
         keys = body["coordinator_keys"]
-        return {"coordinators": [{"key": key, "error_message": message, **_found(request, key, kind)} for key in keys]}
-    found = _found(request, body["key"], kind)
-    error = found.get("error_code", Error.NONE)
-    return {"error_message": message_of(error) if line.since("2.3") else None, **found}
+        found = {key: _found(request, key, kind) if known else _unknown(line) for key in keys}
+        return {"coordinators": [{"key": key, "error_message": message, **found[key]} for key in keys]}
+    only = _found(request, body["key"], kind) if known else _unknown(line)
+    error = only.get("error_code", Error.NONE)
+    return {"error_message": message_of(error) if line.since("2.3") else None, **only}
 
 
 def _found(request: Request, key: str, kind: int) -> Mapping[str, Any]:
-    if kind not in _STATE:
-        since_2_8 = request.cluster.line.since("2.8")
-        return _refused(Error.INVALID_REQUEST if since_2_8 else Error.UNKNOWN_SERVER_ERROR)
     if kind == _SHARE and (request.version < 6 or not _SHARE_KEY.fullmatch(key)):
         return _refused(Error.INVALID_REQUEST)
     try:
@@ -61,6 +62,10 @@ def _found(request: Request, key: str, kind: int) -> Mapping[str, Any]:
         request.cluster.part(AutoCreation).now(_STATE[kind])
     node = coordinator(request.cluster, key)
     return {"node_id": node.id, "host": node.host, "port": node.port}
+
+
+def _unknown(line: Line) -> Mapping[str, Any]:
+    return _refused(Error.INVALID_REQUEST if line.since("2.8") else Error.UNKNOWN_SERVER_ERROR)
 
 
 def _refused(error: Error) -> Mapping[str, Any]:
