@@ -19,11 +19,13 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Node:
-    """A broker: its id, and where clients are told that it is. One that is not `up` takes no connections."""
+    """A broker: its id, and the host and port that clients of each listener are told.
+
+    One that is not `up` takes no connections.
+    """
 
     id: int
-    host: str
-    port: int
+    addresses: dict[str, tuple[str, int]]
     rack: str | None = None
     up: bool = True
 

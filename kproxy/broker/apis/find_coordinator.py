@@ -61,7 +61,7 @@ def _found(request: Request, key: str, kind: int) -> Mapping[str, Any]:
     if request.cluster.part(Topics).named(_STATE[kind]) is None:
         request.cluster.part(AutoCreation).now(_STATE[kind])
     node = coordinator(request.cluster, key)
-    return {"node_id": node.id, "host": node.host, "port": node.port}
+    return {"node_id": node.id, **request.endpoint(node)}
 
 
 def _unknown(line: Line) -> Mapping[str, Any]:

@@ -36,7 +36,7 @@ def metadata(request: Request) -> Body:
     of_cluster = body.get("include_cluster_authorized_operations", False)
     return {
         "brokers": [
-            {"node_id": node.id, "host": node.host, "port": node.port, "rack": node.rack}
+            {"node_id": node.id, "rack": node.rack, **request.endpoint(node)}
             for node in cluster.nodes.values()
             if node.up
         ],

@@ -203,14 +203,14 @@ class Configs:
         node = next((each for each in self._cluster.nodes.values() if str(each.id) == name), None)
         if node is None:
             return {}
-        listener = f"PLAINTEXT://{node.host}:{node.port}"
+        listeners = ",".join(f"{name}://{host}:{port}" for name, (host, port) in node.addresses.items())
         directory = str(self._cluster.options.data or "memory")
         return {
-            "advertised.listeners": listener,
+            "advertised.listeners": listeners,
             "broker.id": name,
             "broker.rack": node.rack or "",
             "controller.listener.names": "CONTROLLER",
-            "listeners": listener,
+            "listeners": listeners,
             "log.dir": directory,
             "log.dirs": directory,
             "node.id": name,
