@@ -52,7 +52,8 @@ def run(
         strict: The relay waits for the inspector, so that nothing is dropped.
         check: Do not start unless every upstream answers.
         stop_with_stdin: The end of standard input ends the relay too.
-        broker: The built-in broker that the listeners lead to, one for each, instead of their upstreams.
+        broker: The built-in broker that the listeners lead to instead of their upstreams: all its nodes with its first
+            listener, then all with its next.
 
     Raises:
         ListenError: An address cannot be listened on.
@@ -120,7 +121,8 @@ async def _built_in(
         broker = await stack.enter_async_context(Broker(options, report=warn))
     except (Unusable, ValueError, OSError) as error:
         raise BrokerUnusable(f"the built-in broker cannot start: {error}") from None
-    ports = zip(listeners, broker.ports, strict=True)
+    bound = [port for name in broker.listeners for port in broker.ports_of(name)]
+    ports = zip(listeners, bound, strict=True)
     return [replace(listener, upstream=TcpAddress("127.0.0.1", port)) for listener, port in ports], broker
 
 
@@ -129,17 +131,19 @@ def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay, at_end_
     from kproxy.broker.console import HELP, listen_to_stdin
     from kproxy.broker.quirks.engine import Quirks
 
-    told = []
-    for node, listener in zip(broker.cluster.nodes.values(), listeners, strict=True):
+    places = [(name, node) for name in broker.listeners for node in broker.cluster.nodes.values()]
+    for (name, node), listener in zip(places, listeners, strict=True):
         assert isinstance(listener.listen, TcpAddress)
         host = listener.listen.host or "localhost"
-        told.append((socket.gethostname() if host in ("0.0.0.0", "::") else host, relay.port(listener)))  # noqa: S104
-        node.host, node.port = told[-1]
-    servers = ",".join(str(TcpAddress(host, port)) for host, port in told)
-    say(f"built-in Kafka {broker.release}: point a client at it with bootstrap.servers={servers}")
+        shown = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
+        broker.advertise(name, node.id, shown, relay.port(listener))
+    for name in broker.listeners:
+        servers = ",".join(str(TcpAddress(*node.addresses[name])) for node in broker.cluster.nodes.values())
+        protocol = f" security.protocol={broker.protocol(name)}" if len(broker.listeners) > 1 else ""
+        say(f"built-in Kafka {broker.release}: point a client at it with bootstrap.servers={servers}{protocol}")
     for each in broker.cluster.part(Quirks).says:
         say(f"quirk: {each}")
-    if len(told) > 1:
+    if len(broker.cluster.nodes) > 1:
         say(f"commands: {HELP}")
     listen_to_stdin(broker, say, at_end_of_stdin)
 

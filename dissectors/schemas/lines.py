@@ -54,6 +54,10 @@ class Line:
     served: Ranges
     features: Mapping[str, Feature]
 
+    def since(self, name: str) -> bool:
+        """Whether this is the line of that name or a later one."""
+        return lines().index(self.name) >= lines().index(name)
+
 
 @functools.cache
 def _rows() -> Mapping[str, Mapping[str, Any]]:

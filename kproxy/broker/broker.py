@@ -6,11 +6,12 @@ import asyncio
 import dataclasses
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from dissectors import schemas
+from kproxy.broker.auto_creation import AutoCreation
 from kproxy.broker.cluster import Cluster, Node
 from kproxy.broker.configs.checks import check_static
 from kproxy.broker.connection import Connection
@@ -20,32 +21,40 @@ from kproxy.broker.options import Options
 from kproxy.broker.quirks.engine import Quirks
 from kproxy.broker.registry import served
 from kproxy.broker.request import Session
-from kproxy.broker.security.listener import check_mechanisms, new_session, tls_context
+from kproxy.broker.security.listener import Listener, check_mechanisms, listeners_of, new_session, tls_context
 from kproxy.broker.storage import FileJournal, Unusable
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
 from kproxy.broker.versions import of_release
 
+T = TypeVar("T")
 Report = Callable[[str], None]
 
 
 class Server:
-    """The listener of one node."""
+    """One listener of one node."""
 
     def __init__(
-        self, cluster: Cluster, node: Node, tasks: asyncio.TaskGroup, report: Report, tls: ssl.SSLContext | None
+        self,
+        cluster: Cluster,
+        node: Node,
+        listener: Listener,
+        tasks: asyncio.TaskGroup,
+        report: Report,
+        tls: ssl.SSLContext | None,
     ) -> None:
         self.cluster = cluster
         self.node = node
+        self._listener = listener
         self.tasks = tasks
-        self._tls = tls
+        self._tls = tls if listener.tls else None
         self.report = report
         self.connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
 
     def session(self, client_host: str, certificate: dict[str, Any] | None) -> Session:
         """What a new connection begins with."""
-        return new_session(self.cluster, client_host, certificate)
+        return new_session(self.cluster, self._listener, client_host, certificate)
 
     async def start(self, sock: socket.socket) -> None:
         """Accept clients on a bound socket."""
@@ -71,8 +80,7 @@ class Broker:
 
     Args:
         options: All of them at once; else each by its name, see `Options`.
-        ports: To listen on, one a broker; free ones by default.
-        advertised: ``(host, port)`` that clients are told for each broker, if not where it listens.
+        ports: To listen on, one a broker, by listener; of the only listener without its name. Free ones by default.
         report: Told in one sentence why a connection was closed.
     """
 
@@ -80,25 +88,33 @@ class Broker:
         self,
         options: Options | None = None,
         *,
-        ports: tuple[int, ...] = (),
-        advertised: tuple[tuple[str, int], ...] = (),
+        ports: Sequence[int] | Mapping[str, Sequence[int]] = (),
         report: Report = lambda sentence: None,
         **settings: object,
     ) -> None:
         self.options = dataclasses.replace(options or Options(), **settings)  # type: ignore[arg-type]
-        self._ports = ports or (0,) * self.options.brokers
-        self._advertised = advertised
+        self._wanted_ports = ports
+        self._advertised: Mapping[str, Sequence[tuple[str, int]]] = {}
         self._report = report
-        self._servers: dict[int, Server] = {}
-        self._bound: dict[int, int] = {}  # node -> port that it listens on
+        self._servers: dict[tuple[str, int], Server] = {}  # by listener and node
+        self._bound: dict[tuple[str, int], int] = {}  # the port of each
         self._stack = AsyncExitStack()
 
     cluster: Cluster
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` of every broker, as clients take it."""
-        return ",".join(f"127.0.0.1:{port}" for port in self._bound.values())
+        """``host:port`` of every broker, as clients take it; of the first listener, where there are several."""
+        return self.bootstrap_of(self.listeners[0])
+
+    def bootstrap_of(self, listener: str) -> str:
+        """``host:port`` of every broker, for clients of a listener."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports_of(listener))
+
+    @property
+    def listeners(self) -> tuple[str, ...]:
+        """The names of the listeners that each broker has."""
+        return tuple(dict.fromkeys(listener for listener, _ in self._bound))
 
     @property
     def release(self) -> str:
@@ -107,8 +123,12 @@ class Broker:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Where the brokers listen."""
-        return tuple(self._bound.values())
+        """Where the brokers listen; with the first listener, where there are several."""
+        return self.ports_of(self.listeners[0])
+
+    def ports_of(self, listener: str) -> tuple[int, ...]:
+        """Where the brokers listen with one of their listeners."""
+        return tuple(port for (name, _), port in self._bound.items() if name == listener)
 
     async def __aenter__(self) -> Self:
         try:
@@ -124,17 +144,29 @@ class Broker:
     async def stop_node(self, number: int) -> None:
         """A broker goes down: its connections break, its partitions get other leaders where there are replicas."""
         self.cluster.nodes[number].up = False
-        self._servers[number].stop()
+        for (_, node), server in self._servers.items():
+            if node == number:
+                server.stop()
         self.cluster.part(Topics).nodes_changed()
 
     async def start_node(self, number: int) -> None:
         """A broker that was stopped is there again, at its address."""
         if self.cluster.nodes[number].up:
             return
-        sock = socket.create_server(("127.0.0.1", self._bound[number]), backlog=1024)
-        await self._servers[number].start(sock)
+        for (listener, node), server in self._servers.items():
+            if node == number:
+                await server.start(self._listen(self._bound[listener, node]))
         self.cluster.nodes[number].up = True
         self.cluster.part(Topics).nodes_changed()
+
+    def protocol(self, listener: str) -> str:
+        """The security protocol of a listener."""
+        return next(each.protocol for each in listeners_of(self.options) if each.name == listener)
+
+    def advertise(self, listener: str, node: int, host: str, port: int) -> None:
+        """Clients of a listener are told this address from now on, unless `Options.advertised` gives another."""
+        if listener not in self._advertised:
+            self.cluster.nodes[node].addresses[listener] = (host, port)
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Make a topic, with as many replicas as ``default.replication.factor`` says.
@@ -172,16 +204,17 @@ class Broker:
         self._stack.callback(cluster.part(Logs).close)
         cluster.part(Quirks)  # what is wrong with them is said before anything starts
         tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
-        check_static(self.options.configs)
+        check_static(self.options.configs, cluster.line)
         check_mechanisms(self.options)
+        listeners = listeners_of(self.options)
         tls = tls_context(self.options)
         sockets = []
-        for number, port in enumerate(self._ports, self.options.first_id):
-            sockets.append(self._stack.enter_context(socket.create_server(("127.0.0.1", port), backlog=1024)))
-            self._bound[number] = sockets[-1].getsockname()[1]
-            host, shown = self._advertised[len(sockets) - 1] if self._advertised else ("127.0.0.1", self._bound[number])
-            cluster.nodes[number] = Node(number, host, shown)
-            self._servers[number] = Server(cluster, cluster.nodes[number], tasks, self._report, tls)
+        for listener, number, port, advertised in self._places(listeners):
+            sockets.append(self._stack.enter_context(self._listen(port)))
+            bound = self._bound[listener.name, number] = sockets[-1].getsockname()[1]
+            node = cluster.nodes.setdefault(number, Node(number, {}))
+            node.addresses[listener.name] = advertised or ("127.0.0.1", bound)
+            self._servers[listener.name, number] = Server(cluster, node, listener, tasks, self._report, tls)
         self._stack.callback(self._stop)
         try:
             cluster.part(Topics)  # what was kept is there before anybody asks
@@ -189,9 +222,44 @@ class Broker:
             raise Unusable(str(refused)) from None
         cluster.part(Logs).start()
         self._stack.callback(cluster.part(Transactions).close)
+        self._stack.callback(cluster.part(AutoCreation).close)
         for server, sock in zip(self._servers.values(), sockets, strict=True):
             await server.start(sock)
+
+    def _places(self, listeners: Sequence[Listener]) -> Iterator[tuple[Listener, int, int, tuple[str, int] | None]]:
+        """Each listener of each node, with the port that it wants, or 0, and what clients are told instead."""
+        names, numbers = [each.name for each in listeners], range(self.options.brokers)
+        ports = _by_listener(names, "ports", self._wanted_ports, len(numbers))
+        advertised = self._advertised = _by_listener(names, "advertised", self.options.advertised, len(numbers))
+        for listener in listeners:
+            for index in numbers:
+                told = advertised[listener.name][index] if listener.name in advertised else None
+                port = ports[listener.name][index] if listener.name in ports else 0
+                yield listener, self.options.first_id + index, port, told
+
+    def _listen(self, port: int) -> socket.socket:
+        return socket.create_server(("127.0.0.1", port), backlog=1024)
 
     def _stop(self) -> None:
         for server in self._servers.values():
             server.stop()
+
+
+def _by_listener(
+    listeners: Sequence[str], what: str, given: Sequence[T] | Mapping[str, Sequence[T]], brokers: int
+) -> Mapping[str, Sequence[T]]:
+    """What is given for each broker, by the listener that it is given for.
+
+    Raises:
+        ValueError: There is no such listener, or it is not clear which one is meant, or not one for each broker.
+    """
+    if not isinstance(given, Mapping):
+        if given and len(listeners) > 1:
+            raise ValueError(f"{what}: say for which listener, {', '.join(listeners)}")
+        given = {listeners[0]: given} if given else {}
+    for name, each in given.items():
+        if name not in listeners:
+            raise ValueError(f"{what}: there is no listener {name}, only {', '.join(listeners)}")
+        if len(each) != brokers:
+            raise ValueError(f"{what}: {len(each)} for listener {name} of {brokers} brokers; give one for each")
+    return given

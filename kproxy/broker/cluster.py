@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dissectors.schemas.lines import line, lines
 from kproxy.broker.clock import Clock
 from kproxy.broker.journal import Forgetful, Journal
 from kproxy.broker.options import Options
@@ -18,17 +19,19 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Node:
-    """A broker: its id, and where clients are told that it is. One that is not `up` takes no connections."""
+    """A broker: its id, and the host and port that clients of each listener are told.
+
+    One that is not `up` takes no connections.
+    """
 
     id: int
-    host: str
-    port: int
+    addresses: dict[str, tuple[str, int]]
     rack: str | None = None
     up: bool = True
 
 
 class Cluster:
-    """Nodes, and the parts that hold everything else.
+    """Nodes, and the parts that hold everything else. `line` is the release line that it behaves like.
 
     A part (topics, groups, ACLs, ...) is a class that is made of the cluster alone, when somebody first asks for it:
     ``cluster.part(Topics)``. What it keeps over a restart it reads from `journal` when it is made, and puts there.
@@ -42,6 +45,7 @@ class Cluster:
         journal: Journal | None = None,
     ) -> None:
         self.options = options
+        self.line = line(options.release or lines()[-1])
         self.served = served
         self.clock = clock or Clock()
         self.journal: Journal = journal or Forgetful()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from kproxy.broker.broker import Broker
+from kproxy.broker.cluster import Node
 from kproxy.stdin import follow_stdin
 
 HELP = "stop BROKER | start BROKER | lead TOPIC PARTITION BROKER | brokers | help"
@@ -38,7 +39,7 @@ async def obey(broker: Broker, line: str) -> str:
             return f"broker {node} leads {topic}-{partition}"
         case ["brokers"]:
             nodes = broker.cluster.nodes.values()
-            return ", ".join(f"{each.id} {each.host}:{each.port} {'up' if each.up else 'down'}" for each in nodes)
+            return ", ".join(f"{each.id} {_addresses(each)} {'up' if each.up else 'down'}" for each in nodes)
         case ["help" | "?"]:
             return HELP
     raise WrongCommand(f"{line.strip()!r} is no command; there are: {HELP}")
@@ -57,6 +58,10 @@ def listen_to_stdin(broker: Broker, say: Callable[[str], None], ended: Callable[
     follow_stdin(
         lambda line: asyncio.run_coroutine_threadsafe(answer(line), loop), lambda: loop.call_soon_threadsafe(ended)
     )
+
+
+def _addresses(node: Node) -> str:
+    return " ".join(f"{host}:{port}" for host, port in node.addresses.values())
 
 
 def _node(broker: Broker, text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from dissectors.schemas.lines import Feature, line, lines
+from dissectors.schemas.lines import Feature
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
@@ -22,7 +22,7 @@ class Features:
 
     def __init__(self, cluster: Cluster) -> None:
         self._journal = cluster.journal
-        release = line(cluster.options.release or lines()[-1])
+        release = cluster.line
         self.known: Mapping[str, Feature] = release.features
         self._levels = {name: feature.level for name, feature in self.known.items()}
         self.epoch = 1 if release.kraft else 0 if _UPDATE_FEATURES in release.served else -1

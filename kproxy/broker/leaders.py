@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kproxy.broker.cluster import Cluster
+    from kproxy.broker.request import Request
     from kproxy.broker.topics import Partition
 
 
 class Leaders:
     """Collects the leaders that one answer names."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._nodes = cluster.nodes
+    def __init__(self, request: Request) -> None:
+        self._request = request
         self._named: dict[int, None] = {}
 
     def current(self, partition: Partition | None) -> Mapping[str, int]:
@@ -27,5 +27,5 @@ class Leaders:
 
     def endpoints(self) -> list[Mapping[str, Any]]:
         """The answer's field ``node_endpoints``."""
-        nodes = [self._nodes[number] for number in self._named]
-        return [{"node_id": node.id, "host": node.host, "port": node.port, "rack": node.rack} for node in nodes]
+        nodes = [self._request.cluster.nodes[number] for number in self._named]
+        return [{"node_id": node.id, "rack": node.rack, **self._request.endpoint(node)} for node in nodes]

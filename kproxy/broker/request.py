@@ -19,6 +19,7 @@ class Session:
 
     Attributes:
         client_host: As Kafka prints it: ``/127.0.0.1``.
+        listener: The name of the listener that accepted it.
         principal: Who has logged in, ``User:alice``; ``User:ANONYMOUS`` where nobody has to.
         authenticated: Requests other than those of the login are answered.
         software: Name and version that the client gave in ApiVersions.
@@ -27,6 +28,7 @@ class Session:
     """
 
     client_host: str
+    listener: str = "PLAINTEXT"
     principal: str = "User:ANONYMOUS"
     authenticated: bool = True
     software: tuple[str, str] = ("", "")
@@ -59,3 +61,8 @@ class Request:
     session: Session
     node: Node
     cluster: Cluster
+
+    def endpoint(self, node: Node) -> Mapping[str, Any]:
+        """``host`` and ``port`` of a node on the listener that this request came to."""
+        host, port = node.addresses[self.session.listener]
+        return {"host": host, "port": port}

@@ -34,6 +34,10 @@ class BrokerThread:
         """``host:port`` of every broker, as clients take it."""
         return self._broker.bootstrap
 
+    def bootstrap_of(self, listener: str) -> str:
+        """``host:port`` of every broker, for clients of a listener."""
+        return self._broker.bootstrap_of(listener)
+
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Make a topic."""
         self._call(self._broker.create_topic, name, partitions)

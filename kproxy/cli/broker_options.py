@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import options
+from kproxy.cli import broker_listeners, options
 from kproxy.cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     group = parser.add_argument_group("built-in broker (--upstream without a value)")
     group.add_argument("--brokers", type=int, metavar="N", help="a cluster of N brokers, on the ports that follow")
+    group.add_argument(
+        "--advertised", action="append", metavar="HOST:PORT",
+        help="tell clients this address instead of that of --listen, as Kafka's advertised.listeners; NAME://HOST:PORT "
+        "for one of several listeners",
+    )  # fmt: skip
     group.add_argument("--kafka", metavar="RELEASE", help="serve just what that release did, e.g. 2.8 (0.10 to 4.4)")
     group.add_argument("--topic", action="append", metavar="NAME[:PARTITIONS]", help="make a topic at the start")
     group.add_argument("--config", action="append", metavar="KEY=VALUE", help="a config of the brokers, as in Kafka")
@@ -59,6 +64,7 @@ def options_of(args: argparse.Namespace) -> Options | None:
         CommandError: Options that do not fit, or that no broker has asked for.
     """
     from kproxy.broker.options import RETENTION_BYTES, Options
+    from kproxy.broker.security.listener import listeners_of
 
     given = {name: value for name in _NAMES if (value := getattr(args, name)) not in (None, False)}
     if not any(upstream == BUILT_IN for upstream in args.upstream):
@@ -68,12 +74,17 @@ def options_of(args: argparse.Namespace) -> Options | None:
         return None
     if len(args.upstream) > 1:
         raise CommandError("the built-in broker is the only upstream: give --upstream once, without a value")
-    brokers = max(1, len(args.listen)) if args.brokers is None else args.brokers
-    if brokers < 1 or brokers > _MOST_BROKERS or len(args.listen) not in (1, brokers):
-        raise CommandError(f"--brokers takes 1 to {_MOST_BROKERS}, and one --listen or one for each broker")
+    if not args.listen:
+        raise CommandError("give --listen PORT: where clients of the built-in broker come")
+    brokers = broker_listeners.brokers_asked_for(args) if args.brokers is None else args.brokers
+    if not 1 <= brokers <= _MOST_BROKERS:
+        raise CommandError(f"--brokers takes 1 to {_MOST_BROKERS}")
+    broker_listeners.addresses(args, brokers)
     _check(args)
-    return Options(
+    options = Options(
         brokers=brokers,
+        listeners=broker_listeners.names(args),
+        advertised=broker_listeners.advertised(args, brokers),
         release=args.kafka,
         data=args.data,
         fsync=args.fsync,
@@ -88,13 +99,20 @@ def options_of(args: argparse.Namespace) -> Options | None:
         topics=dict(_topic(each) for each in args.topic or ()),
         configs=dict(_config(each) for each in args.config or ()),
     )
+    try:
+        listeners_of(options)
+    except ValueError as error:
+        raise CommandError(f"--listen: {error}") from None
+    return options
 
 
 _NAMES = (
-    "brokers", "kafka", "topic", "config", "quirk", "data", "fsync", "retention", "sasl", "user", "acls",
+    "brokers", "advertised", "kafka", "topic", "config", "quirk", "data", "fsync", "retention", "sasl", "user", "acls",
     "super_user", "tls_cert", "tls_key",
 )  # fmt: skip
 _MOST_BROKERS = 16
+#: Configs that are options of their own here.
+_FLAGS = {"listeners": "--listen NAME://[HOST:]PORT", "advertised.listeners": "--advertised NAME://HOST:PORT"}
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -148,4 +166,6 @@ def _config(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise CommandError(f"--config {text!r}: write KEY=VALUE, e.g. auto.create.topics.enable=false")
+    if key in _FLAGS:
+        raise CommandError(f"--config {key}: use {_FLAGS[key]} instead, which the proxy in front of the broker follows")
     return key, value

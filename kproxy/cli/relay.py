@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import broker_options, options
+from kproxy.cli import broker_listeners, broker_options, options
 from kproxy.cli.errors import CLEAN, UNREACHABLE, UNWATCHED, CommandError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ _EXAMPLES = """
 examples:
   kproxy --listen 9092 --upstream
   kproxy --listen 9092 --upstream --brokers 3 --kafka 2.8 --topic orders:6
+  kproxy --listen PLAINTEXT://9092 --listen SSL://9093 --upstream --tls-cert cert.pem --tls-key key.pem
   kproxy --listen 9092 --upstream broker:9092
   kproxy --listen 9092 --upstream b1:9092 --listen 9093 --upstream b2:9092 --detail full
   kproxy --listen 0.0.0.0:9092 --upstream '[::1]:19092' --trace /var/tmp/kafka-trace -q
@@ -49,7 +50,8 @@ def add_relay(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group = parser.add_argument_group("relay")
     group.add_argument(
         "--listen", action="append", default=[], metavar="[HOST:]PORT",
-        help="accept clients here, on loopback unless HOST says otherwise; unix:PATH too",
+        help="accept clients here, on loopback unless HOST says otherwise; unix:PATH too; of the built-in broker also "
+        "PLAINTEXT://, SSL://, SASL_PLAINTEXT:// or SASL_SSL://[HOST:]PORT, each a listener of its own",
     )  # fmt: skip
     group.add_argument(
         "--upstream", action="append", default=[], metavar="HOST:PORT", nargs="?", const=broker_options.BUILT_IN,
@@ -131,24 +133,10 @@ def _listeners(args: argparse.Namespace) -> list[Listener]:
 
 
 def _own_listeners(args: argparse.Namespace, brokers: int) -> list[Listener]:
-    """Where clients of the built-in brokers come: what was given, or one address and the ports that follow it."""
-    from kproxy.proxy.address import TcpAddress, parse_listen
+    """Where clients of the built-in brokers come."""
     from kproxy.proxy.relay import Listener
 
-    try:
-        given = [parse_listen(each) for each in args.listen]
-    except ValueError as error:
-        raise CommandError(str(error)) from None
-    for each in given:
-        if not isinstance(each, TcpAddress):
-            raise CommandError(f"--listen {each}: the built-in broker needs a port, which Kafka clients can be told")
-        if each.port and each.port + brokers - len(given) > 65535:
-            raise CommandError(f"--listen {each}: there are no {brokers} ports from there on")
-    first = given[0]
-    assert isinstance(first, TcpAddress)
-    more = range(1, brokers - len(given) + 1)
-    given += [TcpAddress(first.host, first.port and first.port + each) for each in more]
-    return [Listener(each, each) for each in given]
+    return [Listener(each, each) for each in broker_listeners.addresses(args, brokers)]
 
 
 def _control(args: argparse.Namespace) -> ControlSocket | None:

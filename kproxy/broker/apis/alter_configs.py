@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.broker.apis.incremental_alter_configs import apply, each_once
+from kproxy.broker.configs import CODES
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -17,10 +18,15 @@ from kproxy.broker.request import Request
 @api("AlterConfigs")
 def alter_configs(request: Request) -> Body:
     """Answer for each resource."""
-    return each_once(request, lambda asked: apply(request, asked, _settings(asked)))
+    return each_once(request, lambda asked: apply(request, asked, _settings(request, asked)))
 
 
-def _settings(asked: Mapping[str, Any]) -> dict[str, str]:
+def _settings(request: Request, asked: Mapping[str, Any]) -> dict[str, str]:
+    kind = asked["resource_type"]
+    if kind == CODES["broker_logger"]:
+        raise Refused(Error.INVALID_REQUEST, f"Unknown resource type {kind}")
+    if kind == CODES["broker"] and not request.cluster.line.since("1.1"):
+        raise Refused(Error.INVALID_REQUEST, "AlterConfigs is only supported for topics, but resource type is BROKER")
     for each in asked["configs"]:
         if each["value"] is None:
             raise Refused(Error.INVALID_REQUEST, f"Null value not supported for : {each['name']}")

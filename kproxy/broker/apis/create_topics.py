@@ -13,6 +13,7 @@ from typing import Any
 
 from kproxy.broker.access import CLUSTER, allowed, require
 from kproxy.broker.configs import Configs
+from kproxy.broker.configs.altering import check_settings
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -50,8 +51,13 @@ def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     if (rival := topics.colliding(name)) is not None:
         raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {rival}")
     replicas = _replicas(request, topics, asked)
-    settings = {each["name"]: each["value"] for each in asked["configs"] if each["value"] is not None}
-    configs.check("topic", name, settings)
+    settings = {each["name"]: each["value"] for each in asked["configs"]}
+    if None in settings.values():
+        old = Error.INVALID_REQUEST if cluster.line.since("2.6") else Error.UNKNOWN_SERVER_ERROR
+        error = Error.INVALID_CONFIG if cluster.line.kraft else old
+        nulls = ",".join(key for key, value in settings.items() if value is None)
+        raise Refused(error, f"Null value not supported for topic configs: {nulls}")
+    check_settings(configs, "topic", name, settings)
     answer: dict[str, Any] = {
         "name": name,
         "error_message": None,
@@ -82,23 +88,19 @@ def _replicas(request: Request, topics: Topics, asked: Mapping[str, Any]) -> lis
     partitions, factor, assignments = asked["num_partitions"], asked["replication_factor"], asked["assignments"]
     if assignments:
         if partitions != -1 or factor != -1:
-            what = "replication factor" if factor != -1 else "number of partitions"
+            what = "replication factor" if factor != -1 else "numPartitions"
             raise Refused(
                 Error.INVALID_REQUEST,
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
         return _assigned(request, assignments)
-    if request.version < 4 and -1 in (partitions, factor):
-        error = Error.INVALID_PARTITIONS if partitions == -1 else Error.INVALID_REPLICATION_FACTOR
-        raise Refused(error, "Partition count and replication factor have defaults from version 4 on.")
-    configs = request.cluster.part(Configs)
-    partitions = int(configs.broker("num.partitions")) if partitions == -1 else partitions
+    if request.cluster.line.since("2.4"):  # KIP-464: the broker goes by -1 in every version of the request
+        default = int(request.cluster.part(Configs).broker("num.partitions"))
+        partitions = default if partitions == -1 else partitions
+        factor = topics.default_replication if factor == -1 else factor
     if partitions > _MOST_PARTITIONS:
-        raise Refused(
-            Error.INVALID_PARTITIONS,
-            f"Number of partitions {partitions} is over the limit of {_MOST_PARTITIONS} for one request.",
-        )
-    return topics.spread(partitions, topics.default_replication if factor == -1 else factor)
+        raise Refused(Error.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    return topics.spread(partitions, factor)
 
 
 def _assigned(request: Request, assignments: Sequence[Mapping[str, Any]]) -> list[list[int]]:

@@ -30,7 +30,7 @@ def describe_cluster(request: Request) -> Body:
         "cluster_id": cluster.id,
         "controller_id": cluster.controller.id,
         "brokers": [
-            {"broker_id": node.id, "host": node.host, "port": node.port, "rack": node.rack, "is_fenced": not node.up}
+            {"broker_id": node.id, "rack": node.rack, "is_fenced": not node.up, **request.endpoint(node)}
             for node in cluster.nodes.values()
             if (node.up or fenced) and allowed(request, "DESCRIBE", "CLUSTER", CLUSTER)
         ],

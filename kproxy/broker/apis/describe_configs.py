@@ -1,6 +1,7 @@
 """DescribeConfigs: the configs of topics, brokers, loggers, groups and client metrics, and where they come from.
 
-Defaults, types and documentation are those of Kafka 4.3.1.
+Which configs there are, and their defaults, are those of the release; types and documentation those of the last one
+that has them.
 
 Leaves out: the effect of most of them. What does something here is named in the pages of the APIs that it concerns.
 """

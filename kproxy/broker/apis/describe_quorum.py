@@ -46,7 +46,7 @@ def describe_quorum(request: Request) -> Body:
         "high_watermark": end,
         "current_voters": [{**voter, "last_fetch_timestamp": now, "last_caught_up_timestamp": now}],
     }
-    listener = {"name": "CONTROLLER", "host": controller.host, "port": controller.port}
+    listener = {"name": "CONTROLLER", **request.endpoint(controller)}
     return {
         "error_message": None,
         "topics": [{"topic_name": _TOPIC, "partitions": [partition]}],

@@ -8,59 +8,65 @@ hash of the key.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dissectors.schemas.lines import Line
 from kproxy.broker.access import CLUSTER, require
-from kproxy.broker.configs import Configs
+from kproxy.broker.auto_creation import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, AutoCreation
 from kproxy.broker.coordinators import coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, Refused, message_of
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 
-#: Type of the key -> topic of the state, and the config that says how many partitions it has.
-_STATE: Final = {
-    0: ("__consumer_offsets", "offsets.topic.num.partitions"),
-    1: ("__transaction_state", "transaction.state.log.num.partitions"),
-    2: ("__share_group_state", "share.coordinator.state.topic.num.partitions"),
-}
-
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
 _SHARE: Final = 2
+_SHARE_GROUP_HEARTBEAT: Final = 76
+_STATE: Final = {_GROUP: CONSUMER_OFFSETS, _TRANSACTION: TRANSACTION_STATE, _SHARE: SHARE_GROUP_STATE}
 #: What has to be allowed for each kind of key.
 _LEAVE: Final = (("DESCRIBE", "GROUP"), ("DESCRIBE", "TRANSACTIONAL_ID"), ("CLUSTER_ACTION", "CLUSTER"))
+#: Group, id of a topic, partition (org.apache.kafka.server.share.SharePartitionKey).
+_SHARE_KEY: Final = re.compile(r"\s*\S.*:[\w-]{22}:[+-]?\d+", re.ASCII | re.DOTALL)
 
 
 @api("FindCoordinator")
 def find_coordinator(request: Request) -> Body:
     """Answer for each key; one stands alone before version 4."""
-    body = request.body
-    kind = body.get("key_type", 0)
-    if request.version < 4:
-        return _found(request, body["key"], kind)
-    return {"coordinators": [{"key": key, **_found(request, key, kind)} for key in body["coordinator_keys"]]}
+    body, line = request.body, request.cluster.line
+    kind = body.get("key_type", _GROUP)
+    known = kind in _STATE and (kind != _SHARE or _SHARE_GROUP_HEARTBEAT in line.served)
+    if not known and not line.since("2.3"):
+        request.session.closing = True  # Kafka fails to read such a request
+        return None
+    if request.version >= 4:
+        message = "" if kind in _STATE else message_of(Error.INVALID_REQUEST)  # 2.8 and later
+        keys = body["coordinator_keys"]
+        found = {key: _found(request, key, kind) if known else _unknown(line) for key in keys}
+        return {"coordinators": [{"key": key, "error_message": message, **found[key]} for key in keys]}
+    only = _found(request, body["key"], kind) if known else _unknown(line)
+    error = only.get("error_code", Error.NONE)
+    return {"error_message": message_of(error) if line.since("2.3") else None, **only}
 
 
 def _found(request: Request, key: str, kind: int) -> Mapping[str, Any]:
-    if kind not in _STATE:
-        return _refused(Error.INVALID_REQUEST, f"Unknown coordinator type {kind}")
-    if kind == 0 and not key:
-        return _refused(Error.INVALID_GROUP_ID, "The group id is empty")
+    if kind == _SHARE and (request.version < 6 or not _SHARE_KEY.fullmatch(key)):
+        return _refused(Error.INVALID_REQUEST)
     try:
         require(request, *_LEAVE[kind], CLUSTER if kind == _SHARE else key)
     except Refused as refused:
-        return _refused(refused.error, str(refused))
-    _make_topic(request, *_STATE[kind])
+        return _refused(refused.error)
+    if request.cluster.part(Topics).named(_STATE[kind]) is None:
+        request.cluster.part(AutoCreation).now(_STATE[kind])
     node = coordinator(request.cluster, key)
-    return {"error_message": "", "node_id": node.id, "host": node.host, "port": node.port}
+    return {"node_id": node.id, **request.endpoint(node)}
 
 
-def _refused(error: Error, message: str) -> Mapping[str, Any]:
-    return {"error_code": error, "error_message": message, "node_id": -1, "host": "", "port": -1}
+def _unknown(line: Line) -> Mapping[str, Any]:
+    return _refused(Error.INVALID_REQUEST if line.since("2.8") else Error.UNKNOWN_SERVER_ERROR)
 
 
-def _make_topic(request: Request, name: str, config: str) -> None:
-    topics = request.cluster.part(Topics)
-    if topics.named(name) is None:
-        partitions = int(request.cluster.part(Configs).broker(config))
-        topics.create(name, topics.spread(partitions, topics.default_replication), internal=True)
+def _refused(error: Error) -> Mapping[str, Any]:
+    return {"error_code": error, "node_id": -1, "host": "", "port": -1}

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kproxy.broker.access import require
 from kproxy.broker.configs import Configs
+from kproxy.broker.configs.altering import check_min_isr, check_settings
 from kproxy.broker.configs.checks import LIST
 from kproxy.broker.configs.resources import resource
 from kproxy.broker.errors import Error, Refused
@@ -59,7 +60,9 @@ def apply(request: Request, asked: Mapping[str, Any], settings: Mapping[str, str
     found, configs = resource(request, asked), request.cluster.part(Configs)
     require(request, "ALTER_CONFIGS", found.guard, found.guarded)
     was = configs.of(found.kind, found.name)
-    configs.check(found.kind, found.name, {key: value for key, value in settings.items() if was.get(key) != value})
+    changed = {key: value for key, value in settings.items() if was.get(key) != value}
+    check_settings(configs, found.kind, found.name, changed)
+    check_min_isr(configs, found.kind, found.name, [each["name"] for each in asked["configs"]], settings)
     if not request.body["validate_only"]:
         configs.set(found.kind, found.name, settings)
 
@@ -70,7 +73,8 @@ def _settings(request: Request, asked: Mapping[str, Any]) -> dict[str, str]:
     for each in asked["configs"]:
         key, value, operation = each["name"], each["value"], each["config_operation"]
         if operation == _DELETE:
-            configs.fact(found.kind, key)
+            if found.kind == "broker_logger":
+                configs.fact(found.kind, key)  # loggers have to exist; other unknown configs are deleted already
             settings.pop(key, None)
             continue
         if value is None:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from dissectors.layout import NULL_UUID
 from kproxy.broker.access import CLUSTER, NO_OPERATIONS, allowed, operations, require
+from kproxy.broker.auto_creation import AutoCreation
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
@@ -35,7 +36,7 @@ def metadata(request: Request) -> Body:
     of_cluster = body.get("include_cluster_authorized_operations", False)
     return {
         "brokers": [
-            {"node_id": node.id, "host": node.host, "port": node.port, "rack": node.rack}
+            {"node_id": node.id, "rack": node.rack, **request.endpoint(node)}
             for node in cluster.nodes.values()
             if node.up
         ],
@@ -95,14 +96,16 @@ def _asked(request: Request, topics: Topics, asked: Mapping[str, Any]) -> Mappin
 
 
 def _missing(request: Request, topics: Topics, name: str) -> NoReturn:
-    """Refuse the topic, even if it is made now: Kafka makes it in the background, and the next request finds it."""
-    configs = request.cluster.part(Configs)
+    """Refuse the topic, even if it is created: Kafka does that in the background, and a later request finds it."""
+    cluster = request.cluster
     wanted = request.body.get("allow_auto_topic_creation", True)
     check_name(name)
-    if wanted and configs.broker("auto.create.topics.enable") == "true":
-        if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
-            require(request, "CREATE", "TOPIC", name)
-        if topics.colliding(name) is not None:
-            raise Refused(Error.INVALID_TOPIC_EXCEPTION)
-        topics.create(name, topics.spread(int(configs.broker("num.partitions")), topics.default_replication))
-    raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+    if not wanted or cluster.part(Configs).broker("auto.create.topics.enable") != "true":
+        raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+    if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
+        require(request, "CREATE", "TOPIC", name)
+    if topics.colliding(name) is None:
+        cluster.part(AutoCreation).soon(name)
+    elif not cluster.line.kraft:
+        raise Refused(Error.INVALID_TOPIC_EXCEPTION)
+    raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION if cluster.line.kraft else Error.LEADER_NOT_AVAILABLE)

@@ -37,7 +37,7 @@ _WITHOUT_START: Final = (Error.CORRUPT_MESSAGE, Error.MESSAGE_TOO_LARGE, Error.K
 @api("Produce")
 async def produce(request: Request) -> Body:
     """Append, and answer unless acks is 0; then the connection is closed if something was wrong."""
-    body, leaders = request.body, Leaders(request.cluster)
+    body, leaders = request.body, Leaders(request)
     refused = _refused_as_a_whole(request)
     responses = []
     appended: list[tuple[Partition, dict[str, Any]]] = []

@@ -37,7 +37,7 @@ async def share_fetch(request: Request) -> Body:
         if refused.error is Error.SHARE_SESSION_LIMIT_REACHED:  # so that the client does not ask again at once
             await any_of((), body["max_wait_ms"])
         return {"error_code": refused.error}
-    leaders = Leaders(request.cluster)
+    leaders = Leaders(request)
     said = acknowledged(request) if acknowledges else {}
     if acknowledges:
         await request.cluster.journal.synced()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from dissectors.schemas.lines import Line
 from kproxy.broker.configs.facts import Fact, facts
 from kproxy.broker.errors import Error, Refused
 
 _TYPES: Final = {1: "BOOLEAN", 2: "STRING", 3: "INT", 4: "SHORT", 5: "LONG", 6: "DOUBLE", 7: "LIST"}
+_BOOLEAN: Final = 1
 _BITS: Final = {3: 31, 4: 15, 5: 63}
 #: The config type of lists.
 LIST: Final = 7
@@ -34,44 +36,61 @@ _LEAST: Final[Mapping[str, float]] = {
     "min.compaction.lag.ms": 0,
     "min.insync.replicas": 1,
     "retention.ms": -1,
-    "segment.bytes": 1024 * 1024,
+    "segment.bytes": 14,
     "segment.index.bytes": 4,
     "segment.jitter.ms": 0,
     "segment.ms": 1,
 }
+_LEAST_SINCE_4_1: Final[Mapping[str, float]] = {**_LEAST, "segment.bytes": 1024 * 1024}
+#: What clients are chosen by for metrics (org.apache.kafka.server.metrics.ClientMetricsConfigs).
+_SELECTORS: Final = (
+    "client_instance_id", "client_id", "client_software_name", "client_software_version", "client_source_address",
+    "client_source_port",
+)  # fmt: skip
 
 
-def check(fact: Fact, value: str) -> None:
-    """Raise `Refused` with INVALID_CONFIG unless the config can have the value."""
+def check(fact: Fact, value: str, line: Line) -> None:
+    """Raise `Refused` unless the config can have the value: INVALID_CONFIG, UNKNOWN_SERVER_ERROR before 2.1."""
+    least = _LEAST_SINCE_4_1 if line.since("4.1") else _LEAST if line.since("2.2") else {}
     try:
-        number = _PARSERS.get(fact.type, _text)(value, _BITS.get(fact.type, 0))
-    except ValueError:
-        wanted = (
-            "Expected value to be either true or false"
-            if fact.type == 1
-            else f"Not a number of type {_TYPES[fact.type]}"
-        )
-        raise _wrong(fact, value, wanted) from None
-    if number is not None and number < _LEAST.get(fact.name, number):
-        raise _wrong(fact, value, f"Value must be at least {_LEAST[fact.name]}")
-    if words := _WORDS.get(fact.name):
-        for each in filter(None, value.split(",")) if fact.type == LIST else [value]:
-            if each.strip() not in words:
-                raise _wrong(fact, value, f"String must be one of: {', '.join(words)}")
+        _check(fact, value, least)
+    except ValueError as error:
+        code = Error.INVALID_CONFIG if line.since("2.1") else Error.UNKNOWN_SERVER_ERROR
+        raise Refused(code, f"Invalid value {value:.200} for configuration {fact.name}: {error}") from None
 
 
-def check_static(configs: Mapping[str, str]) -> None:
+def check_match(value: str) -> None:
+    """Raise `Refused` with INVALID_CONFIG unless these are patterns of clients: ``client_id=a.*,...``."""
+    for each in filter(None, (each.strip() for each in value.split(","))):
+        selector, separator, _ = each.partition("=")
+        if not separator or selector.strip() not in _SELECTORS:
+            raise Refused(Error.INVALID_CONFIG, f"Illegal client matching pattern: {each:.200}")
+
+
+def check_static(configs: Mapping[str, str], line: Line) -> None:
     """Raise `ValueError` unless the brokers can begin with these; what they do not know is let be, as in Kafka."""
     for key, value in configs.items():
-        if (fact := facts("broker").get(key)) is not None:
+        if (fact := facts("broker", line.name).get(key)) is not None:
             try:
-                check(fact, value)
+                check(fact, value, line)
             except Refused as refused:
                 raise ValueError(refused.message) from None
 
 
-def _wrong(fact: Fact, value: str, why: str) -> Refused:
-    return Refused(Error.INVALID_CONFIG, f"Invalid value {value:.200} for configuration {fact.name}: {why}")
+def _check(fact: Fact, value: str, least: Mapping[str, float]) -> None:
+    """Raise `ValueError` with the reason unless the config can have the value."""
+    try:
+        number = _PARSERS.get(fact.type, _text)(value, _BITS.get(fact.type, 0))
+    except ValueError:
+        if fact.type == _BOOLEAN:
+            raise ValueError("Expected value to be either true or false") from None
+        raise ValueError(f"Not a number of type {_TYPES[fact.type]}") from None
+    if number is not None and number < least.get(fact.name, number):
+        raise ValueError(f"Value must be at least {least[fact.name]}")
+    if words := _WORDS.get(fact.name):
+        for each in filter(None, value.split(",")) if fact.type == LIST else [value]:
+            if each.strip() not in words:
+                raise ValueError(f"String must be one of: {', '.join(words)}")
 
 
 def _text(value: str, bits: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from kproxy.broker.configs.checks import check
-from kproxy.broker.configs.facts import Fact, facts
+from kproxy.broker.configs.facts import UNKNOWN, Fact, all_facts, facts
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.features import Features
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
@@ -25,6 +26,7 @@ _DEFAULT: Final = 5
 #: Where a developer's desk is better off than with Kafka's own defaults.
 _OURS: Final = {
     "default.replication.factor": "3",  # as far as there are brokers: so that one can be stopped
+    "delete.topic.enable": "true",  # was false before 1.0
     "group.initial.rebalance.delay.ms": "0",  # nobody waits at a desk for more members
 }
 #: Times of topics that the brokers have in several units, and those in ms; the first that is set holds.
@@ -34,7 +36,11 @@ _TIMES: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
     "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3_600_000)),
     "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
 }
-_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+#: First release line that has a kind of resource with configs.
+_SINCE: Final = {"broker_logger": "2.4", "client_metrics": "3.7", "group": "4.0"}
+MIN_ISR: Final = "min.insync.replicas"
+#: A broker's config for one of its listeners: ``listener.name.internal.ssl.keystore.location``.
+OF_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
 _LOGGERS: Final = ("root", "kafka", "org.apache.kafka")
 _STRING: Final = 2
 
@@ -68,11 +74,16 @@ class Configs:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self.line = cluster.line
         self.edition = 0  # another one when something was set
         self._set: dict[tuple[str, str], dict[str, str]] = {}
         for key, kept in cluster.journal.entries("configs"):
             kind, _, name = key.partition(":")
             self._set[kind, name] = dict(kept)
+
+    def has(self, kind: str) -> bool:
+        """Whether the release knows of configs of a kind of resource."""
+        return self.line.since(_SINCE[kind]) if kind in _SINCE else True
 
     def broker(self, key: str) -> str:
         """What holds for the brokers, e.g. of ``num.partitions``; ``""`` where there is no default."""
@@ -92,32 +103,36 @@ class Configs:
 
     def of(self, kind: str, name: str) -> Mapping[str, str]:
         """What was set for a resource itself."""
-        return self._set.get((kind, name), {})
+        own = self._set.get((kind, name), {})
+        if kind == "broker" and not name and MIN_ISR not in own and self.min_isr_is_set:
+            return {MIN_ISR: next(self._static(MIN_ISR)).value or "", **own}
+        return own
+
+    def knows(self, kind: str, key: str) -> bool:
+        """Whether a kind of resource has a config in this release."""
+        return key in _facts(kind, self.line.name)
 
     def fact(self, kind: str, key: str) -> Fact:
         """What is known of a config.
 
         Raises:
-            Refused: INVALID_CONFIG, the kind of resource has no such config.
+            Refused: INVALID_CONFIG, INVALID_REQUEST: the kind of resource has no such config.
         """
-        found = _facts(kind).get(key)
-        if found is None:
-            raise Refused(Error.INVALID_CONFIG, f"Unknown {kind.replace('_', ' ')} config name: {key:.200}")
-        return found
+        found = _facts(kind, self.line.name).get(key)
+        if found is not None:
+            return found
+        if kind == "broker":
+            return self._unlisted(key)
+        if kind == "broker_logger":
+            raise Refused(Error.INVALID_CONFIG, f"Logger {key:.200} does not exist!")
+        if kind == "client_metrics":
+            raise Refused(Error.INVALID_REQUEST, f"Unknown client metrics configuration: {key:.200}")
+        raise Refused(Error.INVALID_CONFIG, f"Unknown {kind} config name: {key:.200}")
 
-    def check(self, kind: str, name: str, settings: Mapping[str, str]) -> None:
-        """Raise `Refused` unless these can be set for a resource: INVALID_CONFIG, INVALID_REQUEST."""
-        for key, value in settings.items():
-            fact = self.fact(kind, key)
-            if kind == "broker" and fact.read_only:
-                raise Refused(Error.INVALID_REQUEST, f"Cannot update these configs dynamically: [{key}]")
-            if kind == "broker_logger" and value not in _LEVELS:
-                raise Refused(
-                    Error.INVALID_CONFIG,
-                    f"Cannot set the log level of {key} to {value:.50} as it is not a supported log level. "
-                    f"Valid log levels are {', '.join(_LEVELS)}",
-                )
-            check(fact, value)
+    @property
+    def min_isr_is_set(self) -> bool:
+        """Whether ``min.insync.replicas`` has to be set for all brokers: eligible leader replicas are on (KIP-966)."""
+        return self._cluster.part(Features).level("eligible.leader.replicas.version") > 0
 
     def set(self, kind: str, name: str, settings: Mapping[str, str]) -> None:
         """Replace what was set for a resource; it has been checked."""
@@ -136,7 +151,9 @@ class Configs:
     def described(self, kind: str, name: str, settings: Mapping[str, str] | None = None) -> list[Config]:
         """Every config of a resource; with `settings` as if these were set for it."""
         own = self.of(kind, name) if settings is None else settings
-        made = (self._config(kind, name, fact, own) for fact in _facts(kind).values())
+        known = _facts(kind, self.line.name)
+        unlisted = [self.fact(kind, key) for key in own if key not in known] if kind == "broker" else []
+        made = (self._config(kind, name, fact, own) for fact in [*known.values(), *unlisted])
         # Of all brokers in sum there is only what was set.
         return [each for each in made if kind != "broker" or name or each.source != _DEFAULT]
 
@@ -167,36 +184,54 @@ class Configs:
         """The values that a config of the brokers has; the first holds."""
         if (dynamic := self.of("broker", "").get(key)) is not None:
             yield Setting(key, dynamic, _DYNAMIC_DEFAULT)
-        if (static := self._cluster.options.configs.get(key, _OURS.get(key))) is not None:
+        yield from self._static(key)
+
+    def _static(self, key: str) -> Iterator[Setting]:
+        """The values that a config of the brokers has before somebody sets it while they run."""
+        fact = all_facts("broker", self.line.name).get(key)
+        default = None if fact is None else fact.default
+        static = self._cluster.options.configs.get(key)
+        if static is None and _OURS.get(key) != default:
+            static = _OURS.get(key)
+        if static is not None:
             yield Setting(key, static, _STATIC)
-        fact = facts("broker").get(key)
-        if fact is not None and fact.default is not None:
-            yield Setting(key, fact.default, _DEFAULT)
+        if default is not None:
+            yield Setting(key, default, _DEFAULT)
 
     def _of_node(self, name: str) -> Mapping[str, str]:
         """What a broker has in its server.properties."""
         node = next((each for each in self._cluster.nodes.values() if str(each.id) == name), None)
         if node is None:
             return {}
-        listener = f"PLAINTEXT://{node.host}:{node.port}"
+        listeners = ",".join(f"{name}://{host}:{port}" for name, (host, port) in node.addresses.items())
         directory = str(self._cluster.options.data or "memory")
         return {
-            "advertised.listeners": listener,
+            "advertised.listeners": listeners,
             "broker.id": name,
             "broker.rack": node.rack or "",
             "controller.listener.names": "CONTROLLER",
-            "listeners": listener,
+            "listeners": listeners,
             "log.dir": directory,
             "log.dirs": directory,
             "node.id": name,
             "process.roles": "broker,controller",
         }
 
+    def _unlisted(self, key: str) -> Fact:
+        """A config that a broker takes without having it in its list: of a listener, or one that only a plug-in knows.
+
+        Nobody sees the values of those that it does not know: they may be secret.
+        """
+        of_listener = OF_LISTENER.fullmatch(key)
+        if of_listener and (base := facts("broker", self.line.name).get(of_listener[1])) is not None:
+            return replace(base, name=key, default=None, read_only=True, synonyms=())
+        return Fact(key, UNKNOWN, default=None, read_only=True, sensitive=True)
+
     def _holds(self, kind: str, name: str, key: str) -> str:
-        return self._config(kind, name, facts(kind)[key], self.of(kind, name)).value or ""
+        return self._config(kind, name, all_facts(kind, self.line.name)[key], self.of(kind, name)).value or ""
 
 
-def _facts(kind: str) -> Mapping[str, Fact]:
+def _facts(kind: str, release: str) -> Mapping[str, Fact]:
     if kind == "broker_logger":
-        return {name: Fact(name, _STRING, "INFO", False, False, (), None) for name in _LOGGERS}
-    return facts(kind)
+        return {name: Fact(name, _STRING, "INFO", read_only=False, sensitive=False) for name in _LOGGERS}
+    return facts(kind, release)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kproxy.broker.access import CLUSTER
-from kproxy.broker.configs.configs import CODES
+from kproxy.broker.configs.configs import CODES, Configs
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics, check_name
@@ -32,8 +32,8 @@ def resource(request: Request, asked: Mapping[str, Any]) -> Resource:
         Refused: There is none: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION.
     """
     kind, name = _KINDS.get(asked["resource_type"]), asked["resource_name"]
-    if kind is None:
-        raise Refused(Error.INVALID_REQUEST, f"Unexpected resource type {asked['resource_type']}")
+    if kind is None or not request.cluster.part(Configs).has(kind):
+        raise Refused(Error.INVALID_REQUEST, f"Unknown resource type {asked['resource_type']}")
     if kind == "topic":
         check_name(name)
         if request.cluster.part(Topics).named(name) is None:
@@ -44,5 +44,6 @@ def resource(request: Request, asked: Mapping[str, Any]) -> Resource:
             known = f"expected {request.node.id}" + (" or empty string" if kind == "broker" else "")
             raise Refused(Error.INVALID_REQUEST, f"Unexpected broker id, {known}, but received {name:.50}")
     elif not name:
-        raise Refused(Error.INVALID_REQUEST, "Client metrics and groups need a name.")
+        what = "Group name" if kind == "group" else "Client metrics subscription name"
+        raise Refused(Error.INVALID_REQUEST, f"{what} must not be empty")
     return Resource(kind, name, "GROUP" if kind == "group" else "CLUSTER", name if kind == "group" else CLUSTER)

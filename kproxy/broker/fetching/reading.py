@@ -54,7 +54,7 @@ class Reader:
         self._committed = request.body.get("isolation_level", 0) == _READ_COMMITTED
         state = request.body.get("replica_state", {})
         self._is_follower = request.body.get("replica_id", state.get("replica_id", -1)) >= 0
-        self.leaders = Leaders(request.cluster)
+        self.leaders = Leaders(request)
 
     def read(self, wanted: Wanted, limit: int, *, one_at_least: bool) -> Read:
         """What a partition has.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kproxy.broker.configs import Configs
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
+
+_DIFFERENCE: Final = "message.timestamp.difference.max.ms"
+_NO_LIMIT: Final = (1 << 63) - 1
 
 
 class Settings(NamedTuple):
@@ -56,10 +59,18 @@ def _settings(configs: Configs, topic: str) -> Settings:
         compacted="compact" in policies,
         deleted="delete" in policies,
         append_time=configs.topic(topic, "message.timestamp.type") == "LogAppendTime",
-        timestamp_before_max_ms=int(configs.topic(topic, "message.timestamp.before.max.ms")),
-        timestamp_after_max_ms=int(configs.topic(topic, "message.timestamp.after.max.ms")),
+        timestamp_before_max_ms=_timestamp_max_ms(configs, topic, "before"),
+        timestamp_after_max_ms=_timestamp_max_ms(configs, topic, "after"),
         compression_type=configs.topic(topic, "compression.type"),
         min_insync_replicas=int(configs.topic(topic, "min.insync.replicas")),
         retention_bytes=int(configs.topic(topic, "retention.bytes")),
         retention_ms=int(configs.topic(topic, "retention.ms")),
     )
+
+
+def _timestamp_max_ms(configs: Configs, topic: str, side: str) -> int:
+    """How far a record's time may be from now. Until 3.9 one config bounds the sides that have none (KIP-937)."""
+    value = int(configs.topic(topic, f"message.timestamp.{side}.max.ms"))
+    if value == _NO_LIMIT and configs.knows("topic", _DIFFERENCE):
+        return int(configs.topic(topic, _DIFFERENCE))
+    return value

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.broker.request import Session
 from kproxy.broker.security.login import MECHANISMS, Login
@@ -12,6 +14,51 @@ from kproxy.broker.security.subject import subject
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
     from kproxy.broker.options import Options
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MAP: Final = "listener.security.protocol.map"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listener that each broker has; `protocol` is one of Kafka's security protocols."""
+
+    name: str
+    protocol: str
+
+    @property
+    def tls(self) -> bool:
+        """Whether it speaks TLS."""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def sasl(self) -> bool:
+        """Whether its clients log in."""
+        return self.protocol.startswith("SASL")
+
+
+def listeners_of(options: Options) -> tuple[Listener, ...]:
+    """The listeners of each broker; where none is named one that does what there are options for.
+
+    Raises:
+        ValueError: They do not fit the options; a sentence.
+    """
+    if not options.listeners:
+        only = ("SASL_" if options.sasl else "") + ("SSL" if options.tls_certificate else "PLAINTEXT")
+        return (Listener(only, only),)
+    protocols = _protocols(options.configs.get(_MAP, ""))
+    found = {}
+    for name in options.listeners:
+        if name in found:
+            raise ValueError(f"there are two listeners {name}: give each its own name")
+        if name not in protocols:
+            raise ValueError(
+                f"listener {name} has no security protocol: name it {', '.join(PROTOCOLS)}, "
+                f"or say which one it has in {_MAP}={name}:PLAINTEXT"
+            )
+        found[name] = Listener(name, protocols[name])
+    _check_needs(found.values(), options)
+    return tuple(found.values())
 
 
 def tls_context(options: Options) -> ssl.SSLContext | None:
@@ -40,18 +87,43 @@ def check_mechanisms(options: Options) -> None:
         raise ValueError(f"no SASL mechanism {unknown[0]}: there are {', '.join(MECHANISMS)}")
 
 
-def new_session(cluster: Cluster, client_host: str, certificate: dict[str, Any] | None) -> Session:
+def new_session(cluster: Cluster, listener: Listener, client_host: str, certificate: dict[str, Any] | None) -> Session:
     """What a connection begins with.
 
     Args:
         cluster: That it is to.
+        listener: That has accepted it.
         client_host: As Kafka prints it: ``/127.0.0.1``.
         certificate: Of the client, as `ssl.SSLSocket.getpeercert` gives it.
     """
-    session = Session(client_host)
-    if cluster.options.sasl:
+    session = Session(client_host, listener.name)
+    if listener.sasl:
         session.authenticated = False
         session.login = Login(cluster, session)
     elif certificate:
         session.principal = f"User:{subject(certificate)}"
     return session
+
+
+def _protocols(text: str) -> dict[str, str]:
+    """The security protocol of each listener, by its name: ``INTERNAL:PLAINTEXT,EXTERNAL:SSL``, and those of Kafka."""
+    found = {each: each for each in PROTOCOLS}
+    for each in filter(None, (each.strip() for each in text.split(","))):
+        name, _, protocol = each.partition(":")
+        if protocol not in PROTOCOLS:
+            raise ValueError(f"{_MAP}: {each!r} names no security protocol; there are {', '.join(PROTOCOLS)}")
+        found[name] = protocol
+    return found
+
+
+def _check_needs(listeners: Collection[Listener], options: Options) -> None:
+    """Raise `ValueError` unless there is what the listeners need, and a listener for what there is."""
+    tls, sasl = [each.name for each in listeners if each.tls], [each.name for each in listeners if each.sasl]
+    if tls and options.tls_certificate is None:
+        raise ValueError(f"listener {tls[0]} speaks TLS and has no certificate: give tls_certificate, or --tls-cert")
+    if sasl and not options.sasl:
+        raise ValueError(f"clients of listener {sasl[0]} log in, and there is no mechanism: give sasl, or --sasl PLAIN")
+    if options.tls_certificate is not None and not tls:
+        raise ValueError("there is a certificate, and no listener speaks TLS: name one SSL or SASL_SSL")
+    if options.sasl and not sasl:
+        raise ValueError("there is a SASL mechanism, and nobody logs in: name a listener SASL_PLAINTEXT or SASL_SSL")

@@ -1,10 +1,14 @@
-"""Configs through requests; the expected answers are those of a real Kafka 4.3.1 to the same requests."""
+"""Configs through requests; the expected answers are those of real Kafka brokers to the same requests."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from dissectors.schemas.lines import line, lines
 from kproxy.broker.errors import Error
+from kproxy.broker.log.settings import settings
 from tests.kproxy.broker.asking import Asking, asked
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -37,7 +41,7 @@ async def test_a_topic_has_kafkas_defaults_and_what_was_set() -> None:
         assert await alter(ask, BROKER, "", ("log.retention.bytes", 0, "77")) == (0, None)
         after = values(await describe(ask, TOPIC, "orders"))
         found = await describe(ask, TOPIC, "orders", "retention.bytes", "no.such.config")
-    assert len(before) == 33
+    assert len(before) == 37
     assert before["retention.ms"] == ("604800000", 5)
     assert after["retention.ms"] == ("1000", 1)
     [config] = found["configs"]
@@ -90,6 +94,15 @@ async def test_values_are_checked_as_kafka_does() -> None:
             Error.INVALID_REQUEST,
             "Cannot update these configs dynamically: [num.partitions]",
         )
+        assert await alter(ask, BROKER, "1", ("log.retention.ms", 0, "abc")) == (
+            Error.INVALID_REQUEST,
+            "Invalid value abc for configuration log.retention.ms: Not a number of type LONG",
+        )
+        assert await alter(ask, TOPIC, "orders", ("remote.storage.enable", 0, "true")) == (
+            Error.INVALID_CONFIG,
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        )
         assert (await alter(ask, TOPIC, "nope", ("retention.ms", 0, "1")))[0] == Error.UNKNOWN_TOPIC_OR_PARTITION
         assert (await alter(ask, TOPIC, "orders", ("a", 0, "1"), ("a", 0, "2")))[0] == Error.INVALID_REQUEST
         assert (await alter(ask, LOGGER, "1", ("root", 0, "LOUD")))[0] == Error.INVALID_CONFIG
@@ -138,3 +151,176 @@ async def test_what_has_configs_is_listed() -> None:
     assert named == {(TOPIC, "orders"), (BROKER, "1"), (LOGGER, "1"), (METRICS, "m"), (GROUP, "g")}
     assert [each["resource_name"] for each in metrics["config_resources"]] == ["m"]
     assert wrong["error_code"] == Error.UNSUPPORTED_VERSION
+
+
+async def set_and_describe(ask: Asking, kind: int, name: str, key: str, value: str) -> Any:
+    """What a config is described as after it was set; what the broker answers where it was not."""
+    error, message = await alter(ask, kind, name, (key, 0, value))
+    if error:
+        return error, message
+    [config] = (await describe(ask, kind, name, key))["configs"]
+    await alter(ask, kind, name, (key, 1, None))
+    assert all(
+        each["config_source"] != config["config_source"] for each in (await describe(ask, kind, name, key))["configs"]
+    )
+    return config["value"], config["config_source"], config["is_sensitive"], config["read_only"], config["config_type"]
+
+
+async def test_a_broker_takes_configs_that_it_does_not_know_and_shows_their_names_only() -> None:
+    async with asked() as ask:
+        for key, value in (("cleanup.policy", "compact"), ("interval.ms", "1"), ("no.such.config", "")):
+            for name, source in (("1", 2), ("", 3)):
+                assert await set_and_describe(ask, BROKER, name, key, value) == (None, source, True, True, 0)
+        keystore = "listener.name.internal.ssl.keystore.location"
+        assert await set_and_describe(ask, BROKER, "1", keystore, "/tmp/x") == ("/tmp/x", 2, False, True, 2)
+        assert await alter(ask, BROKER, "", (keystore, 0, "/tmp/x")) == (
+            Error.INVALID_REQUEST,
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{keystore}]",
+        )
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "answer"),
+    [
+        (TOPIC, "orders", (Error.INVALID_CONFIG, "Unknown topic config name: num.partitions")),
+        (GROUP, "g", (Error.INVALID_CONFIG, "Unknown group config name: num.partitions")),
+        (METRICS, "m", (Error.INVALID_REQUEST, "Unknown client metrics configuration: num.partitions")),
+        (LOGGER, "1", (Error.INVALID_CONFIG, "Logger num.partitions does not exist!")),
+    ],
+)
+async def test_no_other_resource_takes_a_config_that_it_does_not_know(kind: int, name: str, answer: Any) -> None:
+    async with asked(topics={"orders": 1}) as ask:
+        assert await alter(ask, kind, name, ("num.partitions", 0, "2")) == answer
+        deleted = await alter(ask, kind, name, ("num.partitions", 1, None))
+    assert deleted == (answer if kind == LOGGER else (0, None))
+
+
+async def test_loggers_and_old_brokers_are_not_for_alter_configs() -> None:
+    for release, kind, version in (("4.3", LOGGER, 2), ("1.0", BROKER, 0)):
+        body = {"resources": [{"resource_type": kind, "resource_name": "1", "configs": []}]}
+        async with asked(release=release) as ask:
+            [response] = (await ask("AlterConfigs", version, body))["responses"]
+        assert response["error_code"] == Error.INVALID_REQUEST
+
+
+async def test_metrics_are_of_clients_that_can_be_chosen() -> None:
+    async with asked() as ask:
+        assert await alter(ask, METRICS, "m", ("match", 0, "client_id=a.*,client_source_port=1")) == (0, None)
+        assert await alter(ask, METRICS, "m", ("match", 0, "client_id=a,foo")) == (
+            Error.INVALID_CONFIG,
+            "Illegal client matching pattern: foo",
+        )
+
+
+@pytest.mark.parametrize("release", ["4.0", "4.1", "4.4", None])
+async def test_min_insync_replicas_is_set_for_all_brokers_since_4_1(release: str | None) -> None:
+    key = "min.insync.replicas"
+    async with asked(release=release, topics={"orders": 1}, configs={key: "2"}) as ask:
+        found = [(await describe(ask, *resource, key))["configs"] for resource in ((TOPIC, "orders"), (BROKER, "1"))]
+        of_all = (await describe(ask, BROKER, "", key))["configs"]
+        on_one = await alter(ask, BROKER, "1", (key, 0, "1"))
+        removed = await alter(ask, BROKER, "", (key, 1, None))
+        replaced = await ask(
+            "AlterConfigs", 2, {"resources": [{"resource_type": BROKER, "resource_name": "", "configs": []}]}
+        )
+        changed = await alter(ask, BROKER, "", (key, 0, "1"))
+        after = values(await describe(ask, TOPIC, "orders", key))
+    old = [{"name": key, "value": "2", "source": 4}, {"name": key, "value": "1", "source": 5}]
+    for [config] in found:
+        new = [] if release == "4.0" else [{"name": key, "value": "2", "source": 3}]
+        assert config["synonyms"] == new + old
+        assert (config["value"], config["config_source"]) == ("2", (new + old)[0]["source"])
+    assert (changed, after) == ((0, None), {key: ("1", 3)})
+    if release == "4.0":
+        assert (on_one, removed, replaced["responses"][0]["error_code"]) == ((0, None), (0, None), 0)
+        assert of_all == []
+    else:
+        assert on_one == (40, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+        assert removed == (40, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+        assert replaced["responses"][0]["error_code"] == Error.INVALID_CONFIG
+        assert [(each["value"], each["config_source"]) for each in of_all] == [("2", 3)]
+
+
+#: What each release line has of the configs of topics that came or went after 0.11.
+TOPIC_CONFIGS = {
+    "message.downconversion.enable": ("2.0", "3.9"),
+    "message.format.version": ("0.11.0", "3.9"),
+    "message.timestamp.difference.max.ms": ("0.11.0", "3.9"),
+    "max.compaction.lag.ms": ("2.3", "4.4"),
+    "message.timestamp.before.max.ms": ("3.6", "4.4"),
+    "message.timestamp.after.max.ms": ("3.6", "4.4"),
+    "local.retention.ms": ("3.6", "4.4"),
+    "compression.zstd.level": ("3.8", "4.4"),
+    "remote.log.copy.disable": ("3.9", "4.4"),
+    "retention.ms": ("0.11.0", "4.4"),
+}
+
+
+@pytest.mark.parametrize("release", [each for each in lines() if 32 in line(each).served])
+async def test_a_release_has_its_own_configs(release: str) -> None:
+    highest = line(release).served[32][1]
+    resources = [{"resource_type": 2, "resource_name": "orders", "configuration_keys": None}]
+    async with asked(release=release, topics={"orders": 1}) as ask:
+        [result] = (await ask("DescribeConfigs", highest, {"resources": resources}))["results"]
+        shown = {each["name"]: each["value"] for each in result["configs"]}
+        for key, (first, last) in TOPIC_CONFIGS.items():
+            there = line(release).since(first) and line(last).since(release)
+            assert (key in shown) == there, key
+            configs = [{"name": key, "value": "1" if key.endswith("ms") else shown.get(key, "x")}]
+            topic = {"name": key, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}
+            [made] = (await ask("CreateTopics", 2, {"topics": [topic]}))["topics"]
+            assert made["error_code"] == (Error.NONE if there else Error.INVALID_CONFIG), key
+    assert shown["max.message.bytes"] == ("1048588" if line(release).since("2.5") else "1000012")
+    assert shown.get("message.timestamp.after.max.ms") in (
+        None,
+        "3600000" if line(release).since("4.0") else str(2**63 - 1),
+    )
+
+
+@pytest.mark.parametrize("release", ["2.4", "3.9"])
+async def test_brokers_have_the_configs_of_their_release(release: str) -> None:
+    async with asked(release=release) as ask:
+        resources = [{"resource_type": BROKER, "resource_name": "1", "configuration_keys": None}]
+        [result] = (await ask("DescribeConfigs", 2, {"resources": resources}))["results"]
+    names = {each["name"] for each in result["configs"]}
+    assert ("process.roles" in names) == (release == "3.9")
+    assert "zookeeper.connect" in names
+    assert "group.share.max.share.sessions" not in names
+
+
+@pytest.mark.parametrize(
+    ("release", "kinds"),
+    [("2.3", {TOPIC, BROKER}), ("2.4", {TOPIC, BROKER, LOGGER}), ("3.7", {TOPIC, BROKER, LOGGER, METRICS}),
+     ("4.0", {TOPIC, BROKER, LOGGER, METRICS, GROUP})],
+)  # fmt: skip
+async def test_only_what_the_release_knew_has_configs(release: str, kinds: set[int]) -> None:
+    async with asked(release=release, topics={"1": 1}) as ask:
+        for kind in (TOPIC, BROKER, LOGGER, METRICS, GROUP):
+            resources = [{"resource_type": kind, "resource_name": "1", "configuration_keys": None}]
+            [result] = (await ask("DescribeConfigs", 1, {"resources": resources}))["results"]
+            assert result["error_code"] == (Error.NONE if kind in kinds else Error.INVALID_REQUEST)
+
+
+@pytest.mark.parametrize("release", ["2.4", "3.5", "3.9", "4.0"])
+async def test_one_config_bounds_the_times_of_records_on_both_sides_until_3_9(release: str) -> None:
+    configs = {"log.message.timestamp.difference.max.ms": "60000"}
+    async with asked(release=release, topics={"t": 1}, configs=configs) as ask:
+        found = settings(ask.broker.cluster, "t")
+    both = (60000, 60000) if release != "4.0" else (2**63 - 1, 3_600_000)
+    assert (found.timestamp_before_max_ms, found.timestamp_after_max_ms) == both
+
+
+async def test_the_newer_configs_of_the_times_of_records_win() -> None:
+    configs = {"log.message.timestamp.difference.max.ms": "60000", "log.message.timestamp.before.max.ms": "5"}
+    async with asked(release="3.9", topics={"t": 1}, configs=configs) as ask:
+        found = settings(ask.broker.cluster, "t")
+    assert (found.timestamp_before_max_ms, found.timestamp_after_max_ms) == (5, 60000)
+
+
+async def test_create_topics_refuses_a_config_without_a_value() -> None:
+    for release, error in (("2.5", -1), ("2.6", Error.INVALID_REQUEST), ("3.3", Error.INVALID_CONFIG)):
+        configs = [{"name": "retention.ms", "value": None}]
+        topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}
+        async with asked(release=release) as ask:
+            [made] = (await ask("CreateTopics", 2, {"topics": [topic]}))["topics"]
+        assert made["error_code"] == error

@@ -31,5 +31,5 @@ def cluster(clock: Clock, journal: InMemory | None = None, **configs: str) -> Cl
     """A cluster with the topic ``t`` of four partitions; with a journal that of another it goes on from there."""
     named = {key.replace("_", "."): value for key, value in configs.items()}
     made = Cluster(Options(topics={"t": 4}, configs=named), {}, clock, journal)
-    made.nodes[1] = Node(1, "127.0.0.1", 9092)
+    made.nodes[1] = Node(1, {"PLAINTEXT": ("127.0.0.1", 9092)})
     return made

@@ -1,60 +1,21 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-import ipaddress
 import ssl
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from kproxy.broker.security.subject import subject
 from tests.kproxy.broker.asking import asked
+from tests.kproxy.broker.security.certificates import self_signed, trusting
 from tests.kproxy.broker.security.signing_in import plain
-
-NAME = x509.Name(
-    [
-        x509.NameAttribute(NameOID.COUNTRY_NAME, "NL"),
-        x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Example, Inc"),
-        x509.NameAttribute(NameOID.COMMON_NAME, "alice"),
-        x509.NameAttribute(NameOID.EMAIL_ADDRESS, "a@b.c"),
-    ]
-)
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A PEM file with a certificate that signs itself, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(NAME)
-        .issuer_name(NAME)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    as_pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    path.write_bytes(key.private_bytes(*as_pem) + made.public_bytes(serialization.Encoding.PEM))
-    return path
-
-
-def trusting(certificate: Path, *, as_client: bool = False) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=certificate)
-    if as_client:
-        context.load_cert_chain(certificate)
-    return context
+    return self_signed(tmp_path_factory.mktemp("tls") / "both.pem")
 
 
 async def metadata(ask: Any) -> Any:

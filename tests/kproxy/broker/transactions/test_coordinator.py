@@ -27,7 +27,7 @@ class Bench:
         self.journal = journal or Memory()
         self.clock = clock or FakeClock()
         self.cluster = Cluster(Options(topics={"a": 2}, release=release), served(), self.clock, self.journal)
-        self.cluster.nodes[1] = Node(1, "localhost", 9092)
+        self.cluster.nodes[1] = Node(1, {"PLAINTEXT": ("localhost", 9092)})
         self.topics = self.cluster.part(Topics)
         self.transactions = self.cluster.part(Transactions)
 

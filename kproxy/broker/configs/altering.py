@@ -1,0 +1,84 @@
+"""Whether configs may be set for a resource."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from kproxy.broker.configs.checks import check, check_match
+from kproxy.broker.configs.configs import MIN_ISR, OF_LISTENER, Configs
+from kproxy.broker.configs.facts import UNKNOWN, Fact
+from kproxy.broker.errors import Error, Refused
+
+_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+
+
+def check_settings(configs: Configs, kind: str, name: str, settings: Mapping[str, str]) -> None:
+    """Raise `Refused` unless these can be set for a resource: INVALID_CONFIG, INVALID_REQUEST."""
+    for key, value in settings.items():
+        fact = configs.fact(kind, key)
+        if kind == "broker":
+            _check_dynamic(name, fact)
+        elif kind == "broker_logger":
+            _check_level(key, value)
+        elif kind == "topic":
+            _check_tiered(configs, key, value)
+        elif (kind, key) == ("client_metrics", "match"):
+            check_match(value)
+        try:
+            check(fact, value, configs.line)
+        except Refused as refused:
+            raise Refused(Error.INVALID_REQUEST, refused.message) if kind == "broker" else refused from None
+
+
+def check_min_isr(
+    configs: Configs, kind: str, name: str, mentioned: Collection[str], settings: Mapping[str, str]
+) -> None:
+    """Raise `Refused` with INVALID_CONFIG if a change takes away what eligible leader replicas need (KIP-966).
+
+    Args:
+        configs: Of the cluster.
+        kind: Of the resource.
+        name: Of the resource.
+        mentioned: The configs that the request names.
+        settings: What would be set after it.
+    """
+    if kind == "broker" and configs.min_isr_is_set:
+        if name and MIN_ISR in mentioned:
+            raise Refused(Error.INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.")
+        if not name and MIN_ISR not in settings:
+            raise Refused(Error.INVALID_CONFIG, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.")
+
+
+def _check_dynamic(name: str, fact: Fact) -> None:
+    """Whether a broker takes the config while it runs."""
+    if fact.type == UNKNOWN:
+        return
+    if OF_LISTENER.fullmatch(fact.name):
+        if not name:
+            raise Refused(
+                Error.INVALID_REQUEST,
+                "Cannot update these configs at default cluster level, broker id must be specified: "
+                f"[{fact.name:.200}]",
+            )
+    elif fact.read_only:
+        raise Refused(Error.INVALID_REQUEST, f"Cannot update these configs dynamically: [{fact.name}]")
+
+
+def _check_level(logger: str, level: str) -> None:
+    if level not in _LEVELS:
+        raise Refused(
+            Error.INVALID_CONFIG,
+            f"Cannot set the log level of {logger} to {level:.50} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(_LEVELS)}",
+        )
+
+
+def _check_tiered(configs: Configs, key: str, value: str) -> None:
+    wanted = key == "remote.storage.enable" and value == "true"
+    if wanted and configs.broker("remote.log.storage.system.enable") != "true":
+        raise Refused(
+            Error.INVALID_CONFIG,
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        )

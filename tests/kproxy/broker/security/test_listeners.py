@@ -1,0 +1,149 @@
+"""A broker with several listeners: each asks of its clients what its protocol says, and tells them its own address."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.broker import Broker
+from kproxy.broker.errors import Error
+from tests.kproxy.broker.asking import Asking
+from tests.kproxy.broker.security.certificates import self_signed, trusting
+from tests.kproxy.broker.security.signing_in import plain
+
+ALL = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class At(Asking):
+    """A client of one listener."""
+
+    def __init__(self, broker: Broker, listener: str, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(broker, "test", tls if listener.endswith("SSL") else None)
+        self.listener = listener
+
+    async def streams(self, node: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if node not in self._streams:
+            port = self.broker.ports_of(self.listener)[node - 1]
+            self._streams[node] = await asyncio.open_connection("127.0.0.1", port, ssl=self.tls)
+        return self._streams[node]
+
+    async def brokers(self) -> dict[int, tuple[str, int]]:
+        answer = await self("Metadata", 9, {"topics": []})
+        return {each["node_id"]: (each["host"], each["port"]) for each in answer["brokers"]}
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return self_signed(tmp_path_factory.mktemp("tls") / "both.pem")
+
+
+def secured(certificate: Path) -> dict[str, Any]:
+    return {"tls_certificate": certificate, "sasl": ["PLAIN"], "users": {"alice": "secret"}}
+
+
+async def test_each_protocol_has_its_listener_and_each_listener_its_address(certificate: Path) -> None:
+    async with Broker(brokers=2, listeners=ALL, topics={"t": 2}, **secured(certificate)) as broker:
+        assert broker.listeners == ALL
+        assert broker.bootstrap == broker.bootstrap_of("PLAINTEXT")
+        for name in ALL:
+            client = At(broker, name, trusting(certificate))
+            if name.startswith("SASL"):
+                assert (await plain(client, "alice", "secret"))["error_code"] == Error.NONE
+            told = dict(enumerate((("127.0.0.1", port) for port in broker.ports_of(name)), 1))
+            assert await client.brokers() == told
+            found = await client("FindCoordinator", 4, {"coordinator_keys": ["g"]})
+            [coordinator] = found["coordinators"]
+            assert (coordinator["host"], coordinator["port"]) == told[coordinator["node_id"]]
+            cluster = await client("DescribeCluster", 0, {})
+            assert {each["broker_id"]: (each["host"], each["port"]) for each in cluster["brokers"]} == told
+            await client.hang_up()
+        ports = [port for name in ALL for port in broker.ports_of(name)]
+        assert len(set(ports)) == len(ports) == 8
+
+
+async def test_who_does_not_log_in_is_not_answered_where_clients_log_in(certificate: Path) -> None:
+    said: list[str] = []
+    async with Broker(listeners=ALL, report=said.append, **secured(certificate)) as broker:
+        client = At(broker, "SASL_PLAINTEXT")
+        with pytest.raises(asyncio.IncompleteReadError):
+            await client.brokers()
+        await client.hang_up()
+    assert said == ["/127.0.0.1: Metadata v9 before the login that this listener wants; connection closed"]
+
+
+async def test_a_broker_that_is_started_again_has_all_its_listeners(certificate: Path) -> None:
+    names = ("PLAINTEXT", "SSL")
+    async with Broker(listeners=names, brokers=2, tls_certificate=certificate) as broker:
+        await broker.stop_node(2)
+        for name in names:
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", broker.ports_of(name)[1])
+        await broker.start_node(2)
+        for name in names:
+            client = At(broker, name, trusting(certificate))
+            await client("Metadata", 9, {"topics": []}, node=2)
+            await client.hang_up(2)
+
+
+async def test_listeners_have_names_of_their_own_and_other_addresses() -> None:
+    async with Broker(
+        listeners=("INTERNAL", "EXTERNAL"),
+        configs={"listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT"},
+        advertised={"EXTERNAL": [("kafka.example", 9094)]},
+    ) as broker:
+        inside, outside = At(broker, "INTERNAL"), At(broker, "EXTERNAL")
+        assert await inside.brokers() == {1: ("127.0.0.1", broker.ports_of("INTERNAL")[0])}
+        assert await outside.brokers() == {1: ("kafka.example", 9094)}
+        body = {
+            "resources": [{"resource_type": 4, "resource_name": "1", "configuration_keys": ["advertised.listeners"]}]
+        }
+        [described] = (await inside("DescribeConfigs", 1, body))["results"]
+        for client in (inside, outside):
+            await client.hang_up()
+    [config] = described["configs"]
+    assert config["value"].endswith(",EXTERNAL://kafka.example:9094")
+    assert config["value"].startswith("INTERNAL://127.0.0.1:")
+
+
+async def test_the_only_listener_is_named_for_what_it_does(certificate: Path) -> None:
+    options: list[tuple[str, Mapping[str, Any]]] = [
+        ("PLAINTEXT", {}),
+        ("SSL", {"tls_certificate": certificate}),
+        ("SASL_PLAINTEXT", {"sasl": ["PLAIN"]}),
+        ("SASL_SSL", {"tls_certificate": certificate, "sasl": ["PLAIN"]}),
+    ]
+    for name, given in options:
+        async with Broker(advertised=[("kafka.example", 9094)], **given) as broker:
+            assert broker.listeners == (name,)
+            assert broker.cluster.nodes[1].addresses == {name: ("kafka.example", 9094)}
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"listeners": ["SSL"]}, "listener SSL speaks TLS and has no certificate"),
+        ({"listeners": ["SASL_PLAINTEXT"]}, "clients of listener SASL_PLAINTEXT log in, and there is no mechanism"),
+        ({"listeners": ["PLAINTEXT"], "sasl": ["PLAIN"]}, "there is a SASL mechanism, and nobody logs in"),
+        (
+            {"listeners": ["PLAINTEXT"], "tls_certificate": Path("c")},
+            "there is a certificate, and no listener speaks TLS",
+        ),
+        ({"listeners": ["INSIDE"]}, "listener INSIDE has no security protocol: name it PLAINTEXT"),
+        ({"listeners": ["SSL", "SSL"]}, "there are two listeners SSL"),
+        (
+            {"listeners": ["A"], "configs": {"listener.security.protocol.map": "A:TLS"}},
+            "listener.security.protocol.map: 'A:TLS' names no security protocol",
+        ),
+        ({"ports": [0, 0]}, "ports: 2 for listener PLAINTEXT of 1 brokers"),
+        ({"advertised": {"SSL": [("a", 1)]}}, "advertised: there is no listener SSL, only PLAINTEXT"),
+    ],
+)
+async def test_listeners_that_do_not_fit_are_said(options: Mapping[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        async with Broker(**options):
+            pass

@@ -1,0 +1,139 @@
+"""Several listeners of the built-in broker, and addresses that are advertised, from the command line."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dissectors import schemas
+from dissectors.decode import decode
+from dissectors.layout import layout
+from tests.kproxy.broker.security.certificates import self_signed, trusting
+from tests.kproxy.cli.test_relay import traced
+from tests.kproxy.frames import request
+
+INVITED = re.compile(
+    r"built-in Kafka \S+: point a client at it with bootstrap\.servers=(\S+)(?: security\.protocol=(\S+))?\n"
+)
+
+
+@contextmanager
+def running(tmp_path: Path, listeners: int, *args: object) -> Iterator[list[tuple[list[tuple[str, int]], str | None]]]:
+    """A built-in broker; for each listener what clients are told of it: addresses and security protocol."""
+    command = [sys.executable, "-m", "kproxy", "--upstream", "-q", *map(str, args)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        found = []
+        for _ in range(listeners):
+            said = process.stderr.readline()
+            invited = INVITED.fullmatch(said)
+            assert invited is not None, said
+            servers = [each.rpartition(":") for each in invited[1].split(",")]
+            found.append(([(host, int(port)) for host, _, port in servers], invited[2]))
+        yield found
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class Client:
+    """A blocking client of one address."""
+
+    def __init__(self, port: int, certificate: Path | None = None) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        if certificate is not None:
+            self._socket = trusting(certificate).wrap_socket(self._socket, server_hostname="127.0.0.1")
+        self._stream = self._socket.makefile("rb")
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stream.close()
+        self._socket.close()
+
+    def __call__(self, api: str, version: int, body: dict[str, Any]) -> Any:
+        found = schemas.api_by_name(api)
+        assert found is not None
+        self._socket.sendall(request(api, version, body))
+        frame = self._stream.read(int.from_bytes(self._stream.read(4), "big"))
+        head = decode(layout("ResponseHeader", schemas.header_versions(found.key, version)[1]), frame)
+        return decode(layout(f"{api}Response", version), frame, head.end).values
+
+    def log_in(self) -> int:
+        assert self("SaslHandshake", 1, {"mechanism": "PLAIN"})["error_code"] == 0
+        return int(self("SaslAuthenticate", 1, {"auth_bytes": b"\0alice\0secret"})["error_code"])
+
+    def brokers(self) -> list[tuple[str, int]]:
+        return [(each["host"], each["port"]) for each in self("Metadata", 9, {"topics": []})["brokers"]]
+
+
+def test_plain_tls_and_sasl_listeners_side_by_side_through_the_relay(tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path / "both.pem")
+    names = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    listen = [word for name in names for word in ("--listen", f"{name}://127.0.0.1:0")]
+    secured = "--tls-cert", certificate, "--tls-key", certificate, "--sasl", "PLAIN", "--user", "alice:secret"
+    with running(tmp_path, 4, *listen, "--brokers", 2, *secured) as listeners:
+        assert [protocol for _, protocol in listeners] == names
+        for servers, protocol in listeners:
+            assert protocol is not None
+            assert len(servers) == 2
+            for _, port in servers:
+                with Client(port, certificate if protocol.endswith("SSL") else None) as client:
+                    if protocol.startswith("SASL"):
+                        assert client.log_in() == 0
+                    assert client.brokers() == servers
+    opened = {line["listener"] for line in traced(tmp_path / "kproxy-trace") if line["kind"] == "open"}
+    assert opened == {f"{host}:{port}" for servers, _ in listeners for host, port in servers}
+
+
+def test_clients_are_told_the_address_that_is_advertised(tmp_path: Path) -> None:
+    port = free_port()
+    told = "--advertised", "kafka.example:19092", "--no-trace"
+    with running(tmp_path, 1, "--listen", f"127.0.0.1:{port}", *told) as listeners:
+        assert listeners == [([("kafka.example", 19092)], None)]
+        with Client(port) as client:
+            assert client.brokers() == [("kafka.example", 19092)]
+
+
+def test_each_listener_can_advertise_addresses_of_its_own(tmp_path: Path) -> None:
+    ports = free_port(), free_port()
+    with running(
+        tmp_path, 2,
+        "--listen", f"internal://127.0.0.1:{ports[0]}", "--listen", f"EXTERNAL://127.0.0.1:{ports[1]}",
+        "--advertised", "EXTERNAL://kafka.example:9094", "--no-trace",
+        "--config", "listener.security.protocol.map=INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
+    ) as listeners:  # fmt: skip
+        inside, outside = [("127.0.0.1", ports[0])], [("kafka.example", 9094)]
+        assert listeners == [(inside, "PLAINTEXT"), (outside, "PLAINTEXT")]
+        for port, expected in zip(ports, (inside, outside), strict=True):
+            with Client(port) as client:
+                assert client.brokers() == expected
+
+
+def test_one_advertised_address_is_that_of_the_first_broker(tmp_path: Path) -> None:
+    listen = "--listen", "127.0.0.1:0", "--brokers", 3, "--no-trace"
+    with running(tmp_path, 1, *listen, "--advertised", "k:9000") as listeners:
+        assert listeners == [([("k", 9000), ("k", 9001), ("k", 9002)], None)]
+    each = [word for name in "abc" for word in ("--advertised", f"{name}:9000")]
+    with running(tmp_path, 1, *listen, *each) as listeners:
+        assert listeners == [([("a", 9000), ("b", 9000), ("c", 9000)], None)]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
