@@ -31,11 +31,12 @@ class _Failures(Recurrence):
     blame="client",
 )
 def sasl_auth_failed(event: ResponseReceived | ConnectionEnded, conversation: Conversation) -> Iterator[Problem]:
-    """Checks that no client fails to log in again and again.
+    """Checks that every login succeeds.
 
     ## Why it matters
-    Clients reconnect and try the same credential for ever: it never gets better by itself, fills the broker's log and
-    may lock the account. Three failures of one user and client with no success between are an error, fewer are info.
+    Without a login a client can do nothing. Clients reconnect and try the same credential for ever: that fills the
+    broker's log and may lock the account. The third failure of one user and client with no success between is
+    reported once more, with the count.
 
     ## Usual cause
     A wrong or rotated password, a user that the broker does not know under this mechanism (SCRAM users are made per
@@ -96,6 +97,6 @@ def sasl_auth_failed(event: ResponseReceived | ConnectionEnded, conversation: Co
     failed = f"{mechanism} login of client {conversation.client_id!r} from {key[1]} at {conversation.server} failed"
     hint = "check user, password and sasl.mechanism; the broker's log names the user"
     if times < _OFTEN:
-        yield Problem(f"{failed}: {why}", severity=Severity.INFO, hint=hint, **place)
+        yield Problem(f"{failed}: {why}", hint=hint, **place)
     else:
         yield Problem(f"{failed} {times} times, never with success: {why}", hint=hint, cause="again", **place)

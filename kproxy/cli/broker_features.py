@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import sys
 
 from kproxy.cli.errors import CLEAN, CommandError
 
@@ -29,10 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table, or a page."""
-    from rich.table import Table
-
     from kproxy.outputs.broker_pages import not_served, pages
-    from kproxy.outputs.console import Console
+    from kproxy.outputs.columns import Column, write_columns
 
     found = pages()
     if args.api is not None:
@@ -45,10 +44,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([dataclasses.asdict(each) for each in found], indent=2))  # noqa: T201
         return CLEAN
-    table = Table("API", "versions", "", "leaves out", box=None, pad_edge=False)
-    for each in found:
-        table.add_row(each.api, each.versions, each.does, each.leaves_out)
-    console = Console(width=None, highlight=False)
-    console.print(table)
-    console.print(f"\nNot served: {', '.join(not_served())}.")
+    rows = zip(*((each.api, each.versions, each.does, each.leaves_out) for each in found), strict=True)
+    headings = ("API", "versions", "does", "leaves out")
+    columns = [Column(heading, cells, number=False) for heading, cells in zip(headings, rows, strict=True)]
+    write_columns("The built-in broker", columns, f"Not served: {', '.join(not_served())}.", sys.stdout)
     return CLEAN

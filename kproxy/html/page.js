@@ -230,7 +230,7 @@ const start = async () => {
   const worst = data.causes.find(({ row }) => row >= 0);
   choose(worst ? worst.row : 0);
   follow();
-  if (worst && opened < 0) open(worst.row);
+  if (worst && opened < 0) await open(worst.row);
   document.documentElement.dataset.ready = "true";
 };
 start();

@@ -31,3 +31,18 @@ def test_the_command_shows_a_page_and_all(capsys: pytest.CaptureFixture[str]) ->
     assert "ListOffsets" in capsys.readouterr().out
     assert main(["broker-features", "Nope"]) == 2
     assert "has no such API" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_table_cuts_nothing_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["broker-features"]) == 0
+    shown = capsys.readouterr().out
+    words = "".join(shown.split())
+    for page in broker_pages.pages():
+        for text in (page.api, page.versions, page.does, page.leaves_out):
+            assert "".join(text.split()) in words, page.api
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
