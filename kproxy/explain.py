@@ -53,15 +53,18 @@ class Explanation:
     prefix_missing: bool = False
 
 
-def explain(frame: bytes, asked: Asked = None, *, prefix_missing: bool = False) -> Explanation:
+def explain(
+    frame: bytes, asked: Asked = None, *, request: bytes | None = None, prefix_missing: bool = False
+) -> Explanation:
     """Read one frame with its length prefix.
 
     Args:
         frame: A request, or a response if `asked` is given.
-        asked: What a response answers. If it is the request itself, the rules and the diagnosis look at it too.
+        asked: What a response answers.
+        request: The same, where the request itself is known: the rules and the diagnosis look at it too.
         prefix_missing: The prefix was not given but added: offsets do not count it.
     """
-    explanation = _explain(frame, asked)
+    explanation = _explain(frame, asked if request is None else request)
     return _without_prefix(explanation) if prefix_missing else explanation
 
 
