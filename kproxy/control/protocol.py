@@ -26,7 +26,11 @@ class Listening(Struct):
 
 
 class Greeting(Struct):
-    """The first line of a proxy. `started` is as in a trace, `trace` the directory or null, `detail` the trace's."""
+    """The first line of a proxy.
+
+    `started` is as in a trace, `trace` the directory or null, `detail` the trace's. With `built_in`, the upstreams are
+    internal ports of the built-in broker.
+    """
 
     kproxy: str
     protocol: int
@@ -36,6 +40,7 @@ class Greeting(Struct):
     listeners: list[Listening]
     trace: str | None
     detail: str
+    built_in: bool = False
 
 
 class Refusal(Struct):

@@ -115,6 +115,43 @@ class Prompt(ModalScreen[str | None]):
         self.dismiss(None)
 
 
+class Confirm(ModalScreen[bool]):
+    """Ask before something that cannot be undone.
+
+    Args:
+        title: What is asked.
+        text: What would happen.
+        key: The key that confirms; enter and y do too.
+    """
+
+    DEFAULT_CSS = box_css("Confirm", _SMALL, behind="transparent") + "Confirm Static { width: auto; max-width: 76; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,y", "answer(True)", show=False),
+        Binding("escape,n", "answer(False)", show=False),
+    ]
+
+    def __init__(self, title: str, text: str, key: str) -> None:
+        super().__init__()
+        self._title, self._text, self._key = title, text, key
+
+    def compose(self) -> ComposeResult:
+        """The text in a box, with the keys that answer."""
+        with Vertical(classes="box") as box:
+            box.border_title = Text(self._title)
+            box.border_subtitle = Text(f"{self._key}: yes   esc: no")
+            yield Static(Text(self._text))
+
+    def on_key(self, event: events.Key) -> None:
+        """The key that has led here confirms."""
+        if event.character == self._key:
+            event.stop()
+            self.dismiss(True)
+
+    def action_answer(self, answer: bool) -> None:  # from a binding
+        """Take the answer."""
+        self.dismiss(answer)
+
+
 class Reading(ModalScreen[None]):
     """A text to read; it scrolls."""
 

@@ -55,7 +55,8 @@ class ConnectionView(OverviewView[Connection]):
 
     def things(self) -> list[Connection]:
         """See `OverviewView`."""
-        return self.session.overviews.connections.rows()
+        rows, matching = self.session.overviews.connections.rows(), self.session.matching
+        return [each for each in rows if matching is None or each.connection_id in matching.connections]
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
