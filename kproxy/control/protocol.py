@@ -42,6 +42,11 @@ class Greeting(Struct):
     detail: str
     built_in: bool = False
 
+    @property
+    def pairs(self) -> list[str]:
+        """``LISTENER -> UPSTREAM`` of each listener."""
+        return [f"{each.listen} -> {'built-in Kafka' if self.built_in else each.upstream}" for each in self.listeners]
+
 
 class Refusal(Struct):
     """A line without an `id` that says why this connection ends."""

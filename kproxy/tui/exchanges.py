@@ -32,7 +32,14 @@ _REST = 0.04
 #: Seconds of sorting before keys have their turn.
 _SLICE = 0.008
 
-_ORDERS = tuple((order.value[0].lower() if order is not Order.CLIENT else "n", order.value, "") for order in Order)
+_ORDERS = tuple(
+    (
+        order.value[0].lower() if order is not Order.CLIENT else "n",
+        order.value,
+        "request and response together" if order is Order.SIZE else "",
+    )
+    for order in Order
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,8 @@ class ExchangeView(View):
     about: ClassVar[str] = (
         "On top is what is wrong, the worst first (! goes there). A row is a request with its response. E, W and i on"
         " the left are findings (error, warning, info); a latency that counts up is a request that waits for its"
-        " answer. Below is the exchange under the cursor: what is wrong with it and what to change, its fields, its"
+        " answer. Req size and resp size are the bytes of each frame."
+        " Below is the exchange under the cursor: what is wrong with it and what to change, its fields, its"
         " bytes. The field under the cursor is marked in the bytes, and the byte under the cursor in the fields (tab"
         " goes from one to the other). Enter gives it the whole screen."
     )

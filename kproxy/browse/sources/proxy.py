@@ -127,10 +127,8 @@ class ProxySource(Source):
 
 
 def _name(greeting: Greeting) -> str:
-    listeners = greeting.listeners
-    pairs = [each.listen if greeting.built_in else f"{each.listen} -> {each.upstream}" for each in listeners]
-    name = ", ".join(pairs[:2]) + (f" and {len(pairs) - 2} more" if len(pairs) > 2 else "")
-    return f"{name} -> built-in Kafka" if greeting.built_in else name
+    pairs = greeting.pairs
+    return ", ".join(pairs[:2]) + (f" and {len(pairs) - 2} more" if len(pairs) > 2 else "")
 
 
 def _reachable(listener: str) -> str:

@@ -23,6 +23,14 @@ class SourceError(Exception):
     """A source that cannot be opened; one sentence that says what to do."""
 
 
+class SeveralSources(SourceError):
+    """What the user gave fits several; `choices` are a name that fits one alone, and what that is."""
+
+    def __init__(self, message: str, choices: list[tuple[str, str]]) -> None:
+        super().__init__(message)
+        self.choices = choices
+
+
 class Source(ABC):
     """Something to look at.
 

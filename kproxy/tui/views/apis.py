@@ -32,7 +32,8 @@ class ApiView(OverviewView[Api]):
     title: ClassVar[str] = "APIs"
     about: ClassVar[str] = (
         "A row is an API. The little bars are requests over the last minute, of a finished trace over all of it."
-        " Latency is from a request's arrival to its response; a Fetch waits for data by design. Below are its versions"
+        " Latency is from a request's arrival to its response; a Fetch waits for data by design."
+        " In and out are the bytes of all requests and of all responses. Below are its versions"
         " and its errors. Enter shows its frames."
     )
     effect: ClassVar[str] = "counted: matching rows only"

@@ -21,7 +21,8 @@ class ConnectionView(OverviewView[Connection]):
     title: ClassVar[str] = "Connections"
     about: ClassVar[str] = (
         "A row is a TCP connection: + open, - closed. Waiting is what was asked and is not answered yet, with how long"
-        " the oldest of these waits. Below are the versions that are used on it, how it ended, how often it was told to"
+        " the oldest of these waits. In and out are the bytes of all requests and of all"
+        " responses. Below are the versions that are used on it, how it ended, how often it was told to"
         " wait. Enter shows its frames."
     )
     columns: ClassVar[Sequence[Column]] = (
