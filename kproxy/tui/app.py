@@ -54,6 +54,7 @@ class KproxyApp(App[None]):
         Binding("colon", "command_palette", "commands", show=False),
         Binding("space", "pause", "pause"),
         Binding("ctrl+c", "quit", show=False, priority=True),
+        Binding("ctrl+l", "redraw", show=False, priority=True),
         *(Binding(str(number), f"view({number})", show=False) for number in range(1, 8)),
     ]
 
@@ -103,7 +104,13 @@ class KproxyApp(App[None]):
                 await asyncio.sleep(max(turn, _REST if more else _IDLE))
 
     async def on_event(self, event: events.Event) -> None:
-        """Note when something was asked for; a key is for the view when what had the keys is hidden now."""
+        """Note when something was asked for; a key is for the view when what had the keys is hidden now.
+
+        A window that is left keeps its cursor and its keys. Textual says at the start of a session in a browser that
+        its window was left, after the browser has said that it has the focus.
+        """
+        if isinstance(event, events.AppBlur):
+            return
         if isinstance(event, events.InputEvent) and not isinstance(event, events.MouseMove):
             self._asked = time.monotonic()
             if self.focused is None and len(self.screen_stack) == 1:
@@ -210,6 +217,10 @@ class KproxyApp(App[None]):
         yield SystemCommand("Clear the filter", "show all rows (c)", self.action_clear_filter)
         yield SystemCommand("Quit", "leave (q)", self.action_leave)
         yield from (each for each in super().get_system_commands(screen) if each.title in ("Theme", "Screenshot"))
+
+    def action_redraw(self) -> None:
+        """Draw all of the screen anew, for a terminal that has lost it."""
+        self.screen.refresh(layout=True)
 
     def action_help(self) -> None:
         """Say which keys there are."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from textual import events
+from textual._compositor import LayoutUpdate
+
 from kproxy.browse.session import Session
 from kproxy.browse.sources.source import Phase
 from kproxy.tui.app import KproxyApp
@@ -101,3 +105,21 @@ async def test_ctrl_c_does_not_ask() -> None:
     async with running(session) as pilot:
         await pilot.press("ctrl+c")
         await until(pilot, lambda: not pilot.app.is_running)
+
+
+async def test_a_window_that_is_left_keeps_its_keys() -> None:
+    async with running(session_of([request(1), request(2)])) as pilot:
+        pilot.app.post_message(events.AppBlur())  # so does a session in a browser begin
+        await settled(pilot)
+        assert pilot.app.query_one("#exchanges", Table).has_focus
+        assert "/ filter" in text(pilot).splitlines()[-1]
+
+
+async def test_the_screen_can_be_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(session_of([request(1), request(2)])) as pilot:
+        drawn: list[object] = []
+        monkeypatch.setattr(pilot.app, "_display", lambda screen, update: drawn.append(update))
+        await settled(pilot)
+        drawn.clear()
+        await press(pilot, "ctrl+l")
+        assert any(isinstance(each, LayoutUpdate) for each in drawn)
