@@ -160,7 +160,7 @@ def test_every_view(bug: Terminal) -> None:
         ("Enter", "4 shown"), ("c", "no shown"), ("4", "written"), ("5", "why it stands still"),
         ("6", "= hint: do not write throttle_time_ms"), ("p", "Checks that a message has no field"),
         ("Escape", "no Checks that a message"), ("s", "1 shown"), ("6", "= hint: do not write"),
-        ("Enter", "hint: do not write throttle_time_ms in version 2"), ("7", "Kafka 4: works"),
+        ("Enter", "latency error / finding"), ("7", "Kafka 4: works"),
         ("Escape", "latency error"),
         ("1", "latency error / finding"),
     ])  # fmt: skip
