@@ -221,4 +221,5 @@ def _greeting(watch: Watch, hello: wire.Hello, node: str) -> Greeting:
         listeners=[Listening(*pair) for pair in hello.listeners],
         trace=None if watch.directory is None else str(watch.directory.absolute()),
         detail=watch.args.detail,
+        built_in="" in watch.args.upstream,  # --upstream without a value
     )

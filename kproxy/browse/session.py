@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kproxy.browse.overviews.every import Overviews
+from kproxy.browse.overviews.matching import Matching
 from kproxy.browse.rows.asking import asker
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import Index, State, time_of
@@ -16,7 +17,7 @@ from kproxy.browse.rows.light import parse_light
 from kproxy.browse.rows.shown import Shown
 from kproxy.browse.sources.source import Source
 from kproxy.trace.encoding import parse_line
-from kproxy.trace.lines import Line, RequestLine, ResponseLine
+from kproxy.trace.lines import FindingLine, GapLine, Line, RequestLine, ResponseLine
 
 
 @dataclass(slots=True)
@@ -35,6 +36,7 @@ class Session:
     overviews: Overviews = field(default_factory=Overviews)
     index: Index = field(init=False)
     shown: Shown = field(init=False)
+    _matching: Matching = field(init=False)
     notes: dict[int, Note] = field(init=False, default_factory=dict)
     bad: int = field(init=False, default=0)  # lines that are none of a trace
     version: int = field(init=False, default=0)  # changes when anything was read
@@ -43,6 +45,17 @@ class Session:
     def __post_init__(self) -> None:
         self.index = Index()
         self.shown = Shown(self.index, lambda chosen: asker(chosen, self.index, self.source.store))
+        self._matching = Matching(self.index, self.shown, self._light)
+
+    @property
+    def matching(self) -> Matching | None:
+        """What the rows that match the filter sum up to, kept from now on; None if all rows are shown."""
+        return self._matching.wanted() if self.shown.is_narrowed else None
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """Rows that are in `matching`, and rows there are."""
+        return self._matching.progress
 
     @property
     def now(self) -> int:
@@ -57,8 +70,12 @@ class Session:
         if index.changed:
             self.version += 1
             self.shown.update(index.changed)
+            self._matching.update(index.changed)
             index.changed.clear()
-        return self.shown.work(max(0.001, ends - time.perf_counter())) or more
+        more = self.shown.work(max(0.001, ends - time.perf_counter())) or more
+        counted, uncounted = self._matching.work(max(0.001, ends - time.perf_counter()))
+        self.version += counted
+        return uncounted or more
 
     def _read(self, ends: float) -> bool:
         if self._lines is None:
@@ -69,6 +86,7 @@ class Session:
             if line is None:
                 self.bad += 1
             else:
+                self._name(line)
                 at = time_of(line.ts)
                 row = index.take(line, place, len(raw), at)
                 if line.note or line.marked:
@@ -105,9 +123,17 @@ class Session:
         if place < 0:
             return None
         try:
-            return parse_line(self.source.store.read(place, size))
+            line = parse_line(self.source.store.read(place, size))
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None  # no longer kept, or the file was changed under us
+        self._name(line)
+        return line
+
+    def _name(self, line: Line) -> None:
+        """Call the server what the source calls it."""
+        names = self.source.server_names
+        if names and not isinstance(line, FindingLine | GapLine):
+            line.server = names.get(line.server, line.server)
 
     def raw(self, row: int) -> list[bytes]:
         """The lines of a row as they are in the trace."""
@@ -115,6 +141,13 @@ class Session:
         entry = row - index.first
         places = ((index.places[side][entry], index.sizes[side][entry]) for side in (0, 1))
         return [self.source.store.read(place, size) for place, size in places if place >= 0]
+
+    def _light(self, row: int) -> Iterator[Line]:
+        """The lines of a row without their bodies and bytes."""
+        for raw in self.raw(row):
+            if (line := parse_light(raw)) is not None:
+                self._name(line)
+                yield line
 
     def note(self, row: int) -> Note:
         """What is kept of a row, to be changed."""

@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from kproxy.cli import again, broker_options, options, relay
-from kproxy.cli.errors import CommandError
+from kproxy.cli.errors import CLEAN, CommandError
 
 if TYPE_CHECKING:
     from kproxy.browse.sources.own import OwnProxy
@@ -37,6 +37,8 @@ Press ? for the keys. kproxy dissect gives the same facts as text.
 
 exit status: 0 left by the user, 2 wrong usage or nothing to show, 3 an upstream that cannot be reached
 """
+#: Running proxies: the name of each, and what it is.
+Choices = list[tuple[str, str]]
 _AS_TEXT = "kproxy dissect gives the same facts as text"
 
 
@@ -74,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         _end_with_parent()
     else:
         _check_terminal()
-    source = source_of(args)
+    source = source_of(args, _choose)
     try:
         app = app_of(args, source)
         app.run()
@@ -107,23 +109,53 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
     return app
 
 
-def source_of(args: argparse.Namespace) -> Source:
+def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Source:
     """What is to be looked at.
+
+    Args:
+        args: The command line.
+        choose: Says which of several running proxies is meant.
 
     Raises:
         CommandError: It cannot be.
     """
     from kproxy.browse.sources.opening import open_source
     from kproxy.browse.sources.own import OwnSource
-    from kproxy.browse.sources.source import SourceError
+    from kproxy.browse.sources.source import SeveralSources, SourceError
 
     proxy = own_proxy(args)
     if proxy is not None:
         return OwnSource(proxy, keep=args.keep)
+    capture = again.options_of(args, options.add_capture)
     try:
-        return open_source(args.sources, again.options_of(args, options.add_capture), keep=args.keep)
+        try:
+            return open_source(args.sources, capture, keep=args.keep)
+        except SeveralSources as error:
+            return open_source([choose(error.choices)], capture, keep=args.keep)
     except SourceError as error:
         raise CommandError(str(error)) from None
+
+
+def refuse_several(command: str, choices: Choices) -> NoReturn:
+    """List the running proxies, each with the command that shows it.
+
+    Raises:
+        CommandError: Always.
+    """
+    width = max(len(name) for name, _ in choices)
+    lines = (f"  kproxy {command} {name:<{width}}  {what}" for name, what in choices)
+    raise CommandError("several proxies are running; choose one:\n" + "\n".join(lines))
+
+
+def _choose(choices: Choices) -> str:
+    """Ask in the terminal; whoever leaves there ends the command."""
+    from kproxy.tui.choosing import Chooser
+
+    if "TEXTUAL_DRIVER" in os.environ or not sys.stdin.isatty():
+        refuse_several("tui", choices)
+    if (chosen := Chooser(choices).run()) is None:
+        raise SystemExit(CLEAN)
+    return chosen
 
 
 def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _: None) -> OwnProxy | None:

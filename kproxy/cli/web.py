@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,7 @@ def _session(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
         raise CommandError("kproxy web reads no pipe, since every window begins anew: write it to a file first")
     sources = args.sources
     if proxy is None:
-        source = tui.source_of(args)
+        source = tui.source_of(args, partial(tui.refuse_several, "web"))
         try:
             tui.app_of(args, source)
         finally:

@@ -27,6 +27,25 @@ class Running:
     greeting: Greeting
 
 
+class SeveralProxies(ControlError):
+    """Several proxies fit; `proxies` are these."""
+
+    def __init__(self, message: str, proxies: list[Running]) -> None:
+        super().__init__(message)
+        self.proxies = proxies
+
+    def choices(self) -> list[tuple[str, str]]:
+        """What names each of them alone (an address, or its control socket), and where it leads."""
+        return [(self._name(each), _listed([each])) for each in self.proxies]
+
+    def _name(self, one: Running) -> str:
+        for to in one.greeting.listeners:
+            others = (other for other in self.proxies if other is not one)
+            if not any(_is_at(to.listen, each.listen) for other in others for each in other.greeting.listeners):
+                return to.listen
+        return str(one.path)
+
+
 def own_path(pid: int) -> Path:
     """Where the proxy with this process id has its socket; the directory is made if need be.
 
@@ -72,7 +91,8 @@ def find(address: str) -> Running:
     if len(found) == 1:
         return found[0]
     if found:
-        raise ControlError(f"several kproxys listen on {address}: {_listed(found)}; give HOST:PORT of one")
+        message = f"several kproxys listen on {address}: {_listed(found)}; give HOST:PORT of one"
+        raise SeveralProxies(message, found)
     others = f"there is {_listed(proxies)}" if proxies else "none of this user runs here"
     raise ControlError(f"no kproxy listens on {address}: {others}")
 
@@ -89,13 +109,11 @@ def only() -> Running:
         case []:
             raise ControlError("no kproxy of this user runs here: kproxy --listen 9092 --upstream HOST:PORT is one")
         case several:
-            raise ControlError(f"several kproxys run: {_listed(several)}; give HOST:PORT of one")
+            raise SeveralProxies(f"several kproxys run: {_listed(several)}; give HOST:PORT of one", several)
 
 
 def _listed(proxies: list[Running]) -> str:
-    return ", ".join(
-        f"{to.listen} -> {to.upstream} (pid {each.greeting.pid})" for each in proxies for to in each.greeting.listeners
-    )
+    return ", ".join(f"{pair} (pid {each.greeting.pid})" for each in proxies for pair in each.greeting.pairs)
 
 
 def _greeting(path: Path) -> Greeting:

@@ -26,7 +26,11 @@ class Listening(Struct):
 
 
 class Greeting(Struct):
-    """The first line of a proxy. `started` is as in a trace, `trace` the directory or null, `detail` the trace's."""
+    """The first line of a proxy.
+
+    `started` is as in a trace, `trace` the directory or null, `detail` the trace's. With `built_in`, the upstreams are
+    internal ports of the built-in broker.
+    """
 
     kproxy: str
     protocol: int
@@ -36,6 +40,12 @@ class Greeting(Struct):
     listeners: list[Listening]
     trace: str | None
     detail: str
+    built_in: bool = False
+
+    @property
+    def pairs(self) -> list[str]:
+        """``LISTENER -> UPSTREAM`` of each listener."""
+        return [f"{each.listen} -> {'built-in Kafka' if self.built_in else each.upstream}" for each in self.listeners]
 
 
 class Refusal(Struct):

@@ -16,10 +16,11 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Input
 
 from kproxy.browse.session import Session
-from kproxy.filters import parse
-from kproxy.tui.asking import Reading
+from kproxy.outputs.text import safe
+from kproxy.tui.asking import Confirm, Reading
 from kproxy.tui.bar import Bar, ViewTabs
 from kproxy.tui.exchanges import ExchangeView
+from kproxy.tui.filterline import FilterLine
 from kproxy.tui.footer import Keys
 from kproxy.tui.help import help_text, key_name
 from kproxy.tui.paint import DARK
@@ -53,6 +54,7 @@ class KproxyApp(App[None]):
         Binding("colon", "command_palette", "commands", show=False),
         Binding("space", "pause", "pause"),
         Binding("ctrl+c", "quit", show=False, priority=True),
+        Binding("ctrl+l", "redraw", show=False, priority=True),
         *(Binding(str(number), f"view({number})", show=False) for number in range(1, 8)),
     ]
 
@@ -61,9 +63,10 @@ class KproxyApp(App[None]):
         self.ansi_theme_dark = DARK
         self.session = session
         self.paused = False
-        self._seen = (-1, -1)
+        self._seen: tuple[object, ...] = ()
         self._looked = self._asked = 0.0
         self._bar = Bar()
+        self._filter = FilterLine()
         self._frames = ExchangeView(session)
         others = (ConnectionView, ApiView, TopicView, GroupsView, FindingView, ClientView)
         self._views: Sequence[View] = [self._frames, *(view(session) for view in others)]
@@ -71,9 +74,10 @@ class KproxyApp(App[None]):
         self._switcher = ContentSwitcher(initial=self._frames.id)
 
     def compose(self) -> ComposeResult:
-        """The bar, the tabs of the views, the first view; the others are mounted when they are shown first."""
+        """The bar, the tabs, the filter, the first view; other views are mounted when they are first shown."""
         yield self._bar
         yield self._tabs
+        yield self._filter
         with self._switcher:
             yield self._frames
         yield Keys()
@@ -100,7 +104,13 @@ class KproxyApp(App[None]):
                 await asyncio.sleep(max(turn, _REST if more else _IDLE))
 
     async def on_event(self, event: events.Event) -> None:
-        """Note when something was asked for; a key is for the view when what had the keys is hidden now."""
+        """Note when something was asked for; a key is for the view when what had the keys is hidden now.
+
+        A window that is left keeps its cursor and its keys. Textual says at the start of a session in a browser that
+        its window was left, after the browser has said that it has the focus.
+        """
+        if isinstance(event, events.AppBlur):
+            return
         if isinstance(event, events.InputEvent) and not isinstance(event, events.MouseMove):
             self._asked = time.monotonic()
             if self.focused is None and len(self.screen_stack) == 1:
@@ -109,9 +119,10 @@ class KproxyApp(App[None]):
 
     def look(self) -> None:
         """Show what has changed since the last look."""
-        session = self.session
-        self._bar.update_from(session, paused=self.paused)
-        now = session.version, session.shown.version
+        session, source = self.session, self.session.source
+        self._bar.update_from(session, paused=self.paused, follows=self._frames.table.follow)
+        self._filter.update_from(session, self.view.effect)
+        now = session.version, session.shown.version, source.phase, source.name
         if self.paused or (now == self._seen and not self._is_time_told()):
             return
         self._looked = time.monotonic()
@@ -136,7 +147,9 @@ class KproxyApp(App[None]):
             await self._switcher.mount(view)
         self._switcher.current = view.id
         self._tabs.show(view)
-        self._seen = (-1, -1)
+        self._seen = ()
+        if view is not self._frames and self.session.matching is not None:
+            self.session.work(SLICE)  # so that a short trace shows at once what matches
         view.update()
         self.set_focus(view.first)
 
@@ -148,14 +161,21 @@ class KproxyApp(App[None]):
     @on(View.Jump)
     async def show_frame(self, event: View.Jump) -> None:
         """Show one exchange in the list of frames."""
+        view = self.view
         await self.show(self._frames)
-        self._frames.jump(event.row)
+        self._frames.jump_from(view, event.row)
 
     @on(View.Narrow)
     async def show_frames(self, event: View.Narrow) -> None:
         """Show the frames that a filter matches."""
+        view = self.view
         await self.show(self._frames)
-        self._frames.narrow(parse(event.filter))
+        self._frames.narrow_more(view, event.filter)
+
+    @on(View.Return)
+    async def show_again(self, event: View.Return) -> None:
+        """Go back to where one came from."""
+        await self.show(event.view)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Where something is written `/` is a letter."""
@@ -167,6 +187,18 @@ class KproxyApp(App[None]):
         """Write a filter, whichever view is shown."""
         await self.show(self._frames)
         self._frames.action_filter()
+
+    @work
+    async def action_leave(self) -> None:
+        """Quit; ask first if that would stop a proxy."""
+        warning = self.session.source.warning
+        if warning is None or await self.push_screen_wait(Confirm("quit?", safe(warning), "q")):
+            self.exit()
+
+    def action_clear_filter(self) -> None:
+        """Show everything, in whichever view."""
+        self._frames.clear_filter()
+        self.look()
 
     async def action_view(self, number: int) -> None:
         """Put the view of that key on the screen."""
@@ -182,9 +214,13 @@ class KproxyApp(App[None]):
                                 partial(self.view.run_action, binding.action))  # fmt: skip
         yield SystemCommand("Pause", "keep the screen as it is, or go on (space)", self.action_pause)
         yield SystemCommand("Help", "keys, and how to read the screen (?)", self.action_help)
-        yield from (
-            each for each in super().get_system_commands(screen) if each.title in ("Theme", "Quit", "Screenshot")
-        )
+        yield SystemCommand("Clear the filter", "show all rows (c)", self.action_clear_filter)
+        yield SystemCommand("Quit", "leave (q)", self.action_leave)
+        yield from (each for each in super().get_system_commands(screen) if each.title in ("Theme", "Screenshot"))
+
+    def action_redraw(self) -> None:
+        """Draw all of the screen anew, for a terminal that has lost it."""
+        self.screen.refresh(layout=True)
 
     def action_help(self) -> None:
         """Say which keys there are."""

@@ -35,10 +35,12 @@ class Menu(ModalScreen[str | None]):
     Args:
         title: What is chosen.
         choices: Letter, name, and what it is.
+        width: Cells of a choice.
     """
 
     DEFAULT_CSS = (
-        box_css("Menu", _SMALL, behind="transparent") + "Menu OptionList { height: auto; width: 60; border: none; }"
+        box_css("Menu", _SMALL, behind="transparent")
+        + "Menu OptionList { height: auto; max-width: 100%; border: none; }"
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", show=False),
@@ -46,16 +48,19 @@ class Menu(ModalScreen[str | None]):
         Binding("k", "move('up')", show=False),
     ]
 
-    def __init__(self, title: str, choices: Sequence[tuple[str, str, str]]) -> None:
+    def __init__(self, title: str, choices: Sequence[tuple[str, str, str]], *, width: int = 60) -> None:
         super().__init__()
         self._title = title
+        self._width = width
         self._choices = choices
 
     def compose(self) -> ComposeResult:
         """The choices in a box."""
         with Vertical(classes="box") as box:
             box.border_title = Text(self._title)
-            yield OptionList(*(Option(_choice(*choice), id=choice[1]) for choice in self._choices))
+            options = OptionList(*(Option(_choice(*choice), id=choice[1]) for choice in self._choices))
+            options.styles.width = self._width
+            yield options
 
     def on_key(self, event: events.Key) -> None:
         """Choose by letter."""
@@ -113,6 +118,43 @@ class Prompt(ModalScreen[str | None]):
     def action_leave(self) -> None:
         """Take none."""
         self.dismiss(None)
+
+
+class Confirm(ModalScreen[bool]):
+    """Ask before something that cannot be undone.
+
+    Args:
+        title: What is asked.
+        text: What would happen.
+        key: The key that confirms; enter and y do too.
+    """
+
+    DEFAULT_CSS = box_css("Confirm", _SMALL, behind="transparent") + "Confirm Static { width: auto; max-width: 76; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,y", "answer(True)", show=False),
+        Binding("escape,n", "answer(False)", show=False),
+    ]
+
+    def __init__(self, title: str, text: str, key: str) -> None:
+        super().__init__()
+        self._title, self._text, self._key = title, text, key
+
+    def compose(self) -> ComposeResult:
+        """The text in a box, with the keys that answer."""
+        with Vertical(classes="box") as box:
+            box.border_title = Text(self._title)
+            box.border_subtitle = Text(f"{self._key}: yes   esc: no")
+            yield Static(Text(self._text))
+
+    def on_key(self, event: events.Key) -> None:
+        """The key that has led here confirms."""
+        if event.character == self._key:
+            event.stop()
+            self.dismiss(True)
+
+    def action_answer(self, answer: bool) -> None:  # from a binding
+        """Take the answer."""
+        self.dismiss(answer)
 
 
 class Reading(ModalScreen[None]):

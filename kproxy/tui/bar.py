@@ -27,7 +27,7 @@ _LIGHTS = {
 
 
 class Bar(Static):
-    """What is watched, how it stands, how much there is, and what narrows it."""
+    """What is watched, how it stands, and how much there is."""
 
     DEFAULT_CSS = """
     Bar { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
@@ -38,32 +38,28 @@ class Bar(Static):
         self._shown = Text()
         self._counts: deque[tuple[float, int]] = deque(maxlen=20)
 
-    def update_from(self, session: Session, *, paused: bool) -> None:
+    def update_from(self, session: Session, *, paused: bool, follows: bool) -> None:
         """Show how the session stands now."""
-        source, index, shown = session.source, session.index, session.shown
+        source, index = session.source, session.index
         light, colour = _LIGHTS[source.phase]
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"{light} ", colour).append(safe(source.name), "bold")
         if source.sentence:
             text.append(f"  {safe(source.sentence)}", colour)
-        taken, there = source.store.progress
-        if source.phase is Phase.READING and taken < there:
-            text.append(f"  reading {100 * taken // there} %", "yellow")
+        if (percent := source.percent()) is not None:
+            text.append(f"  reading {percent} %", "yellow")
         count = len(index.at)
         text.append(f"  {count:,} rows")
         if source.phase is Phase.LIVE:
             text.append(f"  {self._rate(index.end)}/s")
         if waiting := index.waiting():
             text.append(f"  {waiting} waiting", "yellow")
-        if shown.filter is not None or shown.only_findings:
-            asked, of = shown.progress
-            text.append(f"  {len(shown):,} shown", "cyan")
-            if asked < of:
-                text.append(f" ({100 * asked // of} % looked at)", "cyan")
         if session.bad:
             text.append(f"  {session.bad} bad lines", "yellow")
         if paused:
             text.append("  PAUSED", "reverse")
+        elif follows:
+            text.append("  FOLLOW", "green")
         if text != self._shown or text.spans != self._shown.spans:
             self._shown = text
             self.update(text, layout=False)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
@@ -15,12 +16,13 @@ from textual.widget import Widget
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.shown import Order
 from kproxy.browse.session import Session
-from kproxy.filters import Filter
+from kproxy.filters import Filter, parse
 from kproxy.tui import taking
 from kproxy.tui.asking import Menu, Prompt
 from kproxy.tui.causes import Causes
 from kproxy.tui.detail import Detail
 from kproxy.tui.filterbar import FilterBar
+from kproxy.tui.filterline import nothing
 from kproxy.tui.frames import ExchangeRows
 from kproxy.tui.table import Table
 from kproxy.tui.view import View
@@ -30,7 +32,24 @@ _REST = 0.04
 #: Seconds of sorting before keys have their turn.
 _SLICE = 0.008
 
-_ORDERS = tuple((order.value[0].lower() if order is not Order.CLIENT else "n", order.value, "") for order in Order)
+_ORDERS = tuple(
+    (
+        order.value[0].lower() if order is not Order.CLIENT else "n",
+        order.value,
+        "request and response together" if order is Order.SIZE else "",
+    )
+    for order in Order
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What was shown before something led elsewhere; `view` is the one that did, None if it was this one."""
+
+    filter: Filter | None
+    only_findings: bool
+    row: int | None
+    view: View | None
 
 
 class ExchangeView(View):
@@ -40,7 +59,8 @@ class ExchangeView(View):
     about: ClassVar[str] = (
         "On top is what is wrong, the worst first (! goes there). A row is a request with its response. E, W and i on"
         " the left are findings (error, warning, info); a latency that counts up is a request that waits for its"
-        " answer. Below is the exchange under the cursor: what is wrong with it and what to change, its fields, its"
+        " answer. Req size and resp size are the bytes of each frame."
+        " Below is the exchange under the cursor: what is wrong with it and what to change, its fields, its"
         " bytes. The field under the cursor is marked in the bytes, and the byte under the cursor in the fields (tab"
         " goes from one to the other). Enter gives it the whole screen."
     )
@@ -73,7 +93,9 @@ class ExchangeView(View):
         super().__init__(id="frames")
         self._session = session
         self._causes = Causes(session)
-        self.table = Table(ExchangeRows(session), id="exchanges")
+        self.table = Table(ExchangeRows(session), nothing=lambda: nothing(session, "rows"), id="exchanges")
+        self.table.set_reactive(Table.follow, session.source.is_stream)
+        self._before: list[_Before] = []
         self.detail = Detail()
         self._filter = FilterBar()
         self._shown: tuple[int, int] | None = None
@@ -89,6 +111,8 @@ class ExchangeView(View):
     def update(self) -> bool:
         """See `View`."""
         self.table.update()
+        if not self._session.shown.is_behind:
+            self.table.aim(None)
         self._read()
         return self._causes.look()
 
@@ -109,6 +133,11 @@ class ExchangeView(View):
             self.app.bell()
         return exchange
 
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """What is looked at closely stays."""
+        if self.detail in event.widget.ancestors_with_self:
+            self.table.follow = False
+
     @on(Table.Moved)
     def look_closer(self) -> None:
         """Show the exchange under the cursor, once the cursor rests."""
@@ -127,17 +156,24 @@ class ExchangeView(View):
     @on(Table.Chosen)
     def open_whole(self) -> None:
         """Give the detail the whole screen."""
+        self.table.follow = False
         self.add_class("whole")
         self.detail.set_whole(whole=True)
         self._read()
         self.screen.set_focus(self.first)
 
     def action_back(self) -> None:
-        """Show the list again; from there, everything in it."""
+        """Show the list again; from there, what was shown before; then everything."""
         if self.has_class("whole") or not self.table.has_focus:
             self.remove_class("whole")
             self.detail.set_whole(whole=False)
-        elif self._session.shown.filter is not None or self._session.shown.only_findings:
+        elif self._before:
+            before = self._before.pop()
+            self._narrow(before.filter, only_findings=before.only_findings, row=before.row)
+            if before.view is not None:
+                self.post_message(self.Return(before.view))
+                return
+        elif self._session.shown.is_narrowed:
             self.narrow(None)
         self.table.focus()
 
@@ -148,6 +184,7 @@ class ExchangeView(View):
     @on(FilterBar.Chosen)
     def take_filter(self, event: FilterBar.Chosen) -> None:
         """Show what it matches."""
+        self._before.clear()
         self.narrow(event.filter, only_findings=self._session.shown.only_findings)
         self.table.focus()
 
@@ -157,9 +194,36 @@ class ExchangeView(View):
         self.table.focus()
 
     def narrow(self, chosen: Filter | None, *, only_findings: bool = False) -> None:
-        """Show what a filter matches; None: everything."""
-        self._session.shown.choose(chosen, only_findings=only_findings)
-        self.table.update()
+        """Show what a filter matches; None: everything. The cursor stays on its row if that matches."""
+        self._narrow(chosen, only_findings=only_findings, row=self.row)
+
+    def _narrow(self, chosen: Filter | None, *, only_findings: bool, row: int | None) -> None:
+        shown = self._session.shown
+        shown.choose(chosen, only_findings=only_findings)
+        shown.work(_SLICE)  # so that a short trace shows at once what matches
+        self.table.aim(row)
+        self.update()
+
+    def clear_filter(self) -> None:
+        """Show everything."""
+        self._before.clear()
+        self.narrow(None)
+
+    def narrow_more(self, view: View, text: str) -> None:
+        """Show what a filter matches of what is shown; `view` asks for that, and is returned to."""
+        shown = self._session.shown
+        self._remember(view)
+        both = text if shown.filter is None else f"({shown.filter}) and ({text})"
+        self.narrow(parse(both), only_findings=shown.only_findings)
+
+    def jump_from(self, view: View, row: int) -> None:
+        """Put the cursor on an exchange; `view` asks for that, and is returned to."""
+        self._remember(view)
+        self._go_to(row)
+
+    def _remember(self, view: View | None) -> None:
+        shown = self._session.shown
+        self._before.append(_Before(shown.filter, shown.only_findings, self.row, view))
 
     def action_only_findings(self) -> None:
         """Show only what has findings, or everything again."""
@@ -211,10 +275,16 @@ class ExchangeView(View):
         self.app.bell()
 
     def jump(self, row: int) -> None:
-        """Put the cursor on an exchange, whatever is shown otherwise."""
+        """Put the cursor on an exchange; a filter that leaves it out is put aside."""
+        if not self._session.shown.has(row):
+            self._remember(None)
+        self._go_to(row)
+
+    def _go_to(self, row: int) -> None:
         shown = self._session.shown
         if not shown.has(row):
             self.narrow(None)
+        self.table.follow = False
         self.table.go(shown.position(row))
 
     def action_mark(self) -> None:

@@ -10,6 +10,7 @@ from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import SEVERITIES, State
 from kproxy.browse.session import Session
 from kproxy.outputs.text import duration, safe, size
+from kproxy.trace.lines import RequestLine, ResponseLine
 from kproxy.tui.table import Column
 
 _LETTERS = {"": " ", "info": "i", "warning": "W", "error": "E"}
@@ -25,7 +26,8 @@ class ExchangeRows:
         Column("client", 12, grow=2, drop=4),
         Column("API", 18, grow=1),
         Column("what", 12, grow=4),
-        Column("size", 8, right=True, drop=6),
+        Column("req size", 8, right=True, drop=6),
+        Column("resp size", 9, right=True, drop=6),
         Column("latency", 8, right=True),
         Column("error / finding", 20, grow=3, drop=2),
     )
@@ -63,7 +65,8 @@ class ExchangeRows:
             [(safe(frame.client_id or ""), "")] if frame else [],
             api(exchange),
             what(exchange),
-            [(size(session.index.size[row - session.index.first]), "")] if frame else [],
+            _size(exchange.request),
+            _size(exchange.response),
             self._latency(exchange),
             wrong(exchange, level),
         ]
@@ -76,3 +79,7 @@ class ExchangeRows:
         waited = self._session.index.waited(exchange.row, self._session.now)
         style = "warning" if exchange.state == State.WAITING else ""
         return [(duration(waited), style)] if waited is not None else []
+
+
+def _size(frame: RequestLine | ResponseLine | None) -> Cell:
+    return [(size(frame.size), "")] if frame is not None else []

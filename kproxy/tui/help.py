@@ -34,7 +34,9 @@ _EVERYWHERE = (
     ("?", "this help"),
     (":", "command palette: every command by its name, themes too"),
     ("space", "pause: the screen stays as it is while traffic goes on"),
-    ("q", "leave"),
+    ("c", "clear the filter (esc on Frames goes back a step first)"),
+    ("ctrl+l", "draw the screen anew"),
+    ("q", "leave; asks if that stops a proxy (ctrl+c does not ask)"),
 )
 
 

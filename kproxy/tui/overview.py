@@ -18,6 +18,7 @@ from kproxy.browse.counting.counts import Severities
 from kproxy.browse.session import Session
 from kproxy.outputs.text import duration, safe
 from kproxy.tui.asking import Menu
+from kproxy.tui.filterline import nothing
 from kproxy.tui.table import Cell, Column, Table
 from kproxy.tui.view import View
 
@@ -81,6 +82,7 @@ class OverviewView(View, Generic[T]):
         Binding("escape", "app.view(1)", "frames", show=False),
     ]
     columns: ClassVar[Sequence[Column]]
+    effect: ClassVar[str] = "listed: what matching rows mention; figures: all its traffic"
     #: Letter, name, what is compared; what is highest stands first.
     orders: ClassVar[Sequence[tuple[str, str, Callable[[Any], Any]]]]
 
@@ -88,7 +90,7 @@ class OverviewView(View, Generic[T]):
         super().__init__(id=name)
         self.session = session
         self._listed: Listed[T] = Listed(self.columns, self.key, self.cells)
-        self.table = Table(self._listed)
+        self.table = Table(self._listed, nothing=lambda: nothing(session, _in_a_sentence(self.title)))
         self._said = Static()
         self._order = self.orders[0]
         self._reverse = False
@@ -192,6 +194,10 @@ class OverviewView(View, Generic[T]):
     def narrow(self, text: str) -> None:
         """Show the frames that match."""
         self.post_message(self.Narrow(text))
+
+
+def _in_a_sentence(title: str) -> str:
+    return title if title[1].isupper() else title.lower()
 
 
 def found(counts: Severities) -> Cell:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from textwrap import wrap
+from typing import ClassVar, Final, Protocol
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -22,7 +23,11 @@ from kproxy.outputs.text import Piece, safe
 #: Pieces beside each other.
 Cell = Sequence[Piece]
 
-_Content = tuple[bool, Sequence[Cell]] | None
+#: A line of the screen: whether the cursor is there, and the cells; text if there are no rows; None if it is blank.
+_Content = tuple[bool, Sequence[Cell]] | str | None
+
+#: Before a message that stands in place of rows.
+_MARGIN: Final = "  "
 
 #: The styles of pieces, each a component class of the table (``table--error``).
 STYLES = ("dim", "request", "response", "name", "error", "warning", "info", "topic", "bar")
@@ -65,6 +70,10 @@ class Table(ScrollView, can_focus=True):
     """Rows with a cursor.
 
     With `follow`, the cursor stays on the last row as rows are added, until it is moved.
+
+    Args:
+        rows: What it shows.
+        nothing: What it says while there are no rows.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -128,10 +137,13 @@ class Table(ScrollView, can_focus=True):
         table: Table
         follow: bool
 
-    def __init__(self, rows: Rows, *, id: str | None = None) -> None:
+    def __init__(self, rows: Rows, *, nothing: Callable[[], str] = lambda: "", id: str | None = None) -> None:
         super().__init__(id=id)
         self.rows = rows
+        self._nothing = nothing
+        self._instead: Sequence[str] = ()
         self._key: Hashable | None = None
+        self._aim: Hashable | None = None
         self._widths: list[int] = []
         self._base = Style()
         self._drawn: dict[int, _Content] = {}  # by line of the screen
@@ -139,9 +151,16 @@ class Table(ScrollView, can_focus=True):
     def update(self) -> None:
         """The rows may have changed: the cursor stays on its row."""
         count = len(self.rows)
+        width = self.scrollable_content_region.width - len(_MARGIN)
+        self._instead = (
+            () if count else [line for text in self._nothing().split("\n") for line in wrap(text, max(10, width))]
+        )
         self._measure(count + 1)
         if self.follow and count:
             self._go(count - 1, quiet=True)
+        elif count and (aimed := self._aimed(count)) is not None:
+            self._aim = None
+            self._go(aimed)
         elif self._key is not None and (position := self.rows.position(self._key)) is not None and count:
             moved = min(position, count - 1) - self.cursor
             self.cursor += moved
@@ -151,6 +170,14 @@ class Table(ScrollView, can_focus=True):
         else:
             self._go(min(self.cursor, max(0, count - 1)), quiet=True)
         self._redraw()
+
+    def aim(self, key: Hashable | None) -> None:
+        """Put the cursor on a row as soon as it is there, unless it is moved before; None: no longer."""
+        self._aim = key
+
+    def _aimed(self, count: int) -> int | None:
+        position = None if self._aim is None else self.rows.position(self._aim)
+        return position if position is not None and position < count and self.rows.key(position) == self._aim else None
 
     def _measure(self, height: int) -> None:
         """It is so many lines high. The screen need not be laid out anew while there is a scroll bar anyway."""
@@ -168,12 +195,15 @@ class Table(ScrollView, can_focus=True):
                 self.refresh(Region(0, line, self.size.width, 1))
 
     def _content(self, line: int) -> _Content:
-        """What is on a line of the screen: whether the cursor is there, and the cells."""
+        """What is on a line of the screen."""
+        if self._instead:  # below a blank line
+            return self._instead[line - 2] if 0 <= line - 2 < len(self._instead) else None
         position = line - 1 + self.scroll_offset.y
         return (position == self.cursor, self.rows.cells(position)) if position < len(self.rows) else None
 
     def go(self, position: int) -> None:
         """Put the cursor on a row; `follow` ends unless it is the last."""
+        self._aim = None
         self._go(max(0, min(position, len(self.rows) - 1)))
 
     def _go(self, position: int, *, quiet: bool = False) -> None:
@@ -255,6 +285,8 @@ class Table(ScrollView, can_focus=True):
         content = self._drawn[y] = self._content(y)
         if content is None:
             return Strip.blank(width, base)
+        if isinstance(content, str):
+            return Strip([Segment(_MARGIN + safe(content), base)]).adjust_cell_length(width, base)
         is_cursor, cells = content
         if is_cursor:
             base += self.get_component_rich_style("table--cursor", partial=True)

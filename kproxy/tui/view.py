@@ -20,6 +20,8 @@ class View(Container):
 
     title: ClassVar[str]
     about: ClassVar[str]
+    #: What the view makes of the filter.
+    effect: ClassVar[str] = ""
 
     DEFAULT_CSS = """
     View { height: 1fr; }
@@ -27,7 +29,8 @@ class View(Container):
 
     BINDINGS: ClassVar[list[BindingType]] = [  # here, and not the application's, so that they stand first
         Binding("question_mark", "app.help", "help"),
-        Binding("q", "app.quit", "quit"),
+        Binding("q", "app.leave", "quit"),
+        Binding("c", "app.clear_filter", "clear the filter", show=False),
     ]
 
     @dataclass
@@ -38,9 +41,15 @@ class View(Container):
 
     @dataclass
     class Narrow(Message):
-        """Show the frames that this filter matches."""
+        """Show the frames that this filter matches, of those that are shown already."""
 
         filter: str
+
+    @dataclass
+    class Return(Message):
+        """Show this view again, which led here."""
+
+        view: View
 
     def commands(self) -> list[Binding]:
         """What can be done here beside moving about, for the help and the command palette."""

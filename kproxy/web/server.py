@@ -18,6 +18,8 @@ from kproxy.web.door import Door, is_same_origin
 from kproxy.web.session import GRACE_S, Session
 
 MOST_SESSIONS: Final = 8
+#: Seconds that a session waits for its window to come back, after a reload or a lost connection.
+KEPT_S: Final = 30.0
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -30,7 +32,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class WebServer(Server):
-    """Every browser window is a session of its own: a process that runs a command.
+    """Every browser window has a session of its own, a process that runs a command; a reload keeps it.
 
     Args:
         command: A line for the shell. Nothing that a browser sends becomes part of it.
@@ -43,6 +45,8 @@ class WebServer(Server):
         self._door = door
         self._page = Template((files("kproxy.web") / "page.html").read_text(encoding="utf-8"))
         self._open: set[web.WebSocketResponse] = set()
+        self._sessions: dict[str, Session] = {}
+        self._ending: set[asyncio.Future[None]] = set()
 
     async def serve_on(self, sockets: Sequence[socket.socket], stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then sessions have three seconds to end."""
@@ -57,7 +61,7 @@ class WebServer(Server):
         app = web.Application(middlewares=[self._guard])
         app.add_routes([
             web.get("/", self.handle_index),
-            web.get("/ws", self.handle_websocket),
+            web.get("/ws/{session:[A-Za-z0-9-]{16,64}}", self.handle_websocket),
             web.get("/download/{key}", self.handle_download),
             web.static("/static", self.statics_path),
         ])  # fmt: skip
@@ -88,37 +92,72 @@ class WebServer(Server):
         response = web.Response(text=page, content_type="text/html")
         response.headers["Content-Security-Policy"] = (
             f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; font-src 'self';"
-            f" img-src 'self' data:; connect-src 'self' {websocket}; base-uri 'none'; form-action 'none';"
+            f" img-src 'self' data:; connect-src 'self' {websocket}/; base-uri 'none'; form-action 'none';"
             " frame-ancestors 'none'"
         )
         response.set_cookie(self._door.cookie, self._door.token, httponly=True, samesite="Strict", path="/")
         return response
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """A session."""
+        """A window: of the session with the name that it gives, if that is kept, else of a new one."""
         if not is_same_origin(request.headers.get("Origin"), request.host):
             raise web.HTTPForbidden(text="A session begins on the page of this server.\n")
         websocket = web.WebSocketResponse(heartbeat=15)
         await websocket.prepare(request)
-        if len(self._open) >= MOST_SESSIONS:
+        width, height = to_int(request.query.get("width", ""), 80), to_int(request.query.get("height", ""), 24)
+        name = request.match_info["session"]
+        session = self._sessions.get(name)
+        if session is not None and not session.ended:
+            await session.attach(websocket)
+            await session.draw_anew(width, height)
+        elif await self._has_room():
+            session = self._sessions[name] = Session(self.command, self.download_manager)
+            await session.attach(websocket)
+            await session.start(width, height)
+        else:
             await websocket.send_bytes(f"{MOST_SESSIONS} windows are open, and no more may be: close one.\r\n".encode())
             await websocket.close()
             return websocket
-        width, height = (request.query.get(side, "") for side in ("width", "height"))
-        session = Session(self.command, websocket, self.download_manager)
         self._open.add(websocket)
         try:
-            await session.start(to_int(width, 80), to_int(height, 24))
             await self._process_messages(websocket, session)
         finally:
-            await session.end()
             self._open.discard(websocket)
+            session.detach(websocket)
+            if session.ended:
+                await self._end(name, session)
+            elif not session.is_attached:
+                asyncio.get_running_loop().call_later(KEPT_S, self._expire, name, session, session.left_at)
         return websocket
+
+    async def _has_room(self) -> bool:
+        """Whether another session may begin; the one whose window has been gone longest makes room."""
+        if len(self._sessions) < MOST_SESSIONS:
+            return True
+        left = [(each.left_at, name) for name, each in self._sessions.items() if not each.is_attached]
+        if not left:
+            return False
+        _, name = min(left)
+        await self._end(name, self._sessions[name])
+        return True
+
+    def _expire(self, name: str, session: Session, left_at: float) -> None:
+        """End a session unless a window has come back since."""
+        if not session.is_attached and session.left_at == left_at:
+            task = asyncio.ensure_future(self._end(name, session))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    async def _end(self, name: str, session: Session) -> None:
+        if self._sessions.get(name) is session:
+            del self._sessions[name]
+        await session.end()
 
     async def on_shutdown(self, app: web.Application) -> None:
         """End the sessions."""
         for each in tuple(self._open):
             await each.close()
+        await asyncio.gather(*(self._end(name, each) for name, each in tuple(self._sessions.items())), *self._ending)
 
 
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:

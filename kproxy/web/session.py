@@ -1,9 +1,11 @@
-"""A browser window's process: what it says goes to the window, also what it says last."""
+"""The process behind a browser window: its output goes to the window, its last error too."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
+import time
 from contextlib import suppress
 from typing import Final
 
@@ -15,18 +17,64 @@ from textual_serve.download_manager import DownloadManager
 GRACE_S: Final = 3.0
 _BEGUN: Final = b"__GANGLION__\n"
 _RESET: Final = b"\x1bc"
+#: A mode of the terminal that is set or reset: the alternate screen, the mouse, the cursor.
+_MODE: Final = re.compile(rb"\x1b\[\?(\d+)([hl])")
+#: Ctrl-L, at which an application draws its screen anew.
+_REDRAW: Final = b"\x0c"
 
 
 class Session(AppService):
-    """textual-serve's, which ends with its process: a window is told at once, and why."""
+    """textual-serve's, which ends with its process: a window is told at once, and why.
 
-    def __init__(self, command: str, window: web.WebSocketResponse, downloads: DownloadManager) -> None:
-        async def close() -> None:
-            await window.close()
+    It outlives its window: another one can be attached, and is drawn anew. What is drawn in between is lost.
+    """
 
+    def __init__(self, command: str, downloads: DownloadManager) -> None:
+        self.ended = False  # the process has
+        self.left_at = 0.0  # when the last window was detached
+        self._window: web.WebSocketResponse | None = None
+        self._modes: dict[bytes, bytes] = {}
         super().__init__(
-            command, write_bytes=window.send_bytes, write_str=window.send_str, close=close, download_manager=downloads
-        )
+            command, write_bytes=self._send_bytes, write_str=self._send_str, close=self._close,
+            download_manager=downloads,
+        )  # fmt: skip
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether a window shows it."""
+        return self._window is not None
+
+    async def _send_bytes(self, data: bytes) -> None:
+        self._modes.update((mode, switch) for mode, switch in _MODE.findall(data))
+        if self._window is not None:
+            await self._window.send_bytes(data)
+
+    async def _send_str(self, text: str) -> None:
+        if self._window is not None:
+            await self._window.send_str(text)
+
+    async def _close(self) -> None:
+        if self._window is not None:
+            await self._window.close()
+
+    async def attach(self, window: web.WebSocketResponse) -> None:
+        """Show it in this window, and no longer in another one; its terminal gets the modes that were set."""
+        before, self._window = self._window, window
+        if before is not None:
+            await before.close()
+        if self._modes:
+            await window.send_bytes(b"".join(b"\x1b[?%s%s" % each for each in self._modes.items()))
+
+    async def draw_anew(self, width: int, height: int) -> None:
+        """Have the application draw all of its screen."""
+        await self.set_terminal_size(width, height)
+        await self.send_bytes(_REDRAW)
+
+    def detach(self, window: web.WebSocketResponse) -> None:
+        """That window has gone."""
+        if self._window is window:
+            self._window = None
+            self.left_at = time.monotonic()
 
     async def run(self) -> None:
         """Pass on what the process says until it ends; then its standard error, which has the reason."""
@@ -48,6 +96,7 @@ class Session(AppService):
             if reason := errors.result():
                 await self.remote_write_bytes(_RESET + reason.replace(b"\n", b"\r\n"))
             await self.remote_close()
+        self.ended = True
 
     async def on_meta(self, data: bytes) -> None:
         """Heed what the process asks for; that it is about to end is seen when it has."""

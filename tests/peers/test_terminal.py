@@ -131,6 +131,13 @@ def test_a_proxy_of_its_own_with_the_built_in_broker(tmp_path: Path, alone: Mapp
         screen = terminal.wait_for("5 rows")
         assert screen.count("ApiVersions v0") == 3
         assert "tester" in screen
+        terminal.press("q")
+        terminal.wait_for("Quitting stops the proxy")
+        terminal.press("Escape")
+        terminal.wait_for(lambda screen: "Quitting" not in screen)
+        assert not not_listening(port)
+        terminal.press("q")
+        terminal.wait_for("Quitting stops the proxy")
         leave(terminal)
     assert not_listening(port)
     assert [path.suffix for path in (tmp_path / "kproxy-trace").rglob("*.jsonl*")] == [".jsonl"]
@@ -222,11 +229,14 @@ def test_a_proxy_that_is_killed_and_one_in_its_place(
 def test_a_proxy_that_ends_and_several_that_run(tmp_path: Path, alone: Mapping[str, str], start: Start) -> None:
     first, second = start(0), start(0)
     with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
-        assert terminal.wait_for_end() == 2
-        screen = terminal.screen.replace("\n", "")
-        assert screen.startswith("kproxy: several kproxys run: ")
-        assert str(first.port) in screen
-        assert str(second.port) in screen
+        screen = terminal.wait_for("several proxies are running: which one?")
+        assert f"1  127.0.0.1:{first.port}" in screen or f"1  127.0.0.1:{second.port}" in screen
+        terminal.press("2")
+        terminal.wait_for("Waiting for clients: point one at 127.0.0.1:")
+        leave(terminal)
+    with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
+        terminal.wait_for("several proxies are running: which one?")
+        leave(terminal)
     first.end(signal.SIGTERM)
     with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("0 rows")

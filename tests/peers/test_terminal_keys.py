@@ -156,10 +156,11 @@ def test_help_commands_themes_and_leaving(bug: Terminal) -> None:
 def test_every_view(bug: Terminal) -> None:
     take(bug, [
         ("2", "versions used: ApiVersions"), ("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"), ("Enter", "5 shown"),
-        ("3", "UNSUPPORTED_VERSION 2x"), ("Enter", "4 shown"), ("4", "written"), ("5", "why it stands still"),
+        ("3", "UNSUPPORTED_VERSION 1x"), ("Enter", "2 shown"), ("Escape", "5 shown"), ("c", "UNSUPPORTED_VERSION 2x"),
+        ("Enter", "4 shown"), ("c", "no shown"), ("4", "written"), ("5", "why it stands still"),
         ("6", "= hint: do not write throttle_time_ms"), ("p", "Checks that a message has no field"),
         ("Escape", "no Checks that a message"), ("s", "1 shown"), ("6", "= hint: do not write"),
-        ("Enter", "hint: do not write throttle_time_ms in version 2"), ("7", "Kafka 4: works"),
+        ("Enter", "latency error / finding"), ("7", "Kafka 4: works"),
         ("Escape", "latency error"),
         ("1", "latency error / finding"),
     ])  # fmt: skip

@@ -54,11 +54,46 @@ def test_a_capture_with_keys_mouse_and_another_size(chromium: Browser, tmp_path:
         window.wait_for("1 shown")
         window.click("Connections")
         window.wait_for("127.0.0.1:35052")
-        window.press("6")
+        window.press("c", "6")
         window.wait_for("blame")
         window.tab.resize(720, 504)
         window.wait_for(lambda screen: len(screen.splitlines()) == 24 and "L005" in screen)
         assert window.tab.run("[shown.cols, shown.rows]") == [80, 24]
+
+
+def test_the_keys_are_for_the_terminal_from_the_start(chromium: Browser, tmp_path: Path) -> None:
+    with web(_BUG, cwd=tmp_path) as server:
+        window = Window(chromium, server.address)
+        window.wait_for("FindCoordinator")
+        window.wait_for(lambda screen: "/ filter" in screen.splitlines()[-1])
+        assert window.tab.run("document.hasFocus() && document.activeElement.className") == "xterm-helper-textarea"
+
+
+def test_a_reload_keeps_view_filter_and_selection(chromium: Browser, tmp_path: Path) -> None:
+    with web(_BUG, cwd=tmp_path) as server:
+        window = Window(chromium, server.address)
+        window.wait_for("FindCoordinator")
+        window.press("/", *"api=ApiVersions", "Enter")
+        window.wait_for("4 shown")
+        window.press("2")
+        window.wait_for("connection: metadata-throttle-first--java-0")
+        window.press("j")
+        second = "connection: metadata-throttle-first--java-1"
+        window.wait_for(second)
+        for _ in range(2):
+            window.tab.call("Page.reload")
+            window.tab.until("document.body?.classList.contains('-first-byte')")
+            assert "filter api=ApiVersions  4 shown of 11" in window.wait_for(second)
+        assert server.sessions == 1
+        window.click("APIs")  # the mouse works as before
+        window.wait_for("p99")
+        window.press("1")
+        assert "4 shown" in window.wait_for("error / finding")
+        other = Window(chromium, server.address)
+        other.wait_for("FindCoordinator")
+        assert server.sessions == 2
+        window.tab.call("Page.navigate", url=server.address)  # opened anew, not reloaded
+        window.wait_for(lambda screen: "FindCoordinator" in screen and "shown" not in screen)
 
 
 def test_the_token_leaves_the_address_and_stays_as_a_cookie(chromium: Browser, tmp_path: Path) -> None:
@@ -80,7 +115,7 @@ def test_the_token_leaves_the_address_and_stays_as_a_cookie(chromium: Browser, t
         assert all(address.startswith(place) for address in asked)
         window.tab.call("Network.clearBrowserCookies")
         opened = window.tab.run(f"""new Promise((told) => {{
-            const socket = new WebSocket("{place.replace("http", "ws")}ws?width=80&height=24");
+            const socket = new WebSocket("{place.replace("http", "ws")}ws/{"a" * 32}?width=80&height=24");
             socket.onopen = () => told("opened");
             socket.onerror = () => told("refused");
         }})""")
@@ -108,9 +143,9 @@ def test_windows_of_a_proxy_see_the_same_and_end_when_they_are_closed(
             assert other.process.returncode == 0
         assert server.sessions == 2
         two.tab.call("Page.close")
-        until("its process has ended", lambda: server.sessions == 1)
+        until("its process has ended", lambda: server.sessions == 1, seconds=90)
         one.tab.call("Page.navigate", url="about:blank")
-        until("its process has ended", lambda: server.children() == [proxy])
+        until("its process has ended", lambda: server.children() == [proxy], seconds=90)
 
 
 def test_a_session_that_ends_says_why(chromium: Browser, tmp_path: Path) -> None:

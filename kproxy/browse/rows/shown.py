@@ -45,6 +45,7 @@ class Shown:
         self.order = Order.TIME
         self.reverse = False
         self.version = 0  # changes when the rows do, or their order
+        self.choices = 0  # how often the filter was chosen
         self._rows: array[int] | None = None  # None: all, as they are
         self._scanned = 0  # rows below this number have been asked
         self._sorted: Sequence[int] | None = None
@@ -57,6 +58,7 @@ class Shown:
     def choose(self, chosen: Filter | None, *, only_findings: bool = False) -> None:
         """Show the rows that the filter matches, and of these perhaps only those with findings."""
         self.filter, self.only_findings = chosen, only_findings
+        self.choices += 1
         self._matches = None if chosen is None else self._asker(chosen)
         self._rows = None if chosen is None and not only_findings else array("Q")
         self._scanned = self._index.first
@@ -72,6 +74,16 @@ class Shown:
         self._stale = self.is_unsorted
         self._sort_took = 0.0
         self.version += 1
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether some rows may be left out."""
+        return self._rows is not None
+
+    @property
+    def scanned(self) -> int:
+        """Rows below this number are known to match or not."""
+        return self._index.end if self._rows is None else self._scanned
 
     @property
     def is_unsorted(self) -> bool:

@@ -29,6 +29,15 @@ class DissectedSource(Source):
         self._stdin = stdin
         if stdin is not None:
             self.phase = Phase.LIVE
+            self.is_stream = True
+
+    @property
+    def nothing(self) -> str:
+        """See `Source`."""
+        return "Waiting for packets on standard input." if self.live else super().nothing
+
+    def _progress(self) -> None:
+        """The child does not say how far it is."""
 
     async def run(self) -> None:
         """See `Source`."""

@@ -124,6 +124,11 @@ class TraceSource(Source):
         self.phase = Phase.READING if taken < there else Phase.LIVE if growing else Phase.ENDED
         self.sentence = "following" if self.phase is Phase.LIVE else ""
 
+    def _progress(self) -> tuple[int, int]:
+        """See `Source`."""
+        taken, there = self.store.progress
+        return taken, there + sum(packed.missing for packed in self._packed)
+
     def _tell(self, sentence: str) -> None:
         if sentence not in self.messages:
             self.messages.append(sentence)

@@ -13,10 +13,10 @@ from typing import Final
 from kproxy.browse.sources.dissected import DissectedSource
 from kproxy.browse.sources.files import TraceSource, files_name
 from kproxy.browse.sources.proxy import ProxySource
-from kproxy.browse.sources.source import Source, SourceError
+from kproxy.browse.sources.source import SeveralSources, Source, SourceError
 from kproxy.capture import CaptureError
 from kproxy.control.client import connect
-from kproxy.control.paths import find, only
+from kproxy.control.paths import SeveralProxies, find, only
 from kproxy.control.protocol import ControlError
 from kproxy.inputs import NO_INPUT, input_files, is_trace
 from kproxy.trace.reader import SUFFIXES, TraceError
@@ -61,7 +61,7 @@ def _running_proxy(keep: int) -> Source:
     try:
         listeners = only().greeting.listeners
     except ControlError as error:
-        raise SourceError(str(error)) from None
+        raise _refusal(error) from None
     return _proxy_at(listeners[0].listen, keep)
 
 
@@ -69,8 +69,14 @@ def _proxy_at(address: str, keep: int) -> Source:
     try:
         find(address)
     except ControlError as error:
-        raise SourceError(str(error)) from None
+        raise _refusal(error) from None
     return ProxySource(address, lambda: find(address).path, keep=keep)
+
+
+def _refusal(error: ControlError) -> SourceError:
+    if isinstance(error, SeveralProxies):
+        return SeveralSources(str(error), error.choices())
+    return SourceError(str(error))
 
 
 def _proxy_with(path: Path, keep: int) -> Source:

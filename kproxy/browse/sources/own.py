@@ -116,6 +116,15 @@ class OwnSource(ProxySource):
         self._proxy = proxy
         self.messages = proxy.messages
 
+    @property
+    def warning(self) -> str | None:
+        """See `Source`."""
+        if self._proxy.epitaph is not None:
+            return None
+        count = len(self._open)
+        clients = f" and closes {count:,} connection{'s' if count != 1 else ''}" if count else ""
+        return f"Quitting stops the proxy {self.name}{clients}."
+
     def _where(self) -> Path:
         if self._proxy.epitaph is not None:
             raise ControlError("it has ended")

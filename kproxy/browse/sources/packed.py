@@ -40,6 +40,12 @@ class Packed:
         self._gzip = os.pread(file, 2, 0) == GZIP_MAGIC
         self._stream = self._new_stream()
 
+    @property
+    def missing(self) -> int:
+        """Bytes that are still to be unpacked, if the rest is packed as tightly as what was unpacked."""
+        made, left = self.spool.progress[1], os.fstat(self._file).st_size - self._at
+        return made * left // self._at if self._at and self.damage is None else 0
+
     def step(self) -> bool:
         """Unpack some more; whether there was anything. Blocks, so it belongs into a thread."""
         made = 0

@@ -34,6 +34,8 @@ class ProxySource(Source):
         keep: Bytes of lines to keep; the oldest go.
     """
 
+    is_stream = True
+
     def __init__(self, name: str, locate: Callable[[], Path], *, keep: int) -> None:
         self._spool = Spool(keep=keep, segment=min(_SEGMENT, keep // 4))
         super().__init__(name, self._spool)
@@ -41,6 +43,14 @@ class ProxySource(Source):
         self._open: dict[str, OpenLine] = {}
         self._seen: Greeting | None = None
         self._lost_at = 0  # ns since the epoch
+
+    @property
+    def nothing(self) -> str:
+        """See `Source`."""
+        if self._seen is None:
+            return super().nothing
+        addresses = " or ".join(_reachable(each.listen) for each in self._seen.listeners)
+        return f"Waiting for clients: point one at {addresses} (its bootstrap.servers)."
 
     async def run(self) -> None:
         """See `Source`."""
@@ -78,6 +88,8 @@ class ProxySource(Source):
         if seen is not None:
             self._tell_missed(greeting, is_same=is_same)
         self._seen = greeting
+        if greeting.built_in:  # its own ports are internal: clients know the listeners
+            self.server_names = {each.upstream: each.listen for each in greeting.listeners}
         self.name = _name(greeting)
         self.phase, self.sentence = Phase.LIVE, ""
         if greeting.trace is not None:
@@ -115,5 +127,12 @@ class ProxySource(Source):
 
 
 def _name(greeting: Greeting) -> str:
-    pairs = [f"{each.listen} -> {each.upstream}" for each in greeting.listeners]
+    pairs = greeting.pairs
     return ", ".join(pairs[:2]) + (f" and {len(pairs) - 2} more" if len(pairs) > 2 else "")
+
+
+def _reachable(listener: str) -> str:
+    """An address of a listener that a client on this machine can connect to."""
+    for every in ("0.0.0.0:", "[::]:"):
+        listener = listener.replace(every, "localhost:", 1) if listener.startswith(every) else listener
+    return listener

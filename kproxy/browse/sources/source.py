@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Mapping
 from enum import StrEnum
 
 from kproxy.browse.rows.store import Store
@@ -22,14 +23,28 @@ class SourceError(Exception):
     """A source that cannot be opened; one sentence that says what to do."""
 
 
+class SeveralSources(SourceError):
+    """What the user gave fits several; `choices` are a name that fits one alone, and what that is."""
+
+    def __init__(self, message: str, choices: list[tuple[str, str]]) -> None:
+        super().__init__(message)
+        self.choices = choices
+
+
 class Source(ABC):
     """Something to look at.
 
     `name` is what the user calls it; `phase` and `sentence` say how it stands, `messages` what was told on the way.
+    `server_names` are what servers are to be called instead of their addresses in the trace.
+    `is_stream` says whether its newest rows are what a user wants to see first.
     """
 
+    is_stream = False
+
     def __init__(self, name: str, store: Store) -> None:
+        self._percent = 0
         self.name = name
+        self.server_names: Mapping[str, str] = {}
         self.store = store
         self.phase = Phase.READING
         self.sentence = ""
@@ -39,6 +54,33 @@ class Source(ABC):
     def live(self) -> bool:
         """Whether time goes on: what is not answered yet may still be."""
         return self.phase is Phase.LIVE
+
+    def percent(self) -> int | None:
+        """How much of it was read, in percent; it never goes back. None if that is not known, or all was read."""
+        if self.phase is not Phase.READING or (progress := self._progress()) is None:
+            self._percent = 0
+            return None
+        taken, there = progress
+        self._percent = max(self._percent, min(99, 100 * taken // there) if there else 0)
+        return self._percent
+
+    def _progress(self) -> tuple[int, int] | None:
+        """Bytes read, and bytes there will be; None if that cannot be estimated."""
+        return self.store.progress
+
+    @property
+    def nothing(self) -> str:
+        """What to say while there are no rows: why, and what to do."""
+        if self.phase is Phase.READING:
+            return f"Reading {self.name} ..."
+        if self.phase is Phase.LIVE:
+            return f"Nothing in {self.name} yet; new rows appear here."
+        return f"There is no Kafka traffic in {self.name}."
+
+    @property
+    def warning(self) -> str | None:
+        """What ends when the user leaves, as sentences; None if nothing does."""
+        return None
 
     @abstractmethod
     async def run(self) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rich.text import Text
 
-from kproxy.browse.overviews.apis import Api
+from kproxy.browse.overviews.apis import Api, Apis
 from kproxy.browse.session import Session
 from kproxy.outputs.text import duration, safe, size
 from kproxy.tui.overview import (
@@ -32,9 +32,11 @@ class ApiView(OverviewView[Api]):
     title: ClassVar[str] = "APIs"
     about: ClassVar[str] = (
         "A row is an API. The little bars are requests over the last minute, of a finished trace over all of it."
-        " Latency is from a request's arrival to its response; a Fetch waits for data by design. Below are its versions"
+        " Latency is from a request's arrival to its response; a Fetch waits for data by design."
+        " In and out are the bytes of all requests and of all responses. Below are its versions"
         " and its errors. Enter shows its frames."
     )
+    effect: ClassVar[str] = "counted: matching rows only"
     columns: ClassVar[Sequence[Column]] = (
         Column("API", 20, grow=1),
         Column("asked", 9, right=True),
@@ -65,13 +67,18 @@ class ApiView(OverviewView[Api]):
     def __init__(self, session: Session) -> None:
         super().__init__(session, "apis")
 
+    @property
+    def _apis(self) -> Apis:
+        matching = self.session.matching
+        return self.session.overviews.apis if matching is None else matching.apis
+
     def things(self) -> list[Api]:
         """See `OverviewView`."""
-        return self.session.overviews.apis.rows(self.session.now)
+        return self._apis.rows(self.session.now)
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
-        return self.session.overviews.apis.others, "frames of versions that no Kafka has"
+        return self._apis.others, "frames of versions that no Kafka has"
 
     def key(self, thing: Api) -> tuple[int | None, str | None]:
         """See `OverviewView`."""

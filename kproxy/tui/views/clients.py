@@ -52,7 +52,8 @@ class ClientView(OverviewView[Client]):
 
     def things(self) -> list[Client]:
         """See `OverviewView`."""
-        return self.session.overviews.clients.rows()
+        rows, matching = self.session.overviews.clients.rows(), self.session.matching
+        return [each for each in rows if matching is None or (each.client_id, each.host) in matching.clients]
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""

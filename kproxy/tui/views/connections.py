@@ -21,7 +21,8 @@ class ConnectionView(OverviewView[Connection]):
     title: ClassVar[str] = "Connections"
     about: ClassVar[str] = (
         "A row is a TCP connection: + open, - closed. Waiting is what was asked and is not answered yet, with how long"
-        " the oldest of these waits. Below are the versions that are used on it, how it ended, how often it was told to"
+        " the oldest of these waits. In and out are the bytes of all requests and of all"
+        " responses. Below are the versions that are used on it, how it ended, how often it was told to"
         " wait. Enter shows its frames."
     )
     columns: ClassVar[Sequence[Column]] = (
@@ -55,7 +56,8 @@ class ConnectionView(OverviewView[Connection]):
 
     def things(self) -> list[Connection]:
         """See `OverviewView`."""
-        return self.session.overviews.connections.rows()
+        rows, matching = self.session.overviews.connections.rows(), self.session.matching
+        return [each for each in rows if matching is None or each.connection_id in matching.connections]
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""

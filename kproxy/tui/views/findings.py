@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from kproxy.browse.overviews.causes import Cause
+from kproxy.browse.overviews.findings import Findings
 from kproxy.browse.session import Session
 from kproxy.outputs import rulebook
 from kproxy.outputs.findings import urgency
@@ -35,6 +36,7 @@ class FindingView(OverviewView[Cause]):
         "A row is a cause, told once however often it was seen, the most urgent first. Below is all there is to say of"
         " it and on which connections it was. Enter goes to the first frame, p shows the rule's page, s all its frames."
     )
+    effect: ClassVar[str] = "counted: matching rows only"
     columns: ClassVar[Sequence[Column]] = (
         Column("", 7),
         Column("rule", 26, grow=1, drop=2),
@@ -58,13 +60,18 @@ class FindingView(OverviewView[Cause]):
     def __init__(self, session: Session) -> None:
         super().__init__(session, "findings")
 
+    @property
+    def _findings(self) -> Findings:
+        matching = self.session.matching
+        return self.session.overviews.findings if matching is None else matching.findings
+
     def things(self) -> list[Cause]:
         """See `OverviewView`."""
-        return self.session.overviews.findings.causes()
+        return self._findings.causes()
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
-        return self.session.overviews.findings.others, "findings of other causes"
+        return self._findings.others, "findings of other causes"
 
     def key(self, thing: Cause) -> tuple[int, str, str]:
         """See `OverviewView`."""

@@ -69,7 +69,8 @@ class GroupsView(OverviewView[GroupRow]):
 
     def things(self) -> list[GroupRow]:
         """See `OverviewView`."""
-        return self.session.overviews.groups.rows(self.session.now)
+        rows, matching = self.session.overviews.groups.rows(self.session.now), self.session.matching
+        return [each for each in rows if matching is None or each.group in matching.groups]
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""

@@ -56,7 +56,10 @@ class TopicView(OverviewView[Topic]):
 
     def things(self) -> list[Topic]:
         """See `OverviewView`."""
-        return self.session.overviews.topics.rows(self.session.now)
+        rows, matching = self.session.overviews.topics.rows(self.session.now), self.session.matching
+        return [
+            each for each in rows if matching is None or not matching.topics.isdisjoint((each.topic, each.topic_id))
+        ]
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""

@@ -8,13 +8,16 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kproxy.cli import again, main, options, relay, tui
 from kproxy.cli.errors import CommandError
+from kproxy.control.paths import own_path
 from tests.kproxy.cli.conftest import Run
+from tests.kproxy.control.test_paths import greeting
 
 CAPTURE = Path(__file__).parents[3] / "captures" / "metadata-retry-loop.pcap.gz"
 
@@ -147,3 +150,19 @@ def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     tui.configure(parser)
     return parser.parse_args(words)
+
+
+def test_several_proxies_are_a_list_of_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    own_path(7)
+    args = parsed()
+    with greeting(own_path(7), "127.0.0.1:9092", pid=7), greeting(own_path(8), "127.0.0.1:19093", pid=8):
+        with pytest.raises(CommandError) as raised:
+            tui.source_of(args, partial(tui.refuse_several, "web"))
+        assert str(raised.value) == (
+            "several proxies are running; choose one:\n"
+            "  kproxy web 127.0.0.1:9092   127.0.0.1:9092 -> b:1 (pid 7)\n"
+            "  kproxy web 127.0.0.1:19093  127.0.0.1:19093 -> b:1 (pid 8)"
+        )
+        source = tui.source_of(args, lambda choices: choices[1][0])
+        assert source.name == "127.0.0.1:19093"
+        source.close()

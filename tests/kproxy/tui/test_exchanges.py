@@ -296,3 +296,15 @@ async def test_lines_that_have_not_changed_need_not_be_drawn_anew(bug: Session) 
         table(pilot.app).refresh()  # type: ignore[arg-type]
         await settled(pilot)
         assert text(pilot) == drawn
+
+
+async def test_sizes_are_those_of_each_frame() -> None:
+    asked = request(1, size=123)
+    async with running(session_of([asked, response(asked, size=4567), request(2, size=89)])) as pilot:
+        head, first, second = text(pilot).splitlines()[2:5]
+        requests, responses = head.index("req size"), head.index("resp size")
+        assert first[requests : requests + 18].split() == ["123", "B", "4.6", "KB"]
+        assert second[requests : requests + 18].split() == ["89", "B"]
+        assert responses > requests
+        await press(pilot, "o")
+        assert "request and response together" in text(pilot)

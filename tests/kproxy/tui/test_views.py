@@ -51,9 +51,9 @@ async def test_enter_shows_the_frames_of_a_thing() -> None:
         await press(pilot, "3", "enter")
         assert set(shown(session)) == {"ApiVersions"}
         assert "4 shown" in text(pilot)
-        await press(pilot, "2", "j", "enter")
+        await press(pilot, "escape", "2", "j", "enter")
         assert shown(session)[-2:] == ["FindCoordinator", "event"]
-        await press(pilot, "7", "enter")
+        await press(pilot, "c", "7", "enter")
         assert len(set(shown(session))) > 1
 
 

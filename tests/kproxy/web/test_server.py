@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+import secrets
 import shlex
 import socket
 import sys
@@ -43,7 +44,8 @@ COMMAND = "exec " + shlex.join([sys.executable, "-S", "-c", ECHO])
 class Client:
     """A client of a running server, on whose address it stands."""
 
-    def __init__(self, door: Door, port: int, http: aiohttp.ClientSession) -> None:
+    def __init__(self, server: WebServer, door: Door, port: int, http: aiohttp.ClientSession) -> None:
+        self.server = server
         self.door = door
         self.host = f"127.0.0.1:{port}"
         self._http = http
@@ -56,12 +58,15 @@ class Client:
         async with self._http.get(url, headers=headers, allow_redirects=False) as response:
             return response.status, await response.text(errors="replace"), response
 
-    async def open(self, *, key: bool = True, **headers: str) -> aiohttp.ClientWebSocketResponse:
-        """A session."""
+    async def open(
+        self, *, key: bool = True, name: str | None = None, **headers: str
+    ) -> aiohttp.ClientWebSocketResponse:
+        """A window, of a session of its own unless it names one."""
+        name = name or secrets.token_hex(16)
         headers = {"Origin": f"http://{self.host}", **headers}
         if key:
             headers["Cookie"] = f"{self.door.cookie}={self.door.token}"
-        return await self._http.ws_connect(f"http://{self.host}/ws?width=80&height=24", headers=headers)
+        return await self._http.ws_connect(f"http://{self.host}/ws/{name}?width=80&height=24", headers=headers)
 
     async def refused(self, *, key: bool = True, **headers: str) -> int:
         with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
@@ -69,10 +74,13 @@ class Client:
         return raised.value.status
 
 
-async def begun(client: Client) -> aiohttp.ClientWebSocketResponse:
+NAME = "0123456789abcdef" * 2
+
+
+async def begun(client: Client, name: str | None = None) -> aiohttp.ClientWebSocketResponse:
     """A session, when there is room for it."""
     async with asyncio.timeout(20):
-        while await (session := await client.open()).receive_bytes() != b"hello":
+        while await (session := await client.open(name=name)).receive_bytes() != b"hello":
             assert (await session.receive()).type == aiohttp.WSMsgType.CLOSE
     return session
 
@@ -108,11 +116,11 @@ async def client(command: str, stop: asyncio.Event) -> AsyncIterator[Client]:
     server = WebServer(command, "kproxy <b>.pcap", door)
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http, asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve_on([listening], stop))
-        yield Client(door, port, http)
+        yield Client(server, door, port, http)
         stop.set()
 
 
-PATHS = ("/", "/static/js/textual.js", "/static/", "/ws", "/download/x", "/nowhere")
+PATHS = ("/", "/static/js/textual.js", "/static/", "/ws", f"/ws/{'a' * 32}", "/download/x", "/nowhere")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -149,7 +157,7 @@ async def test_the_page_asks_for_nothing_from_elsewhere_and_may_not(client: Clie
     assert nonce
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == f"'self' 'nonce-{nonce[1]}'"
-    assert policy["connect-src"] == f"'self' ws://{client.host}/ws"
+    assert policy["connect-src"] == f"'self' ws://{client.host}/ws/"
     assert policy["frame-ancestors"] == "'none'"
     assert nonce[1] not in (await client.get("/"))[1]
     for path in ("/", "/static/js/textual.js", "/nowhere"):
@@ -191,7 +199,7 @@ async def test_a_session_needs_the_cookie_and_begins_on_the_page(client: Client)
     assert await client.refused(Origin="http://evil.example") == 403
     assert await client.refused(Origin=f"https://{client.host}") == 403
     assert await client.refused(Origin="null") == 403
-    status, _, _ = await client.get("/ws", Upgrade="websocket", Connection="Upgrade")  # no browser
+    status, _, _ = await client.get(f"/ws/{'a' * 32}", Upgrade="websocket", Connection="Upgrade")  # no browser
     assert status == 403
     async with await begun(client) as session:
         assert await said(session, "j\x1b[A; é") == "j\x1b[A; é".encode()
@@ -208,6 +216,51 @@ async def test_there_are_so_many_sessions_and_no_more(client: Client, monkeypatc
     assert await said(three, "y") == b"y"
     await two.close()
     await three.close()
+
+
+async def test_a_reload_comes_back_to_its_session(client: Client) -> None:
+    window = await begun(client, NAME)
+    assert await said(window, "\x1b[?25l\x1b[?1003h") == b"\x1b[?25l\x1b[?1003h"
+    assert await said(window, "\x1b[?1003l") == b"\x1b[?1003l"
+    await window.close()
+    again = await client.open(name=NAME)
+    assert await again.receive_bytes(timeout=20) == b"\x1b[?25l\x1b[?1003l"  # the modes of its terminal
+    assert await again.receive_bytes(timeout=20) == b"\x0c"  # it is asked to draw its screen, and was not begun anew
+    other = await begun(client)  # its name is its own
+    assert await said(again, "x") == b"x"
+    assert await said(other, "y") == b"y"
+
+
+async def test_a_window_that_takes_a_session_over_leaves_the_other_one_without(client: Client) -> None:
+    window = await begun(client, NAME)
+    again = await client.open(name=NAME)
+    assert (await window.receive(timeout=20)).type == aiohttp.WSMsgType.CLOSE
+    assert await again.receive_bytes(timeout=20) == b"\x0c"
+    assert await said(again, "x") == b"x"
+
+
+async def test_a_session_whose_window_does_not_come_back_ends(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT_S", 0.05)
+    await (await begun(client, NAME)).close()
+    async with asyncio.timeout(20):
+        while client.server._sessions:  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.01)
+    await begun(client, NAME)  # with another process
+
+
+async def test_a_session_without_a_window_makes_room(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SESSIONS", 1)
+    await (await begun(client, NAME)).close()
+    other = await begun(client)
+    assert await said(other, "x") == b"x"
+    assert NAME not in client.server._sessions
+
+
+async def test_a_session_that_has_ended_begins_anew(client: Client) -> None:
+    window = await begun(client, NAME)
+    await window.send_str('["stdin", "fail"]')
+    await last_words(window)
+    await begun(client, NAME)
 
 
 @pytest.mark.parametrize("command", ["printf 'kproxy: a.pcap: No such file\nor directory\n' >&2; exit 2"])

@@ -14,7 +14,7 @@ from kproxy.browse.sources.dissected import DissectedSource
 from kproxy.browse.sources.files import TraceSource
 from kproxy.browse.sources.opening import open_source
 from kproxy.browse.sources.proxy import ProxySource
-from kproxy.browse.sources.source import Source, SourceError
+from kproxy.browse.sources.source import SeveralSources, Source, SourceError
 from kproxy.control.paths import own_path
 from tests.kproxy.browse.lines import line
 from tests.kproxy.control.test_paths import greeting
@@ -144,3 +144,21 @@ def test_a_file_is_no_address_whatever_its_name(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     Path("9092").write_bytes(line(1))
     opened("9092").close()
+
+
+def test_several_proxies_are_choices_each_with_a_name_of_its_own(sockets: Path) -> None:
+    first, second, third = own_path(7), own_path(8), own_path(9)
+    with (
+        greeting(first, "127.0.0.1:9092", pid=7),
+        greeting(second, "127.0.0.1:9093", pid=8, built_in=True),
+        greeting(third, "0.0.0.0:9093", pid=9),
+    ):
+        with pytest.raises(SeveralSources) as raised:
+            opened()
+        assert raised.value.choices == [
+            ("127.0.0.1:9092", "127.0.0.1:9092 -> b:1 (pid 7)"),
+            (str(second), "127.0.0.1:9093 -> built-in Kafka (pid 8)"),
+            ("0.0.0.0:9093", "0.0.0.0:9093 -> b:1 (pid 9)"),
+        ]
+        for name, _ in raised.value.choices:
+            opened(name).close()

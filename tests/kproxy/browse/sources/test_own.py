@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.browse.session import Session
 from kproxy.browse.sources.own import NotStarted, OwnProxy, OwnSource
 from kproxy.browse.sources.source import Phase
 from kproxy.control.paths import running
@@ -55,6 +56,31 @@ async def test_is_watched_from_the_first_frame_and_ends_with_its_source(proxy: O
     assert running() == []
 
 
+async def test_the_built_in_broker_is_known_by_its_listener(proxy: OwnProxy) -> None:
+    session = Session(OwnSource(proxy, keep=1 << 30))
+    async with following(session.source) as seen:
+        await seen.until(lambda: session.source.phase is Phase.LIVE)
+        listener = f"127.0.0.1:{port(proxy)}"
+        assert session.source.name == f"{listener} -> built-in Kafka"
+        assert f"point one at {listener}" in session.source.nothing
+        assert session.source.warning == f"Quitting stops the proxy {listener} -> built-in Kafka."
+        with socket.create_connection(("127.0.0.1", port(proxy)), timeout=10) as client:
+            client.sendall(ASKED)
+            assert client.recv(65536)
+            await seen.until_lines(3)
+            assert session.source.warning.endswith(" and closes 1 connection.")
+        for raw in seen.lines:
+            session.source.store.append(raw + b"\n")  # type: ignore[attr-defined]  # `following` has taken them
+        while session.work(1):
+            pass
+        [connection] = session.overviews.connections.rows()
+        assert connection.server == listener
+        exchange = session.exchange(1)
+        assert exchange is not None
+        assert exchange.line.server == listener  # type: ignore[union-attr]
+    assert session.source.warning is None
+
+
 async def test_one_that_dies_is_not_waited_for(proxy: OwnProxy) -> None:
     source = OwnSource(proxy, keep=1 << 30)
     async with following(source) as seen:
@@ -87,6 +113,7 @@ def test_why_it_cannot_start_is_its_own_sentence(options: list[str], status: int
 #: Starts a proxy, prints its process id, and stays.
 VIEWER = """
 import time
+from kproxy.browse.session import Session
 from kproxy.browse.sources.own import OwnProxy
 proxy = OwnProxy(["--listen=127.0.0.1:0", "--upstream", "--no-trace"])
 print(proxy.control.stem, flush=True)

@@ -13,7 +13,7 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
 from kproxy.browse.sources import proxy as module
-from kproxy.browse.sources.proxy import ProxySource
+from kproxy.browse.sources.proxy import ProxySource, _reachable
 from kproxy.browse.sources.source import Phase
 from kproxy.control.protocol import ControlError
 from kproxy.trace.encoding import parse_line
@@ -99,6 +99,16 @@ async def test_watches_with_frames_and_what_led_up_to_now(path: Path) -> None:
         assert list(source.messages) == ["trace: /srv/trace"]
         [asked] = proxy.asked
         assert {**asked, "id": 0} == {"id": 0, "do": "watch", "frames": True, "backlog": True}
+
+
+async def test_while_there_are_no_clients_it_says_where_they_connect(path: Path) -> None:
+    source = ProxySource("9092", lambda: path, keep=KEEP)
+    assert source.nothing == "Reading 9092 ..."
+    async with serving(path, Fake(7)), following(source) as seen:
+        await seen.until(lambda: source.live)
+        addresses = "127.0.0.1:9092 or 127.0.0.1:9093 or 127.0.0.1:9094"
+        assert source.nothing == f"Waiting for clients: point one at {addresses} (its bootstrap.servers)."
+    assert _reachable("0.0.0.0:9092") == _reachable("[::]:9092") == "localhost:9092"
 
 
 async def test_a_proxy_that_is_lost_is_said_to_be_and_found_again(path: Path) -> None:

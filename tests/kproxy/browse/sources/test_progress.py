@@ -1,0 +1,53 @@
+"""How much of a source was read."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+from kproxy.browse.sources.dissected import DissectedSource
+from kproxy.browse.sources.packed import Packed
+from kproxy.browse.sources.source import Phase
+from tests.kproxy.browse.sessions import Given
+
+
+class Jumping(Given):
+    """More is found while it is read."""
+
+    steps: tuple[tuple[int, int], ...] = ()
+
+    def _progress(self) -> tuple[int, int]:
+        self.steps, step = self.steps[1:], self.steps[0]
+        return step
+
+
+def test_progress_never_goes_back() -> None:
+    source = Jumping(phase=Phase.READING)
+    source.steps = ((97, 100), (99, 100), (196, 200), (0, 0), (100, 100))
+    assert [source.percent() for _ in range(5)] == [97, 99, 99, 99, 99]
+    source.phase = Phase.ENDED
+    assert source.percent() is None
+
+
+def test_of_a_capture_it_is_not_known(tmp_path: Path) -> None:
+    source = DissectedSource("a.pcap", [])
+    source.store.append(b"{}\n{")  # type: ignore[attr-defined]
+    assert source.percent() is None
+    source.close()
+
+
+def test_what_is_still_to_be_unpacked_is_estimated(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl.gz"
+    plain = b"".join(b'{"line": %d, "salt": "%s"}\n' % (n, os.urandom(40).hex().encode()) for n in range(150_000))
+    path.write_bytes(gzip.compress(plain, 1))
+    packed = Packed(os.open(path, os.O_RDONLY))
+    assert packed.missing == 0
+    seen = 0
+    while packed.step():
+        taken = packed.spool.progress[1]
+        assert taken > seen
+        seen = taken
+        assert 0.8 < (taken + packed.missing) / len(plain) < 1.2
+    assert packed.missing == 0
+    packed.close()

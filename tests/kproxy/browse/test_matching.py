@@ -1,0 +1,100 @@
+"""Overviews of the rows that a filter matches."""
+
+from __future__ import annotations
+
+from kproxy.browse.session import Session
+from kproxy.browse.sources.source import Phase
+from kproxy.filters import parse
+from kproxy.trace.lines import CloseLine, Line
+from tests.kproxy.browse.sessions import Given, finding, read, request, response, session_of
+
+
+def lines() -> list[Line]:
+    made: list[Line] = []
+    for number in range(30):
+        name = "shop" if number % 3 else "audit"
+        asked = request(number, at=number, client_id=name, api="Fetch" if number % 2 else "Metadata",
+                        api_key=1 if number % 2 else 3, connection_id=f"n-{name}")  # fmt: skip
+        made += [asked, response(asked, findings=[finding()] if number == 3 else [])]
+    return made
+
+
+def narrowed(session: Session, text: str) -> Session:
+    session.shown.choose(parse(text))
+    assert session.matching is not None
+    read(session)
+    return session
+
+
+def asked(session: Session) -> dict[str | None, int]:
+    assert session.matching is not None
+    return {each.api: each.requests for each in session.matching.apis.rows()}
+
+
+def test_without_a_filter_there_is_nothing_to_count_again() -> None:
+    assert session_of(lines()).matching is None
+
+
+def test_apis_and_findings_count_what_matches_and_things_are_those_that_it_mentions() -> None:
+    session = narrowed(session_of(lines()), "client_id=audit")
+    assert asked(session) == {"Fetch": 5, "Metadata": 5}
+    assert session.matching is not None
+    assert session.matching.connections == {"n-audit"}
+    assert session.matching.clients == {("audit", "10.0.0.1")}
+    assert [each.count for each in session.matching.findings.causes()] == [1]
+    assert session.counted == (30, 30)
+    narrowed(session, "client_id=shop")
+    assert asked(session) == {"Fetch": 10, "Metadata": 10}
+    assert session.matching.findings.causes() == []
+
+
+def test_only_findings_narrows_too() -> None:
+    session = session_of(lines())
+    session.shown.choose(None, only_findings=True)
+    assert session.matching is not None
+    read(session)
+    assert asked(session) == {"Fetch": 1}
+
+
+def test_what_comes_later_is_counted_once() -> None:
+    session = session_of(lines(), phase=Phase.LIVE)
+    source = session.source
+    assert isinstance(source, Given)
+    narrowed(session, "client_id=shop")
+    late = request(40, at=40, client_id="shop", connection_id="n-shop")
+    source.add(late, request(41, at=41, client_id="audit", connection_id="n-audit"))
+    read(session)
+    assert session.matching is not None
+    [fetch] = [each for each in session.matching.apis.rows() if each.api == "Fetch"]
+    assert (fetch.requests, fetch.in_flight) == (11, 1)
+    source.add(response(late))
+    read(session)
+    [fetch] = [each for each in session.matching.apis.rows() if each.api == "Fetch"]
+    assert (fetch.requests, fetch.responses, fetch.in_flight) == (11, 11, 0)
+
+
+def test_the_end_of_a_connection_counts_whether_it_matches_or_not() -> None:
+    session = session_of(lines(), phase=Phase.LIVE)
+    source = session.source
+    assert isinstance(source, Given)
+    narrowed(session, "api=Fetch")
+    source.add(request(40, at=40))
+    read(session)
+    source.add(CloseLine(v=1, ts="2025-11-21T03:00:00.000000Z", connection_id="n-1", client="c", server="s"))
+    read(session)
+    assert session.matching is not None
+    [fetch] = session.matching.apis.rows()
+    assert (fetch.in_flight, fetch.unanswered) == (0, 1)
+
+
+def test_a_row_that_matches_no_more_is_taken_out() -> None:
+    session = session_of([request(1)], phase=Phase.LIVE)
+    source = session.source
+    assert isinstance(source, Given)
+    narrowed(session, "not latency>5ms")
+    assert asked(session) == {"Fetch": 1}
+    source.add(response(request(1), after_us=9_000))
+    read(session)
+    session._matching._began -= 60
+    read(session)
+    assert asked(session) == {}
