@@ -1,4 +1,4 @@
-"""A relayed connection: two connected sockets, and every byte of one written to the other."""
+"""A relayed connection: two connected sockets; every byte of one is written to the other."""
 
 from __future__ import annotations
 
@@ -25,94 +25,181 @@ class Ending(NamedTuple):
 class _Held(Flag):
     """Why a side is not read."""
 
-    START = auto()  # the other side is not there yet
-    PEER = auto()  # the other side does not take what was read
-    TAP = auto()  # the inspector does not, and nothing may be dropped
+    PEER = auto()  # the other side has not taken everything that was read
+    TAP = auto()  # the inspector has not, and nothing may be dropped
 
 
-class _Side(asyncio.BufferedProtocol):
-    """One side: what arrives is written to the peer, then shown to the tap. Bytes are never changed.
+class _Side:
+    """One socket. What arrives is written to the peer, then shown to the tap. Bytes are never changed.
 
-    A slow peer pauses reading here, so its back-pressure reaches the sender and not our memory.
+    A side is not read while its peer has unsent bytes. So back-pressure reaches the sender, and at most one read of
+    each direction is in memory.
+
+    It watches its socket with the event loop's readers and writers, not with a transport: some patch releases start
+    to read from a transport even if its protocol has called `pause_reading`, and then there is nowhere to write to.
 
     Args:
+        sock: Connected, and not blocking.
         buffer: Read into; may be shared by all connections of an event loop, which reads one socket after the other.
     """
 
     peer: _Side
-    transport: asyncio.Transport
 
     def __init__(
-        self, connection: RelayedConnection, direction: Direction, buffer: memoryview, stream: TappedStream | None
+        self,
+        connection: RelayedConnection,
+        direction: Direction,
+        sock: socket.socket,
+        buffer: memoryview,
+        stream: TappedStream | None,
     ) -> None:
         self.direction = direction
         self.received = 0
-        self.made = False  # there is a transport
-        self.ended = False  # nothing more will come
-        self.gone = False  # the transport is closed
+        self.ended = False  # nothing more will be read
+        self.gone = False  # the socket is closed
         self._connection = connection
+        self._socket = sock
         self._buffer = buffer
         self._show = stream.data if stream else None
-        self._held = _Held.START
+        self._held = _Held(0)
+        self._unsent: memoryview | None = None
+        self._finish = self._close = False  # once nothing is unsent: shut down for writing, close
+        self._loop = asyncio.get_running_loop()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        self.made = True
-        transport.pause_reading()
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        at = time.time_ns()
-        chunk = bytes(self._buffer[:nbytes])
-        self.peer.transport.write(chunk)
-        self.received += nbytes
-        if self._show is not None:
-            self._show(chunk, at)
-
-    def eof_received(self) -> bool:
-        self.ended = True
-        self._connection.half_closed(self)
-        return True
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.ended = self.gone = True
-        self._connection.lost(self, exc)
-
-    def pause_writing(self) -> None:
-        self.peer.hold(_Held.PEER)
-
-    def resume_writing(self) -> None:
-        self.peer.release(_Held.PEER)
+    def start(self) -> None:
+        """Read from now on, if nothing holds this side."""
+        if not self._held and not self.ended:
+            self._loop.add_reader(self._socket, self._on_readable)
 
     def hold(self, why: _Held) -> None:
-        if not self._held:
-            self.transport.pause_reading()
+        """Do not read until everything that holds this side has released it."""
+        if not self._held and not self.ended:
+            self._loop.remove_reader(self._socket)
         self._held |= why
 
     def release(self, why: _Held) -> None:
-        self._held &= ~why
-        if not self._held and not self.ended:  # reading on after the end would meet the end again
-            self.transport.resume_reading()
+        """The counterpart of `hold`."""
+        if self._held:
+            self._held &= ~why
+            self.start()
+
+    def finish(self) -> None:
+        """Shut down for writing, once everything is sent."""
+        self._finish = True
+        self._settle()
+
+    def close(self) -> None:
+        """Read no more, and close the socket once everything is sent."""
+        self._stop_reading()
+        self._close = True
+        self._settle()
 
     def reset(self) -> None:
-        reset_on_close(self.transport.get_extra_info("socket"))
-        self.transport.abort()
+        """Close the socket at once; the other end sees a reset."""
+        if not self.gone:
+            reset_on_close(self._socket)
+            self._lose(None)
+
+    def _on_readable(self) -> None:
+        try:
+            size = self._socket.recv_into(self._buffer)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lose(error)
+            return
+        if not size:
+            self._stop_reading()
+            self._connection.half_closed(self)
+            return
+        at = time.time_ns()
+        chunk = bytes(self._buffer[:size])
+        failure = self.peer._send(chunk)
+        self.received += size
+        if self._show is not None:
+            self._show(chunk, at)
+        if failure is not None:
+            self.peer._lose(failure)
+
+    def _send(self, chunk: bytes) -> OSError | None:
+        """Send what the system takes, and the rest later; return why this socket takes nothing any more."""
+        if self.gone:
+            return None
+        try:
+            sent = self._socket.send(chunk)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            return error
+        if sent < len(chunk):
+            self._unsent = memoryview(chunk)[sent:]
+            self._loop.add_writer(self._socket, self._on_writable)
+            self.peer.hold(_Held.PEER)
+        return None
+
+    def _on_writable(self) -> None:
+        assert self._unsent is not None
+        try:
+            self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lose(error)
+            return
+        if not self._unsent:
+            self._stop_writing()
+            self.peer.release(_Held.PEER)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Do what waits for everything to be sent."""
+        if self._unsent is not None or self.gone:
+            return
+        if self._close:
+            self._lose(None)
+        elif self._finish:
+            try:
+                self._socket.shutdown(socket.SHUT_WR)
+            except OSError as error:  # the other end has just reset the connection
+                self._lose(error)
+
+    def _lose(self, error: OSError | None) -> None:
+        """Close the socket, because of an error or because that was asked for."""
+        if self.gone:
+            return
+        self._stop_reading()
+        self._stop_writing()
+        self.gone = True
+        self._socket.close()
+        self._connection.lost(self, error)
+
+    def _stop_reading(self) -> None:
+        if not self.ended:
+            self.ended = True
+            if not self._held:
+                self._loop.remove_reader(self._socket)
+
+    def _stop_writing(self) -> None:
+        if self._unsent is not None:
+            self._unsent = None
+            self._loop.remove_writer(self._socket)
 
 
 class RelayedConnection:
-    """Relays between two connected sockets until both are closed."""
+    """Relays between two connected, non-blocking sockets until both are closed; it closes them.
 
-    def __init__(self, buffer: memoryview, tapped: TappedConnection | None) -> None:
+    Nothing is read before `run`.
+    """
+
+    def __init__(
+        self, client: socket.socket, server: socket.socket, buffer: memoryview, tapped: TappedConnection | None
+    ) -> None:
         self._tapped = tapped
         self._ending: Ending | None = None
-        self._started = False
         self._over = asyncio.Event()
         request, response = tapped.streams if tapped else (None, None)
-        self._client = _Side(self, Direction.REQUEST, buffer, request)
-        self._server = _Side(self, Direction.RESPONSE, buffer, response)
+        self._client = _Side(self, Direction.REQUEST, client, buffer, request)
+        self._server = _Side(self, Direction.RESPONSE, server, buffer, response)
         self._client.peer, self._server.peer = self._server, self._client
         self._sides = (self._client, self._server)
 
@@ -126,16 +213,11 @@ class RelayedConnection:
         """Bytes that came from the server."""
         return self._server.received
 
-    async def run(self, client: socket.socket, server: socket.socket) -> None:
-        """Relay until both sides are closed, and tell the tap how that came.
-
-        Raises:
-            OSError: One of the sockets was dead from the start.
-        """
+    async def run(self) -> None:
+        """Relay until both sides are closed, then report to the tap who ended the connection, and how."""
         try:
-            await _attach(self._client, client)
-            await _attach(self._server, server)
-            self._start()
+            for side in self._sides:
+                side.start()
             await self._over.wait()
         finally:
             self.abort()
@@ -144,17 +226,15 @@ class RelayedConnection:
                 self._tapped.close(by, how, time.time_ns(), self.request_bytes, self.response_bytes)
 
     def close(self) -> None:
-        """Send what was read, then end both sides."""
+        """Send what was read, then close both sides."""
         self._ending = self._ending or Ending("proxy", "shutdown")
-        if self._started:
-            for side in self._sides:
-                side.transport.close()
+        for side in self._sides:
+            side.close()
 
     def abort(self) -> None:
-        """End both sides at once, with a reset: what they got may lack its end."""
+        """Close both sides at once, with a reset: what they received may be incomplete."""
         for side in self._sides:
-            if side.made and not side.gone:
-                side.reset()
+            side.reset()
 
     def press(self, pressed: bool) -> None:
         """Stop reading until the inspector has caught up, or go on."""
@@ -165,36 +245,24 @@ class RelayedConnection:
                 side.release(_Held.TAP)
 
     def half_closed(self, side: _Side) -> None:
-        """Nothing more will come from this side; the other way may go on."""
+        """This side has sent everything; the other direction may continue."""
         self._note(side, "fin")
-        try:
-            if side.peer.ended:
-                self._client.transport.close()
-                self._server.transport.close()
-            else:
-                side.peer.transport.write_eof()
-        except OSError:  # the peer has just been reset
-            self._note(side.peer, "reset")
-            side.reset()
-            side.peer.reset()
+        if side.peer.ended:
+            for each in self._sides:
+                each.close()
+        else:
+            side.peer.finish()
 
-    def lost(self, side: _Side, error: Exception | None) -> None:
-        """The transport of this side is closed, by us without an error, by its peer or the network with one."""
+    def lost(self, side: _Side, error: OSError | None) -> None:
+        """The socket of this side is closed: with an error if its peer or the network ended it, without if we did."""
         if error is not None:
             self._note(side, "reset")
         if side.peer.gone:
             self._over.set()
         elif self._ending and self._ending.how == "reset":
             side.peer.reset()
-        elif side.peer.made:
-            side.peer.transport.close()
-
-    def _start(self) -> None:
-        self._started = True
-        if self._ending is not None:  # by `close`: nothing was read yet
-            self.close()
-        for side in self._sides:
-            side.release(_Held.START)
+        else:
+            side.peer.close()
 
     def _note(self, side: _Side, how: str) -> None:
         if self._ending is None:
@@ -203,7 +271,3 @@ class RelayedConnection:
             self._ending = self._ending._replace(how=how)
         if self._tapped:
             self._tapped.streams[side.direction].end(how, time.time_ns())
-
-
-async def _attach(side: _Side, sock: socket.socket) -> None:
-    await asyncio.get_running_loop().connect_accepted_socket(lambda: side, sock)

@@ -19,7 +19,16 @@ from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address import Address, UnixAddress
 from kproxy.proxy.connection import RelayedConnection
 from kproxy.proxy.events import AcceptPaused, InspectorLost, Report, UpstreamReachable, UpstreamUnreachable
-from kproxy.proxy.sockets import ListenError, connect, keep_alive, listen, name, reason, remove_stale, reset_on_close
+from kproxy.proxy.sockets import (
+    ListenError,
+    connect,
+    listen,
+    name,
+    reason,
+    remove_stale,
+    reset_on_close,
+    set_tcp_options,
+)
 from kproxy.proxy.tap import Tap
 
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -207,15 +216,15 @@ class Relay:
         if self._down.pop(listener.upstream, None):
             self._report(UpstreamReachable(str(listener.upstream)))
         with upstream:
-            keep_alive(accepted)
-            keep_alive(upstream)
+            set_tcp_options(accepted)
+            set_tcp_options(upstream)
             server = name(upstream.getpeername(), upstream.family)
             tapped = self._tap.open(number, at, client, server, local) if self._tap is not None else None
-            connection = RelayedConnection(self._buffer, tapped)
+            connection = RelayedConnection(accepted, upstream, self._buffer, tapped)
             if self._pressed:
                 connection.press(True)
             self._clients[task] = connection
-            await connection.run(accepted, upstream)
+            await connection.run()
 
     def _tell_unserved(self, number: int, at: int, client: str, listener: Listener, local: str, how: str) -> None:
         if self._tap is not None:

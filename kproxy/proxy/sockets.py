@@ -118,16 +118,21 @@ def name(sock_address: Any, family: int) -> str:
     return str(TcpAddress(sock_address[0], sock_address[1]))
 
 
-def keep_alive(sock: socket.socket) -> None:
-    """Notice a peer that vanished, within minutes."""
+def set_tcp_options(sock: socket.socket) -> None:
+    """Send small frames at once, and notice within minutes that a peer has vanished; does nothing to a Unix socket.
+
+    Raises:
+        OSError: The socket is dead.
+    """
     if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if hasattr(socket, "TCP_KEEPIDLE"):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)
 
 
-def reset_on_close(sock: Any) -> None:
-    """Let the peer see a reset, not an orderly end, when the socket is closed; for `TransportSocket`s too."""
+def reset_on_close(sock: socket.socket) -> None:
+    """Let the peer see a reset, not an orderly end, when the socket is closed."""
     with contextlib.suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 

@@ -126,3 +126,10 @@ async def until(condition: Callable[[], Any]) -> None:
     async with asyncio.timeout(5):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
             await asyncio.sleep(0.001)
+
+
+async def send_for_ever(peer: Peer, data: bytes) -> None:
+    """Send `data` again and again; ends with the error of a send that fails."""
+    while True:
+        await peer.send(data)
+        await asyncio.sleep(0.001)

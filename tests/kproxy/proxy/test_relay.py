@@ -17,7 +17,7 @@ from kproxy.proxy.connection import _Held
 from kproxy.proxy.events import Event, UpstreamReachable, UpstreamUnreachable
 from kproxy.proxy.relay import Listener, Relay, serve
 from kproxy.proxy.sockets import connect
-from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
+from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_for_ever, until
 
 MIB = 1024 * 1024
 
@@ -32,12 +32,6 @@ async def _send_in_pieces(peer: Peer, data: bytes, seed: int) -> None:
         if dice.random() < 0.1:
             await asyncio.sleep(0)
     peer.finish()
-
-
-async def _send_for_ever(peer: Peer, data: bytes) -> None:
-    while True:
-        await peer.send(data)
-        await asyncio.sleep(0.001)
 
 
 async def test_bytes_hash_the_same_on_both_sides_of_several_connections_at_once() -> None:
@@ -133,13 +127,37 @@ async def test_a_reset_passes_through_although_the_client_has_finished_in_the_sa
                 await client.receive(1)
 
 
+@pytest.mark.parametrize("finisher", ["client", "server"])
+async def test_a_reset_passes_through_after_the_same_side_has_finished(finisher: str) -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
+            ending, other = (client, server) if finisher == "client" else (server, client)
+            ending.finish()
+            assert await other.rest() == b""
+            ending.reset()
+            with pytest.raises(ConnectionError):
+                await send_for_ever(other, b"more")
+
+
+@pytest.mark.parametrize("finisher", ["client", "server"])
+async def test_a_reset_passes_through_after_the_other_side_has_finished(finisher: str) -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
+            finished, ending = (client, server) if finisher == "client" else (server, client)
+            finished.finish()
+            assert await ending.rest() == b""
+            ending.reset()
+            with pytest.raises(ConnectionResetError):
+                await finished.receive(1)
+
+
 async def test_a_server_that_closes_while_the_client_still_sends_ends_the_client_too() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
             server.socket.close()
             assert await client.receive(1) == b""
             with pytest.raises(ConnectionError):
-                await _send_for_ever(client, b"more")
+                await send_for_ever(client, b"more")
             async with connected(relay, broker) as (second, second_server):
                 await second.send(b"again")
                 assert await second_server.receive(5) == b"again"
@@ -183,6 +201,25 @@ async def test_what_a_client_says_before_the_upstream_is_there_is_not_lost(monke
                 may_connect.set()
                 with await broker.accept() as server:
                     assert await server.rest() == b"early"
+
+
+async def test_clients_that_send_as_soon_as_they_are_connected_are_all_served() -> None:
+    async def ask(number: int) -> bytes:
+        question = b"%03d" % number
+        with await Peer.connect(relay.addresses[0]) as client:
+            await client.send(question)
+            return question + await client.receive(3)
+
+    async def answer() -> None:
+        for _ in range(300):
+            with await broker.accept() as server:
+                await server.send(await server.receive(3))
+
+    with Broker() as broker:
+        async with relaying(broker.address) as relay, asyncio.TaskGroup() as tasks:
+            tasks.create_task(answer())
+            asked = [tasks.create_task(ask(number)) for number in range(300)]
+    assert [task.result() for task in asked] == [b"%03d" % number * 2 for number in range(300)]
 
 
 async def test_clients_are_turned_away_at_once_while_the_upstream_is_down_and_served_when_it_is_back() -> None:
@@ -234,7 +271,7 @@ def is_held(relay: Relay) -> bool:
 async def test_a_peer_that_takes_nothing_does_not_hold_up_the_end() -> None:
     async def send_until_stopped() -> None:
         with pytest.raises(ConnectionError):
-            await _send_for_ever(client, bytes(MIB))
+            await send_for_ever(client, bytes(MIB))
 
     with Broker() as broker:
         async with asyncio.TaskGroup() as tasks, relaying(broker.address) as relay:

@@ -16,7 +16,7 @@ from kproxy.proxy.events import Event, InspectorLost
 from kproxy.proxy.sockets import connect
 from kproxy.proxy.tap import Tap
 from tests.kproxy.proxy.accounting import check, frame, read_all
-from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
+from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_for_ever, until
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -72,6 +72,22 @@ async def test_tells_the_life_of_a_connection() -> None:
     assert bye[1:] == (1, 14, 24, 0, 0)
     times = [opened.at, *(message[2] for message in middle), closed.at, bye.at]
     assert times == sorted(times)
+
+
+async def test_reports_a_reset_after_a_fin_of_the_same_side() -> None:
+    with Broker() as broker, tapped() as (tap, inspector):
+        reading = inspector.read_to_the_end()
+        async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
+            client.finish()
+            assert await server.rest() == b""
+            client.reset()
+            with pytest.raises(ConnectionError):
+                await send_for_ever(server, frame(10))
+        _, _, *middle, closed, _ = await reading
+    ends = [(message.direction, message.how) for message in middle if isinstance(message, wire.End)]
+    assert ends == [(Direction.REQUEST, "fin"), (Direction.REQUEST, "reset")]
+    assert isinstance(closed, wire.Close)
+    assert (closed.by, closed.how) == ("client", "reset")
 
 
 @pytest.mark.parametrize(("by", "direction"), [("client", Direction.REQUEST), ("server", Direction.RESPONSE)])
