@@ -1,4 +1,4 @@
-"""kcat, and so librdkafka in C, through the relay: it sends as soon as it has connected, before there is an upstream."""
+"""kcat, and so librdkafka in C, through the relay: it sends as soon as it is connected, before an upstream is there."""
 
 from __future__ import annotations
 
