@@ -3,9 +3,10 @@
 `pytest --hypothesis-profile=night` takes its time.
 """
 
+import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -43,3 +44,20 @@ def internal_errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     yield met
     if "internal_errors" not in request.node.function.__code__.co_varnames:
         assert not [each for each in met if each.step != "telling a story"]
+
+
+if sys.version_info < (3, 12):
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport() -> Generator[None, object, object]:
+        """Switch the garbage collector off while pytest shows a failure.
+
+        pytest parses the source for that. In Python 3.11, `ast.parse` raises SystemError if the collector runs a
+        finalizer that parses too, for example to log the traceback of a lost task, and then the whole run ends:
+        https://github.com/python/cpython/issues/106905.
+        """
+        gc.disable()
+        try:
+            return (yield)
+        finally:
+            gc.enable()

@@ -22,11 +22,11 @@ class ControlSocket:
         self._identity = _identity(path)
 
     def remove(self) -> None:
-        """Nobody can connect any more; may be called again."""
-        self.socket.close()
-        with suppress(OSError):
+        """Remove the file, then close the socket; may be called again."""
+        with suppress(OSError):  # until the socket is closed, no new proxy replaces the file
             if _identity(self.path) == self._identity:
                 self.path.unlink()
+        self.socket.close()
 
 
 def open_socket(path: Path | None = None) -> ControlSocket:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -63,8 +62,7 @@ class Appended:
                 raise self._broken
             if self._syncing is None:
                 self._syncing = self._sync()
-            with contextlib.suppress(OSError):
-                await asyncio.shield(self._syncing)
+            await asyncio.shield(self._syncing)
 
     def close(self) -> None:
         """Give it back; a sync in progress is waited for in its thread."""
@@ -76,21 +74,32 @@ class Appended:
             self._syncing.add_done_callback(lambda _: os.close(self._fd))
 
     def _sync(self) -> asyncio.Future[None]:
-        size = self.size
+        """Start an fsync; the future that is returned is done as soon as its outcome is known here.
 
-        def done(future: asyncio.Future[None]) -> None:
+        That of `run_in_executor` would not do: newer Pythons return one that is done already, before `done` is called.
+        """
+        size = self.size
+        loop = asyncio.get_running_loop()
+        finished: asyncio.Future[None] = loop.create_future()
+
+        def done(made: asyncio.Future[None]) -> None:
             self._syncing = None
-            if future.cancelled():
+            if made.cancelled():
+                finished.cancel()
                 return
-            if isinstance(error := future.exception(), OSError):
+            error = made.exception()
+            if error is None:
+                self._synced = size
+            elif isinstance(error, OSError):
                 self._broken = error
             else:
-                self._synced = size
+                finished.set_exception(error)
+                return
+            finished.set_result(None)
 
         directories = self._directories if self._synced < 0 else ()
-        made = asyncio.get_running_loop().run_in_executor(None, _fsync, self._fd, directories)
-        made.add_done_callback(done)
-        return made
+        loop.run_in_executor(None, _fsync, self._fd, directories).add_done_callback(done)
+        return finished
 
     def _cut_back(self, error: OSError) -> None:
         try:

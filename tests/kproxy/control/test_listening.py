@@ -42,6 +42,28 @@ def test_a_stale_one_is_replaced_and_one_that_is_used_is_not(sockets: Path) -> N
     assert not path.exists()
 
 
+def test_a_new_proxy_cannot_take_the_path_while_the_old_one_removes_its_socket(
+    sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = sockets.parent / "own.sock"
+    old = open_socket(path)
+
+    def unlink(self: Path) -> None:
+        patch.undo()
+        with pytest.raises(ControlError, match="is in use"):  # otherwise the new socket would be removed now
+            open_socket(path)
+        self.unlink()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", unlink)
+        old.remove()
+    new = open_socket(path)
+    old.remove()
+    with socket.socket(socket.AF_UNIX) as viewer:
+        viewer.connect(str(path))
+    new.remove()
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [

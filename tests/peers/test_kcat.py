@@ -1,0 +1,34 @@
+"""kcat, and so librdkafka in C, through the relay: it sends as soon as it is connected, before an upstream is there."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.peers.proxy import Proxy
+from tests.peers.toolchains import absent, skip
+
+pytestmark = pytest.mark.peers
+
+RECORDS = "".join(f"{number}\n" for number in range(1000))
+
+
+def test_what_kcat_produces_through_the_relay_it_consumes_through_the_relay(tmp_path: Path) -> None:
+    if reason := absent("kcat"):
+        skip(reason)
+    proxy = Proxy(None, tmp_path)
+    try:
+        kcat(proxy, "-P", "-t", "orders", given=RECORDS)
+        assert kcat(proxy, "-C", "-t", "orders", "-p", "0", "-o", "beginning", "-e", "-q") == RECORDS
+        proxy.interrupt()
+    finally:
+        proxy.kill_all()
+
+
+def kcat(proxy: Proxy, *options: str, given: str = "") -> str:
+    command = ["kcat", "-b", proxy.bootstrap, *options]
+    run = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 0, run.stderr + proxy.printed
+    return run.stdout

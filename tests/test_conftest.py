@@ -1,0 +1,45 @@
+"""What conftest.py changes about pytest itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+FAILS = (
+    """
+import ast
+
+class Garbage:
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        ast.parse("1")
+
+def test():
+    garbage = [Garbage() for _ in range(100)]
+    garbage.clear()
+    assert False
+"""
+    + "1 + 1\n" * 2000
+)
+
+
+def test_garbage_that_parses_when_it_is_collected_does_not_end_the_run(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(FAILS)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        tmp_path,
+        tmp_path,
+    ]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1], check=False)
+    assert run.returncode == 1, run.stdout
+    assert "1 failed" in run.stdout
