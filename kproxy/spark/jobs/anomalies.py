@@ -13,6 +13,8 @@ from kproxy.spark.jobs import job
 from kproxy.spark.words import amount, duration, text
 
 _HOUR, _DAY = 3600, 86_400
+#: Hours are compared by parts of ten minutes.
+_SLOT = 600
 #: Other days that an hour must have, and seconds of it that were observed, to say what rate is usual.
 _LEAST_DAYS = 5
 _LEAST_SECONDS = 600
@@ -31,6 +33,7 @@ _P99_ERROR = 2.0
 #: The standard deviation of a normal distribution in median absolute deviations.
 _MAD = 1.4826
 
+_US = 1_000_000
 _WHAT = ("by", "api", "value")
 
 
@@ -87,7 +90,7 @@ def _rates(lines: DataFrame) -> DataFrame:
     asked = (
         _frames(lines)
         .where(F.col("kind") == "request")
-        .groupBy("api", "client_id", "client", "server", source().alias("source"), slot().alias("slot"))
+        .groupBy("api", "client_id", "client", "server", source().alias("source"), _slot().alias("slot"))
         .agg(F.count("*").alias("requests"))
         .select("api", "source", "slot", "requests", _views())
         .groupBy("view.by", "api", "view.value", "source", "slot")
@@ -96,7 +99,7 @@ def _rates(lines: DataFrame) -> DataFrame:
     known = asked.groupBy(*_WHAT).agg(F.min(_hour(F.col("slot"))).alias("first"), F.collect_set("source").alias("all"))
     could_ask = (
         known.select(*_WHAT, "first", F.explode("all").alias("source"))
-        .join(F.broadcast(observed(lines)), "source")
+        .join(F.broadcast(_observed(lines)), "source")
         .where(F.col("slot") >= F.col("first"))
         .drop("first")
     )
@@ -132,6 +135,20 @@ def _rates(lines: DataFrame) -> DataFrame:
         *_WHAT, "day.hour", F.lit("rate").alias("measure"), (requests / F.col("day.seconds")).alias("actual"),
         F.col("day.seconds").alias("amount"), "others",
     ).where(F.col("amount") >= _LEAST_SECONDS)  # fmt: skip
+
+
+def _observed(lines: DataFrame) -> DataFrame:
+    """Seconds that each source observed of each slot."""
+    each = observed(lines, source(), _SLOT * _US)
+    return each.select(
+        F.col("by").alias("source"),
+        (F.col("slot") / _US).cast("long").alias("slot"),
+        (F.col("observed_us") / _US).alias("seconds"),
+    )
+
+
+def _slot() -> Column:
+    return (slot(F.col("ts"), _SLOT * _US) / _US).cast("long")
 
 
 def _in_same_parts(day: Column, other: Column) -> Column:

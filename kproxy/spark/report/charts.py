@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.outputs.text import safe
+from kproxy.spark.derived.observed import observed
 from kproxy.spark.report.axis import Axis
 
 #: Answers to these wait by design, for data or for other members.
@@ -91,6 +92,12 @@ def traffic(lines: DataFrame, axis: Axis) -> list[Series]:
         .collect()
     )
     return _series([""], rows, axis)
+
+
+def observed_us(lines: DataFrame, axis: Axis) -> list[int]:
+    """How much of each bucket anybody observed: less than a bucket at both ends and in holes of the traces."""
+    found = {slot: us for _, slot, us in observed(lines, F.lit(""), axis.step_us).collect()}
+    return [found.get(begin, 0) for begin in axis.begins]
 
 
 def _answered(lines: DataFrame) -> DataFrame:

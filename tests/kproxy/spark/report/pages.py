@@ -46,6 +46,7 @@ def figures(*tables: Listed, name: str = "orders") -> Figures:
     return Figures(
         facts=FACTS,
         axis=Axis(_HOUR_US, (BEGIN_US, BEGIN_US + 24 * _HOUR_US)),
+        observed_us=[_HOUR_US, _HOUR_US // 4],
         heat=[Series("", [[0, 12, 3], [1, 13, 6]]), Series(name, [[0, 12, 3]])],
         brokers=[Series(name, [[0, 3, 1500.0], [1, 6, 2500.5]])],
         errors=[Series(name, [[1, 1]])],
