@@ -326,7 +326,7 @@ const drawFindings = () => {
     const first = rows.find(({ message }) => message !== null) || rows[0], severity = rows[0].severity || "info";
     const times = rows.reduce((sum, row) => sum + row.findings, 0), rule = data.rules[first.code];
     const where = rows.slice(0, 8).map((row) => `${row.client ?? "?"} at ${row.broker ?? "?"} (${whole(row.findings)})`).join(", ");
-    const made = el("article", "finding", el("h3", "", el("span", `verdict ${severity}`, severity), id, el("span", "times", counted(times, "time"))));
+    const made = el("article", "finding", el("h3", "", el("span", `verdict ${severity}`, severity), id, el("span", "times", counted(times, "occurrence"))));
     if (first.message) made.append(el("p", "message", first.message));
     made.append(el("p", "where", where, rows.length > 8 ? ` and ${rows.length - 8} more` : ""));
     if (first.connection_id) {

@@ -22,10 +22,10 @@ FACTS = Facts(
 COLUMNS = {
     "anomalies": "by api value since:time measure actual:number usual:number sentence",
     "clients": "client software_name software_version api api_version:number hosts:number connections:number "
-    "requests:number verdict refused_from reason",
+    "requests:number first_at:time last_at:time verdict refused_from reason",
     "errors": "by value error code:number responses:number share:share first_at:time last_at:time",
-    "findings": "severity code name client broker findings:number first_at:time message connection_id direction "
-    "offset:number at:time",
+    "findings": "severity code name client broker findings:number first_at:time last_at:time message connection_id "
+    "direction offset:number at:time",
     "group-stalls": "group_id stall severity since:time until:time duration_us:duration blamed:list sentence look",
     "latency": "by api value responses:number p50_us:duration p90_us:duration p99_us:duration p999_us:duration "
     "max_us:duration",
