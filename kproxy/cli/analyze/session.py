@@ -27,7 +27,10 @@ _PARQUET = 20
 
 @contextmanager
 def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> Iterator[SparkSession]:
-    """A session while it lasts, `short` if its work is small; what goes wrong in it as one sentence."""
+    """A session while it lasts, `short` if its work is small; what goes wrong in it as one sentence.
+
+    Its JVM may write an archive of classes at the end, for which the user waits.
+    """
     try:
         import pyspark
     except ImportError:
@@ -38,17 +41,21 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
     from pyspark.errors import PySparkException
 
     from kproxy.filters import FilterError
+    from kproxy.outputs.stderr import warn
     from kproxy.spark.reading.inputs import NothingToRead
     from kproxy.spark.reading.lines import NotHere
-    from kproxy.spark.session import NoServer, session
+    from kproxy.spark.session import NoServer, end_java, session
+    from kproxy.spark.session.archive import ArchiveWriter
     from kproxy.spark.session.java import JavaMissing
 
+    writer = ArchiveWriter()
     try:
-        spark = session(master, short=short, settings=settings)
+        spark = session(master, short=short, settings=settings, writer=writer)
         try:
             yield spark
         finally:
             spark.stop()
+        writer.finish(end_java, warn)
     except FilterError as error:
         raise CommandError(f"filter: {error}") from None
     except (NothingToRead, NotHere, NoServer, JavaMissing) as error:
@@ -60,6 +67,8 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
         raise CommandError(f"Spark's Java process has ended, most likely for want of memory; {more}") from None
     except (PySparkException, Py4JError) as error:
         raise CommandError(f"Spark {pyspark.__version__}: {_cause(error)}") from None
+    finally:
+        writer.close()
 
 
 def is_short(paths: Sequence[str]) -> bool:

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from dissectors import schemas
 from dissectors.ledgers.served import BEARINGS
-from kproxy.browse.overviews.groups import meanings
 from kproxy.spark.derived.connections import connections
+from kproxy.spark.routine import OF_GROUPS
 from kproxy.spark.words import host
 
 #: A request of the same API, size and topics that is sent so soon (us) after the other was lost is the same again:
@@ -20,8 +20,6 @@ _AGAIN_US = 10_000_000
 _SAME: Final = ("host", "client_id", "api", "size", "names")
 
 _RETRIABLE = [each.name for each in schemas.errors() if each.retriable]
-#: Not retriable as Kafka has it, and yet the way of a member into its group.
-_ORDINARY = [meanings.REJOIN, *meanings.ORDINARY]
 
 
 def resent(lines: DataFrame) -> DataFrame:
@@ -77,7 +75,7 @@ def refused_again(lines: DataFrame, *, retriable: bool) -> DataFrame:
         (when the first was refused).
     """
     error = F.get("errors", F.lit(0))
-    is_sought = error["name"].isin(_RETRIABLE) if retriable else ~error["name"].isin([*_RETRIABLE, *_ORDINARY])
+    is_sought = error["name"].isin(_RETRIABLE) if retriable else ~error["name"].isin([*_RETRIABLE, *OF_GROUPS])
     answers = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull() & is_sought)
     same = Window.partitionBy("host", "client_id", "api", "size", "names", "error").orderBy("again_us", "offset")
     return (

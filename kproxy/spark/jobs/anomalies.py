@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name, is_decoded, maybe, view
+from kproxy.spark.derived.observed import observed, slot, source
 from kproxy.spark.jobs import job
 from kproxy.spark.words import amount, duration, text
 
 _HOUR, _DAY = 3600, 86_400
-#: Other days that an hour must have, and seconds of it that were watched, to say what is usual.
+#: Hours are compared by parts of ten minutes.
+_SLOT = 600
+#: Other days that an hour must have, and seconds of it that were observed, to say what rate is usual.
 _LEAST_DAYS = 5
 _LEAST_SECONDS = 600
+#: Seconds of a slot that another day must have observed to say how many requests are usual in it.
+_LEAST_OF_SLOT = 60
 #: Responses that a share or a 99th percentile must be of.
 _LEAST_RESPONSES = 100
 #: How many deviations are unusual. Five of a tenth: what differs by less than half of the usual is never told.
@@ -20,9 +27,13 @@ _UNUSUAL = 5
 _TENTH = 0.1
 #: Smaller deviations of a latency are noise of clocks and schedulers.
 _LEAST_US = 200
+#: The standard error of a 99th percentile, of the latencies of n responses: so much of it, divided by the root of n.
+#: This is that of a log-normal distribution as wide as brokers usually have (sigma 0.5).
+_P99_ERROR = 2.0
 #: The standard deviation of a normal distribution in median absolute deviations.
 _MAD = 1.4826
 
+_US = 1_000_000
 _WHAT = ("by", "api", "value")
 
 
@@ -31,30 +42,31 @@ def anomalies(lines: DataFrame) -> DataFrame:
     """How each hour differs from the same hour (UTC) of other days.
 
     The usual is their median, which does not mind that one of them was unusual too. Nothing is said where an hour has
-    fewer than five other days, was watched for less than ten minutes, or, of errors and latency, has fewer than 100
-    responses. What was seen before counts with a rate of 0 in hours in which only others were seen; days before it was
-    first seen do not count.
+    fewer than five other days or, of errors and latency, fewer than 100 responses.
+
+    Rates are per second of observed time (`kproxy.spark.derived.observed`), and an hour is compared with the same parts
+    of other days: of each source (a proxy, or a capture) the ten-minute slots that both days observed, each for as long
+    as it was observed in the hour. What the other day did not observe counts as usual. Nothing is said of the rate of
+    an hour that was observed for less than ten minutes, and another day counts if it observed half of the same time.
+    What was seen before counts with a rate of 0 while its sources saw only others; days before it was first seen do
+    not count.
 
     Args:
-        lines: Rows of TABLE; uses ts of all lines, and kind, api, client_id, client, server, latency_us, errors and
-            not_decoded of requests and responses.
+        lines: Rows of TABLE; uses ts and connection_id of all lines, and kind, api, client_id, client, server,
+            latency_us, errors and not_decoded of requests and responses.
 
     Returns:
         A row for each `api` (`by` is ``api``, `value` null), client (its host if it has no client id) and broker (`by`
         says which it is, `value` its name) and hour that begins at `since`, in which a `measure` is unusual: ``rate``
-        (requests a second, higher or lower), ``errors`` (share of decoded responses with an error, 0 to 1, higher) or
-        ``p99`` (latency in microseconds, higher). `actual` is what it was, `usual` the median of the `days` others,
-        `deviation` how many typical deviations lie between them: theirs (by median), or what chance alone makes of so
-        few requests, or a tenth of the usual, whichever is largest. `sentence` says it in words. Most unusual first.
+        (requests per observed second, higher or lower), ``errors`` (share of decoded responses with an error, 0 to 1,
+        higher) or ``p99`` (latency in microseconds, higher). `actual` is what it was, `usual` the median of the `days`
+        others, `deviation` how many typical deviations lie between them: theirs (by median), or what chance alone makes
+        of so few, or a tenth of the usual, whichever is largest. `sentence` says it in words. Most unusual first.
     """
-    others = F.transform(F.filter("days", lambda day: day["hour"] != F.col("day.hour")), lambda day: day["actual"])
     compared = (
-        _measured(_filled(_hourly(lines), lines))
-        .groupBy(*_WHAT, "measure", F.pmod("day.hour", F.lit(_DAY)).alias("time"))
-        .agg(F.collect_list("day").alias("days"))
-        .where(F.size("days") > _LEAST_DAYS)
-        .select(*_WHAT, "measure", "days", F.explode("days").alias("day"))
-        .select(*_WHAT, "measure", "day.*", others.alias("others"))
+        _rates(lines)
+        .unionByName(_answers(lines))
+        .where(F.size("others") >= _LEAST_DAYS)
         .withColumn("usual", _median(F.col("others")))
         .withColumn("spread", _median(F.transform("others", lambda other: F.abs(other - F.col("usual")))) * _MAD)
     )
@@ -73,20 +85,99 @@ def anomalies(lines: DataFrame) -> DataFrame:
     return table.orderBy(F.desc(F.abs("deviation")), "since", *_WHAT, "measure")
 
 
-def _hourly(lines: DataFrame) -> DataFrame:
-    """A row for each thing and hour (seconds since 1970) that it was seen in."""
-    views = F.array(
-        view("api", F.lit(None).cast("string")), view("client", client_name()), view("broker", F.col("server"))
+def _rates(lines: DataFrame) -> DataFrame:
+    """What each thing had of requests a second in each hour, and the others in the parts that the hour observed."""
+    asked = (
+        _frames(lines)
+        .where(F.col("kind") == "request")
+        .groupBy("api", "client_id", "client", "server", source().alias("source"), _slot().alias("slot"))
+        .agg(F.count("*").alias("requests"))
+        .select("api", "source", "slot", "requests", _views())
+        .groupBy("view.by", "api", "view.value", "source", "slot")
+        .agg(F.sum("requests").alias("requests"))
     )
-    read = F.when(is_decoded(), F.size(maybe(F.col("errors"))) > 0)
-    frames = lines.where(F.col("kind").isin("request", "response") & F.col("api").isNotNull())
-    return (
-        frames.select(
-            "kind", "api", "latency_us", read.alias("failed"), _hour().alias("hour"), F.explode(views).alias("view")
+    known = asked.groupBy(*_WHAT).agg(F.min(_hour(F.col("slot"))).alias("first"), F.collect_set("source").alias("all"))
+    could_ask = (
+        known.select(*_WHAT, "first", F.explode("all").alias("source"))
+        .join(F.broadcast(_observed(lines)), "source")
+        .where(F.col("slot") >= F.col("first"))
+        .drop("first")
+    )
+    in_slots = (
+        could_ask.unionByName(asked, allowMissingColumns=True)
+        .groupBy(*_WHAT, "source", "slot")
+        .agg(F.coalesce(F.sum("requests"), F.lit(0)).alias("requests"), F.max("seconds").alias("seconds"))
+        .where(F.col("seconds").isNotNull())
+    )
+    place = F.struct("source", F.pmod("slot", F.lit(_HOUR)).alias("place"))
+    hours = (
+        in_slots.groupBy(*_WHAT, "slot")
+        .agg(
+            F.max("seconds").alias("seconds"),
+            F.collect_list(F.struct(place.alias("place"), F.struct("requests", "seconds").alias("part"))).alias(
+                "parts"
+            ),
         )
+        .groupBy(*_WHAT, _hour(F.col("slot")).alias("hour"))
+        .agg(
+            F.sum("seconds").alias("seconds"),
+            F.map_from_entries(F.flatten(F.collect_list("parts"))).alias("parts"),
+        )
+    )
+    requests = F.aggregate(
+        F.map_values("day.parts"), F.lit(0).cast("long"), lambda so_far, part: so_far + part["requests"]
+    )
+    return _with_others(
+        hours,
+        F.struct("hour", "seconds", "parts"),
+        lambda other: _in_same_parts(F.col("day"), other),
+    ).select(
+        *_WHAT, "day.hour", F.lit("rate").alias("measure"), (requests / F.col("day.seconds")).alias("actual"),
+        F.col("day.seconds").alias("amount"), "others",
+    ).where(F.col("amount") >= _LEAST_SECONDS)  # fmt: skip
+
+
+def _observed(lines: DataFrame) -> DataFrame:
+    """Seconds that each source observed of each slot."""
+    each = observed(lines, source(), _SLOT * _US)
+    return each.select(
+        F.col("by").alias("source"),
+        (F.col("slot") / _US).cast("long").alias("slot"),
+        (F.col("observed_us") / _US).alias("seconds"),
+    )
+
+
+def _slot() -> Column:
+    return (slot(F.col("ts"), _SLOT * _US) / _US).cast("long")
+
+
+def _in_same_parts(day: Column, other: Column) -> Column:
+    """The rate of another day in the parts of an hour that `day` observed; null if it observed too little of them."""
+
+    def add(so_far: Column, entry: Column) -> Column:
+        part, same = entry["value"], other["parts"][entry["key"]]
+        is_known = F.coalesce(same["seconds"] >= _LEAST_OF_SLOT, F.lit(False))
+        usual = F.when(is_known, same["requests"] * part["seconds"] / same["seconds"]).otherwise(part["requests"])
+        return F.struct(
+            (so_far["requests"] + usual).alias("requests"),
+            (so_far["known"] + F.when(is_known, part["seconds"]).otherwise(0.0)).alias("known"),
+            (so_far["all"] + part["seconds"]).alias("all"),
+        )
+
+    none = F.struct(*(F.lit(0.0).alias(name) for name in ("requests", "known", "all")))
+    rate = lambda sums: F.when(sums["known"] * 2 >= sums["all"], sums["requests"] / day["seconds"])  # noqa: E731
+    return F.aggregate(F.map_entries(day["parts"]), none, add, rate)
+
+
+def _answers(lines: DataFrame) -> DataFrame:
+    """The share of errors and the 99th percentile of each thing in each hour with enough responses, and the others."""
+    read = F.when(is_decoded(), F.size(maybe(F.col("errors"))) > 0)
+    hours = (
+        _frames(lines)
+        .where(F.col("kind") == "response")
+        .select("api", "latency_us", read.alias("failed"), _hour(F.unix_seconds("ts")).alias("hour"), _views())
         .groupBy("view.by", "api", "view.value", "hour")
         .agg(
-            F.count_if(F.col("kind") == "request").alias("requests"),
             F.count("failed").alias("responses"),
             F.count_if("failed").alias("failed"),
             F.count("latency_us").alias("answered"),
@@ -94,47 +185,40 @@ def _hourly(lines: DataFrame) -> DataFrame:
         )
     )
 
+    def measure(name: str, actual: Column, amount: Column) -> Column:
+        columns = {"measure": F.lit(name), "hour": F.col("hour"), "actual": actual, "amount": amount.cast("double")}
+        return F.when(amount >= _LEAST_RESPONSES, F.struct(*(each.alias(name) for name, each in columns.items())))
 
-def _filled(hourly: DataFrame, lines: DataFrame) -> DataFrame:
-    """With the hours since it was first seen in which only others were; seconds of an hour that were watched."""
-    watched = lines.where(F.col("ts").isNotNull()).agg(
-        F.collect_set(_hour()).alias("all_hours"),
-        (F.min(F.unix_micros("ts")) / 1_000_000).alias("begin"),
-        (F.max(F.unix_micros("ts")) / 1_000_000).alias("end"),
-    )
-    facts = {"requests": 0, "responses": 0, "failed": 0, "answered": 0, "p99": None}
-    seen = F.transform("hours", lambda each: each["hour"])
-    silent = F.filter(F.array_except("all_hours", seen), lambda hour: hour > F.array_min(seen))
+    share = measure("errors", F.try_divide("failed", "responses"), F.col("responses"))
+    p99 = measure("p99", F.col("p99"), F.col("answered"))
+    each = hours.select(*_WHAT, F.explode(F.array_compact(F.array(share, p99))).alias("day")).select(*_WHAT, "day.*")
+    return _with_others(
+        each, F.struct("hour", "actual", "amount"), lambda other: other["actual"], "measure"
+    ).select(*_WHAT, "measure", "day.*", "others")  # fmt: skip
 
-    def nothing(hour: Column) -> Column:
-        none = (F.lit(value).cast("double" if name == "p99" else "long").alias(name) for name, value in facts.items())
-        return F.struct(hour.alias("hour"), *none)
 
-    hour = F.col("hour")
-    seconds = F.least(hour + _HOUR, F.col("end")) - F.greatest(hour, F.col("begin"))
+def _with_others(hours: DataFrame, day: Column, value: Callable[[Column], Column], *more: str) -> DataFrame:
+    """Each hour as `day`, and in `others` the value of the same hour of each other day, as far as it has one."""
+    is_other = lambda each: each["hour"] != F.col("day.hour")  # noqa: E731
     return (
-        hourly.groupBy(*_WHAT)
-        .agg(F.collect_list(F.struct("hour", *facts)).alias("hours"))
-        .crossJoin(F.broadcast(watched))
-        .select(*_WHAT, "begin", "end", F.explode(F.concat("hours", F.transform(silent, nothing))).alias("each"))
-        .select(*_WHAT, "each.*", "begin", "end")
-        .withColumn("seconds", seconds)
-        .where(F.col("seconds") >= _LEAST_SECONDS)
+        hours.groupBy(*_WHAT, *more, F.pmod("hour", F.lit(_DAY)))
+        .agg(F.collect_list(day).alias("days"))
+        .where(F.size("days") > _LEAST_DAYS)
+        .select(*_WHAT, *more, "days", F.explode("days").alias("day"))
+        .withColumn("others", F.array_compact(F.transform(F.filter("days", is_other), value)))
     )
 
 
-def _measured(hours: DataFrame) -> DataFrame:
-    """A row for each measure that an hour has enough for: `day` has its hour, what it was, and of how much."""
+def _frames(lines: DataFrame) -> DataFrame:
+    return lines.where(F.col("kind").isin("request", "response") & F.col("api").isNotNull())
 
-    def measure(name: str, actual: Column, amount: Column, least: int) -> Column:
-        day = F.struct(F.col("hour"), actual.cast("double").alias("actual"), amount.cast("double").alias("amount"))
-        return F.struct(F.lit(name).alias("measure"), F.when(amount >= least, day).alias("day"))
 
-    rate = measure("rate", F.col("requests") / F.col("seconds"), F.col("seconds"), _LEAST_SECONDS)
-    share = measure("errors", F.try_divide("failed", "responses"), F.col("responses"), _LEAST_RESPONSES)
-    p99 = measure("p99", F.col("p99"), F.col("answered"), _LEAST_RESPONSES)
-    each = hours.select(*_WHAT, F.explode(F.array(rate, share, p99)).alias("each"))
-    return each.select(*_WHAT, "each.*").where(F.col("day").isNotNull())
+def _views() -> Column:
+    """What a frame counts for."""
+    nobody = F.lit(None).cast("string")
+    return F.explode(
+        F.array(view("api", nobody), view("client", client_name()), view("broker", F.col("server")))
+    ).alias("view")
 
 
 def _noise() -> Column:
@@ -142,14 +226,16 @@ def _noise() -> Column:
     usual, amount, measure = F.col("usual"), F.col("amount"), F.col("measure")
     counted = F.sqrt(F.greatest(usual * amount, F.lit(1.0))) / amount
     drawn = F.greatest(F.sqrt(usual * (1 - usual) / amount), 1 / amount)
+    ordered = F.greatest(usual * _P99_ERROR / F.sqrt(amount), F.lit(_LEAST_US))
     return F.when(measure == "errors", drawn).otherwise(
-        F.greatest(usual * _TENTH, F.when(measure == "rate", counted).otherwise(_LEAST_US))
+        F.greatest(usual * _TENTH, F.when(measure == "rate", counted).otherwise(ordered))
     )
 
 
 def _sentence() -> Column:
     actual, usual, measure = F.col("actual"), F.col("usual"), F.col("measure")
-    factor = F.when((actual > 0) & (usual > 0), text(" (", amount(actual / usual), " times)")).otherwise("")
+    times = F.when(measure == "p99", "x slower)").otherwise("x)")
+    factor = F.when((actual > 0) & (usual > 0), text(" (", amount(actual / usual), times)).otherwise("")
     said = (
         F.when((measure == "rate") & (actual == 0), text("no requests, usually ", amount(usual), " a second"))
         .when(measure == "rate", text(amount(actual), " requests/s, usually ", amount(usual)))
@@ -162,10 +248,9 @@ def _sentence() -> Column:
     return text(said, factor)
 
 
-def _hour() -> Column:
-    """When the hour of a line began, in seconds since 1970."""
-    at = F.unix_seconds("ts")
-    return at - F.pmod(at, F.lit(_HOUR))
+def _hour(second: Column) -> Column:
+    """When the hour of a time began; both in seconds since 1970."""
+    return second - F.pmod(second, F.lit(_HOUR))
 
 
 def _median(numbers: Column) -> Column:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from kproxy.spark.derived.observed import slot
+
 _SECOND, _MINUTE, _HOUR = 1_000_000, 60_000_000, 3_600_000_000
 #: Lengths of a bucket (us) that read well.
 _STEPS = (
@@ -30,7 +32,7 @@ class Axis:
 
     def bucket(self, at: Column) -> Column:
         """Where the bucket of a timestamp begins, us since 1970."""
-        return F.floor(F.unix_micros(at) / self.step_us) * self.step_us
+        return slot(at, self.step_us)
 
     def places(self) -> dict[int, int]:
         """The number of the bucket that begins at a time."""

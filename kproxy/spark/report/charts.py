@@ -9,7 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.outputs.text import safe
+from kproxy.spark.derived.observed import observed
 from kproxy.spark.report.axis import Axis
+from kproxy.spark.routine import refusals
 
 #: Answers to these wait by design, for data or for other members.
 WAITING = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
@@ -67,9 +69,9 @@ def brokers(lines: DataFrame, axis: Axis) -> list[Series]:
 
 
 def errors(lines: DataFrame, axis: Axis) -> list[Series]:
-    """Responses with an error, per error, most of them first: (bucket, responses)."""
+    """Responses with an error that is not routine, per error, most of them first: (bucket, responses)."""
     each = lines.where(F.size("errors") > 0).select(
-        "ts", F.explode(F.array_distinct(F.transform("errors", lambda error: error["name"]))).alias("name")
+        "ts", F.explode(F.array_distinct(F.transform(refusals(), lambda error: error["name"]))).alias("name")
     )
     names = _most(each, F.col("name"), MOST_ERRORS)
     rows = (
@@ -91,6 +93,12 @@ def traffic(lines: DataFrame, axis: Axis) -> list[Series]:
         .collect()
     )
     return _series([""], rows, axis)
+
+
+def observed_us(lines: DataFrame, axis: Axis) -> list[int]:
+    """How much of each bucket anybody observed: less than a bucket at both ends and in holes of the traces."""
+    found = {slot: us for _, slot, us in observed(lines, F.lit(""), axis.step_us).collect()}
+    return [found.get(begin, 0) for begin in axis.begins]
 
 
 def _answered(lines: DataFrame) -> DataFrame:

@@ -9,13 +9,14 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
 from kproxy.spark.derived.exchanges import watcher
+from kproxy.spark.routine import refusals
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Of all lines: counts, `wire_bytes` of frames, `missed_bytes` of gaps; the first and last time in us, or None.
 
-    `refused` responses carry an error; `proxies` are those that watched, or captures.
+    `refused` responses carry an error that is not routine; `proxies` are those that watched, or captures.
     """
 
     lines: int
@@ -41,7 +42,7 @@ def facts(lines: DataFrame) -> Facts:
         F.count("*").alias("lines"),
         F.count_if(F.col("kind") == "request").alias("requests"),
         F.count_if(F.col("kind") == "response").alias("responses"),
-        F.count_if(F.size("errors") > 0).alias("refused"),
+        F.count_if(F.size(refusals()) > 0).alias("refused"),
         F.sum("size").alias("wire_bytes"),
         F.sum("bytes").alias("missed_bytes"),
         F.min(F.unix_micros("ts")).alias("first_us"),

@@ -18,10 +18,14 @@ from kproxy.spark.report.listed import Listed, listed
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a report says, as plain values: bounded, however many lines there are. `tables` by names of jobs."""
+    """What a report says, as plain values: bounded, however many lines there are. `tables` by names of jobs.
+
+    `observed_us` is how much of each bucket of the axis was observed.
+    """
 
     facts: Facts
     axis: Axis
+    observed_us: list[int]
     heat: list[Series]
     brokers: list[Series]
     errors: list[Series]
@@ -34,6 +38,7 @@ def figures(lines: DataFrame, during: Callable[[str], AbstractContextManager[obj
     with during("charts"):
         counted = facts(lines)
         over = axis(lines, counted.first_us or 0, counted.last_us or 0)
+        seen_us = charts.observed_us(lines, over) if over.begins else []
         heat, brokers, errors, traffic = (
             made(lines, over) for made in (charts.heat, charts.brokers, charts.errors, charts.traffic)
         )
@@ -41,4 +46,4 @@ def figures(lines: DataFrame, during: Callable[[str], AbstractContextManager[obj
     for job, table in jobs.planned(jobs.names(), lines):
         with during(job.name):
             tables[job.name] = listed(job, table())
-    return Figures(counted, over, heat, brokers, errors, traffic, tables)
+    return Figures(counted, over, seen_us, heat, brokers, errors, traffic, tables)

@@ -1,6 +1,7 @@
 """What an operator should read first: a sentence for each thing that stands out, the worst first.
 
-Each function reads the table of one job and yields sentences; a job that is not there has none.
+Each function reads the table of one job and yields sentences; a job that is not there has none. A sentence says what is
+wrong, where and when.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dissectors.removed import newest_release
 from kproxy.outputs.text import duration
+from kproxy.spark.report.causes import anomalies
 from kproxy.spark.report.figures import Figures
+from kproxy.spark.routine import is_routine
 
 Row = dict[str, Any]
 
@@ -23,13 +26,14 @@ _LEVELS: Final = ("error", "warning", "info")
 _SKEW, _STALL_US, _ERROR_SHARE, _CHURN = 3.0, 5_000_000, 0.001, 60
 #: So many errors, one a second or more from the first to the last, are a burst.
 _BURST = 10
+_HOUR_US = 3_600_000_000
 #: A group that stalls at the same hour on so many days does so every day.
 _NIGHTS = 3
 _NAMES = 3
 #: Rules of what other tables tell more of.
 _TOLD: Final = frozenset(["C016", "C017", "C018", "S005", "S009", "S012", "S033", "S034", "S036", "V002", "V011"])
-#: Errors that belong to how groups work.
-_ORDINARY: Final = frozenset(["MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS"])
+#: The table whose headlines come last: they are about an upgrade to come, all others about what is wrong now.
+_UPGRADE: Final = "clients"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,45 +45,63 @@ class Headline:
     about: str
 
 
+class Said(NamedTuple):
+    """A sentence without its full stop: what is wrong and where; and when, in us (None: all of the time observed)."""
+
+    level: str
+    text: str
+    begin: int | None = None
+    end: int | None = None
+    before: str = ", "  # the time
+
+
 def headlines(figures: Figures) -> list[Headline]:
-    """The sentences of a report, the worst first."""
+    """The sentences of a report: what is wrong now, the worst first, then what will be."""
+    facts = figures.facts
     found = [
-        Headline(level, text, about)
+        Headline(
+            said.level,
+            f"{said.text}{said.before}{_when(said.begin or facts.first_us or 0, said.end or facts.last_us or 0)}.",
+            about,
+        )
         for about, read in _READERS.items()
         if about in figures.tables
-        for level, text in read(figures.tables[about].records())
+        for said in read(figures.tables[about].records())
     ]
-    return sorted(found, key=lambda each: _LEVELS.index(each.level)) or [
+    return sorted(found, key=lambda each: (each.about == _UPGRADE, _LEVELS.index(each.level))) or [
         Headline("info", "Nothing stands out.", "latency")
     ]
 
 
-def _clients(rows: list[Row]) -> Iterator[tuple[str, str]]:
-    releases: dict[tuple[str, str], list[str]] = defaultdict(list)
+def _clients(rows: list[Row]) -> Iterator[Said]:
+    releases: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row["api"] is None and row["verdict"] in ("refused", "unknown"):
-            releases[row["verdict"], row["refused_from"] or newest_release()].append(row["client"])
-    for (verdict, release), named in sorted(releases.items()):
-        names = list(dict.fromkeys(named))
+            releases[row["verdict"], row["refused_from"] or newest_release()].append(row)
+    for (verdict, release), found in sorted(releases.items()):
+        names = list(dict.fromkeys(row["client"] for row in found))
         if verdict == "refused":
-            yield "error", f"{_count(len(names), 'client')} will be refused by Kafka {release}: {_names(names)}."
+            text = f"{_count(len(names), 'client')} will be refused by Kafka {release}: {_names(names)}"
+            yield Said("warning", text, *_ends(found), "; active ")
         else:
             why = "what they use is gone there, but they ask brokers what they serve"
-            yield "info", f"{_count(len(names), 'client')} may be refused by Kafka {release} ({why}): {_names(names)}."
+            text = f"{_count(len(names), 'client')} may be refused by Kafka {release} ({why}): {_names(names)}"
+            yield Said("info", text, *_ends(found), "; active ")
 
 
-def _findings(rows: list[Row]) -> Iterator[tuple[str, str]]:
+def _findings(rows: list[Row]) -> Iterator[Said]:
     rules: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row["severity"] in ("error", "warning") and row["code"] not in _TOLD:
             rules[row["code"], row["name"]].append(row)
     for (code, name), found in list(rules.items())[:6]:
         times = sum(row["findings"] for row in found)
-        clients = list(dict.fromkeys(row["client"] or "?" for row in found))
-        yield found[0]["severity"], f"{code} {name}: {_times(times)}, with {_names(clients)}."
+        clients, brokers = (list(dict.fromkeys(row[end] or "?" for row in found)) for end in ("client", "broker"))
+        where = f"{_names(clients)} at {_names(brokers)}"
+        yield Said(found[0]["severity"], f"{code} {name}: {_count(times, 'occurrence')}, {where}", *_ends(found))
 
 
-def _group_stalls(rows: list[Row]) -> Iterator[tuple[str, str]]:
+def _group_stalls(rows: list[Row]) -> Iterator[Said]:
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["severity"] != "info" and (row["duration_us"] or 0) >= _STALL_US:
@@ -88,79 +110,78 @@ def _group_stalls(rows: list[Row]) -> Iterator[tuple[str, str]]:
         longest = max(stalls, key=lambda row: row["duration_us"])
         took = duration(longest["duration_us"])
         blamed = f", waiting for {_names(longest['blamed'])}" if longest.get("blamed") else ""
-        if (hour := _same_hour([row["since"] for row in stalls])) is not None:
-            days = len({_moment(row["since"]).date() for row in stalls if _moment(row["since"]).hour == hour})
-            yield (
-                "error",
-                f"Group {name} stalls every day at {hour:02d}:00 UTC ({days} days), for up to {took}{blamed}.",
-            )
+        begins = [row["since"] for row in stalls]
+        if (hour := _same_hour(begins)) is not None:
+            days = len({_moment(each).date() for each in begins if _moment(each).hour == hour})
+            often = f"every day at {hour:02d}:00 UTC ({days} days)"
         else:
-            yield "error", f"Group {name} stalls {_times(len(stalls))}, for up to {took}{blamed}."
+            often = _times(len(stalls))
+        yield Said("error", f"Group {name} stalls {often}, for up to {took}{blamed}", min(begins), max(begins))
 
 
-def _rebalances(rows: list[Row]) -> Iterator[tuple[str, str]]:
+def _rebalances(rows: list[Row]) -> Iterator[Said]:
     storms: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["storm"]:
             storms[row["group_id"]].append(row)
     for name, found in list(storms.items())[:4]:
         by = list(dict.fromkeys(row["by"] for row in found if row["by"]))
-        most = max(row["a_minute"] for row in found)
-        yield "error", f"Group {name} rebalanced {most} times within a minute; {_names(by)} began it."
+        most, begins = max(row["a_minute"] for row in found), [row["since"] for row in found]
+        text = f"Group {name} rebalanced {most} times within a minute, because of {_names(by)}"
+        yield Said("error", text, min(begins), max(begins))
 
 
-def _metadata_storms(rows: list[Row]) -> Iterator[tuple[str, str]]:
+def _metadata_storms(rows: list[Row]) -> Iterator[Said]:
     for row in rows[:3]:
         why = f", answered with {row['error']}" if row["error"] else ""
         about = f" for {row['topic']}" if row["topic"] else ""
         often = f"{_times(row['requests'])} within {duration(row['lasted_us'])}"
-        yield "warning", f"{row['client']} asked for Metadata{about} {often}{why}."
+        text = f"{row['client']} asked {row['broker']} for Metadata{about} {often}{why}"
+        yield Said("warning", text, *_ends([row]))
 
 
-def _connections(rows: list[Row]) -> Iterator[tuple[str, str]]:
+def _connections(rows: list[Row]) -> Iterator[Said]:
     churning = [row for row in rows if row["peak_a_minute"] >= _CHURN and row["short"] * 2 > row["connections"]]
     for row in churning[:3]:
         rate = f"up to {row['peak_a_minute']} connections a minute to {row['broker']}"
-        yield "warning", f"{row['client']} opens {rate}, and most live less than 10 s."
+        text = f"{row['client']} opens {rate}, and most live less than 10 s"
+        yield Said("warning", text, row["peak_at"], row["peak_at"], "; most of them ")
 
 
-def _idle_closes(rows: list[Row]) -> Iterator[tuple[str, str]]:
+def _idle_closes(rows: list[Row]) -> Iterator[Said]:
     for row in [row for row in rows if row["races"]][:3]:
         idle = f"connections that {row['broker']} closed after {duration(row['shortest_idle_us'])} of silence"
-        yield "warning", f"{row['client']} lost {_count(row['races'], 'request')} to {idle}."
+        text = f"{row['client']} lost {_count(row['races'], 'request')} to {idle}"
+        yield Said("warning", text, row["last_race_at"], row["last_race_at"], ", last ")
 
 
-def _retries(rows: list[Row]) -> Iterator[tuple[str, str]]:
+def _retries(rows: list[Row]) -> Iterator[Said]:
     for row in rows[:3]:
         if row["kind"] == "batch":
-            batches = _count(row["retries"], "batch", "batches")
-            yield (
-                "warning",
-                f"{row['client']} sent {batches} twice ({row['why']}): consumers may see these records again.",
-            )
+            batches = f"{_count(row['retries'], 'batch', 'batches')} twice to {row['broker']} ({row['why']})"
+            text = f"{row['client']} sent {batches}: consumers may see these records again"
         elif row["kind"] == "refused":
             why = f"that cannot succeed ({row['why']})"
-            yield "warning", f"{row['client']} repeats a {row['api']} {why}: {_times(row['retries'])}."
+            text = f"{row['client']} repeated a {row['api']} {why} at {row['broker']} {_times(row['retries'])}"
+        else:
+            continue
+        yield Said("warning", text, *_ends([row]))
 
 
-def _anomalies(rows: list[Row]) -> Iterator[tuple[str, str]]:
-    hours: dict[tuple[Any, ...], Row] = {}
-    for row in rows:  # of an API in an hour what is most unusual: it, one client's, or one broker's
-        if row["measure"] != "rate":
-            hours.setdefault((row["since"], row["api"], row["measure"]), row)
-    for row in list(hours.values())[:4]:
-        of = f" of {row['value']}" if row["value"] else ""
-        yield "warning", f"{row['api']}{of}, {_clock(row['since'])[:16]}: {row['sentence']}."
+def _anomalies(rows: list[Row]) -> Iterator[Said]:
+    for cause in anomalies(rows)[:4]:
+        yield Said("warning", cause.text, cause.begin, cause.end)
 
 
-def _errors(rows: list[Row]) -> Iterator[tuple[str, str]]:
-    of_apis = [row for row in rows if row["by"] == "api" and row["error"] not in _ORDINARY and _stands_out(row)]
+def _errors(rows: list[Row]) -> Iterator[Said]:
+    of_apis = [
+        row for row in rows if row["by"] == "api" and not is_routine(row["value"], row["error"]) and _stands_out(row)
+    ]
     for row in of_apis[:3]:
         topics = [each["value"] for each in rows if each["by"] == "topic" and each["error"] == row["error"]]
         about = f" about {_names(topics)}" if topics else ""
         often = f"{_times(row['responses'])} ({row['share']:.2%} of its answers)"
-        between = f"between {_clock(row['first_at'])} and {_clock(row['last_at'])}"
-        yield "info", f"{row['value']} was answered with {row['error']}{about} {often}, {between}."
+        yield Said("info", f"{row['value']} was answered with {row['error']}{about} {often}", *_ends([row]))
 
 
 def _stands_out(error: Row) -> bool:
@@ -169,22 +190,26 @@ def _stands_out(error: Row) -> bool:
     return bool(error["share"] >= _ERROR_SHARE or error["responses"] >= max(_BURST, seconds))
 
 
-def _throttling(rows: list[Row]) -> Iterator[tuple[str, str]]:
+def _throttling(rows: list[Row]) -> Iterator[Said]:
     for row in [row for row in rows if row["since"] is None][:3]:
+        of_hours = [
+            each["since"] for each in rows
+            if each["since"] is not None and (each["client"], each["broker"]) == (row["client"], row["broker"])
+        ]  # fmt: skip
         often = f"{_times(row['throttled'])} by {row['broker']}"
-        yield "info", f"{row['client']} was throttled {often}, for {duration(row['total_throttle_us'])} in all."
+        text = f"{row['client']} was throttled {often}, for {duration(row['total_throttle_us'])} in all"
+        yield Said("info", text, min(of_hours, default=None), max(of_hours, default=0) + _HOUR_US if of_hours else None)
 
 
-def _partitions(rows: list[Row]) -> Iterator[tuple[str, str]]:
+def _partitions(rows: list[Row]) -> Iterator[Said]:
     for way, verb in (("written", "written to"), ("read", "read from")):
         hot = [row for row in rows if (row[f"{way}_skew"] or 0) >= _SKEW]
         for row in hot[:2]:
-            part = f"{row[f'{way}_share']:.0%} of what is {verb} it, {row[f'{way}_skew']:.1f} times its part"
-            yield "info", f"Partition {row['partition']} of {row['topic']} has {part}."
+            part = f"{row[f'{way}_share']:.0%} of what is {verb} it, {row[f'{way}_skew']:.1f}x an even share"
+            yield Said("info", f"Partition {row['partition']} of {row['topic']} has {part}")
 
 
-_READERS: Final[dict[str, Callable[[list[Row]], Iterator[tuple[str, str]]]]] = {
-    "clients": _clients,
+_READERS: Final[dict[str, Callable[[list[Row]], Iterator[Said]]]] = {
     "findings": _findings,
     "rules": _findings,
     "group-stalls": _group_stalls,
@@ -197,7 +222,24 @@ _READERS: Final[dict[str, Callable[[list[Row]], Iterator[tuple[str, str]]]]] = {
     "errors": _errors,
     "throttling": _throttling,
     "partitions": _partitions,
+    _UPGRADE: _clients,
 }
+
+
+def _ends(rows: list[Row]) -> tuple[int | None, int | None]:
+    """When the first and the last of these was seen."""
+    return (
+        min((row["first_at"] for row in rows if row["first_at"] is not None), default=None),
+        max((row["last_at"] for row in rows if row["last_at"] is not None), default=None),
+    )
+
+
+def _when(begin: int, end: int) -> str:
+    """``2026-11-21 13:00-14:00 UTC``, or with both dates."""
+    first, last = f"{_moment(begin):%Y-%m-%d %H:%M}", f"{_moment(end):%Y-%m-%d %H:%M}"
+    if first == last:
+        return f"{first} UTC"
+    return f"{first}-{last[11:]} UTC" if first[:10] == last[:10] else f"{first} to {last} UTC"
 
 
 def _same_hour(moments: list[int]) -> int | None:
@@ -211,10 +253,6 @@ def _same_hour(moments: list[int]) -> int | None:
 
 def _moment(us: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)
-
-
-def _clock(us: int) -> str:
-    return f"{_moment(us):%Y-%m-%d %H:%M:%S}"
 
 
 def _count(count: int, noun: str, plural: str | None = None) -> str:

@@ -63,7 +63,7 @@ const tell = (mark, text) => {
 };
 
 /* The axis of time: a column for each bucket, and an empty one where time is cut out. */
-const { step_us: step, begins } = data.axis;
+const { step_us: step, begins, observed_us: observed } = data.axis;
 const columns = [];
 let width = 0;
 begins.forEach((begin, place) => {
@@ -71,7 +71,10 @@ begins.forEach((begin, place) => {
   columns.push(width++);
 });
 const until = (place) => step < 60e6 ? iso(begins[place] + step).slice(11, 19) : iso(begins[place] + step).slice(11, 16);
-const bucket = (place) => step < 24 * 3600e6 ? `${time(begins[place])} to ${until(place)}` : time(begins[place]).slice(0, 10);
+/** Whether only a part of a bucket was observed; so it is at the ends of a trace, and in its holes. */
+const partial = (place) => observed[place] < .95 * step;
+const bucket = (place) => (step < 24 * 3600e6 ? `${time(begins[place])} to ${until(place)}` : time(begins[place]).slice(0, 10))
+  + (partial(place) ? `, of which ${duration(observed[place])} were observed` : "");
 
 /** A drawing over time: margins, a scale, and the axis below. `rows` are pixels high. */
 const timeline = (host, rows, left) => {
@@ -157,14 +160,16 @@ const chooseHeat = () => {
 const drawTraffic = () => {
   const marks = data.traffic[0].marks, height = 70;
   if (!marks.length) return none($("traffic"), "There is none.");
-  const most = Math.max(...marks.map(([, requests]) => requests), 1);
+  // A bar is a rate while it was observed; a short look at a bucket does not make a tall bar.
+  const rate = ([place, requests]) => requests / (Math.max(observed[place], step / 2) / 1e6);
+  const most = Math.max(...marks.map(rate));
   const frame = timeline($("traffic"), height, 58);
-  const rate = (count) => { const each = count / (step / 1e6); return `${each >= 10 ? whole(each) : +each.toPrecision(2)}/s`; };
-  frame.box.append(draw("text", { x: 50, y: 10, "text-anchor": "end" }, rate(most)));
-  for (const [place, requests, bytes] of marks) {
-    const tall = requests / most * height;
-    const bar = draw("rect", { class: "bar", x: frame.x(place), y: height - tall, width: Math.max(1, frame.each - .5), height: tall });
-    frame.marks.append(tell(bar, () => `${counted(requests, "request")}, ${rate(requests)}, ${size(bytes)}\n${bucket(place)}`));
+  const shown = (each) => `${each >= 10 ? whole(each) : +each.toPrecision(2)}/s`;
+  frame.box.append(draw("text", { x: 50, y: 10, "text-anchor": "end" }, shown(most)));
+  for (const mark of marks) {
+    const [place, requests, bytes] = mark, tall = rate(mark) / (most || 1) * height;
+    const bar = draw("rect", { class: partial(place) ? "bar partial" : "bar", x: frame.x(place), y: height - tall, width: Math.max(1, frame.each - .5), height: tall });
+    frame.marks.append(tell(bar, () => `${counted(requests, "request")}, ${shown(rate(mark))}, ${size(bytes)}\n${bucket(place)}`));
   }
   return null;
 };
@@ -237,7 +242,7 @@ const drawErrors = () => {
     for (const [place, count] of marks) {
       const tall = count / most * height, top = (tops.get(place) ?? height) - tall;
       tops.set(place, top);
-      const bar = draw("rect", { class: `c${colour}`, x: frame.x(place), y: top, width: Math.max(2, frame.each - 1), height: Math.max(1, tall) });
+      const bar = draw("rect", { class: `c${colour}${partial(place) ? " partial" : ""}`, x: frame.x(place), y: top, width: Math.max(2, frame.each - 1), height: Math.max(1, tall) });
       frame.marks.append(tell(bar, () => `${counted(count, "response")} with ${name}\n${bucket(place)}`));
     }
   });
@@ -321,7 +326,7 @@ const drawFindings = () => {
     const first = rows.find(({ message }) => message !== null) || rows[0], severity = rows[0].severity || "info";
     const times = rows.reduce((sum, row) => sum + row.findings, 0), rule = data.rules[first.code];
     const where = rows.slice(0, 8).map((row) => `${row.client ?? "?"} at ${row.broker ?? "?"} (${whole(row.findings)})`).join(", ");
-    const made = el("article", "finding", el("h3", "", el("span", `verdict ${severity}`, severity), id, el("span", "times", counted(times, "time"))));
+    const made = el("article", "finding", el("h3", "", el("span", `verdict ${severity}`, severity), id, el("span", "times", counted(times, "occurrence"))));
     if (first.message) made.append(el("p", "message", first.message));
     made.append(el("p", "where", where, rows.length > 8 ? ` and ${rows.length - 8} more` : ""));
     if (first.connection_id) {

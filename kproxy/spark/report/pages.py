@@ -34,7 +34,8 @@ def contents(figures: Figures, sources: list[str], most: int = MOST_ROWS) -> dic
     """The data of a page, with so many rows of a table at most.
 
     Returns:
-        ``facts``; ``headlines``, each (level, text, table); ``axis``, the beginnings of buckets and their length in us;
+        ``facts``; ``headlines``, each (level, text, table); ``axis``, the beginnings of buckets, their length and how
+        much of each was observed, in us;
         ``heat``, ``brokers``, ``errors`` and ``traffic``, the series of `kproxy.spark.report.charts`; ``tables``, as
         `kproxy.spark.report.listed` gives them; ``rules``, of those that found something, name, severity and page.
     """
@@ -45,7 +46,7 @@ def contents(figures: Figures, sources: list[str], most: int = MOST_ROWS) -> dic
         "sources": sources,
         "facts": asdict(figures.facts),
         "headlines": [[each.level, each.text, each.about] for each in headlines(figures)],
-        "axis": {"step_us": figures.axis.step_us, "begins": figures.axis.begins},
+        "axis": {"step_us": figures.axis.step_us, "begins": figures.axis.begins, "observed_us": figures.observed_us},
         **{
             name: [asdict(series) for series in getattr(figures, name)]
             for name in ("heat", "brokers", "errors", "traffic")

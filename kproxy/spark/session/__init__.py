@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from kproxy.spark.session.archive import ArchiveWriter
 from kproxy.spark.session.java import find_java, jvm_options, launching
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ class NoServer(RuntimeError):
 
 
 def session(
-    master: str | None = None, *, short: bool = False, settings: Mapping[str, str] | None = None
+    master: str | None = None,
+    *,
+    short: bool = False,
+    settings: Mapping[str, str] | None = None,
+    writer: ArchiveWriter | None = None,
 ) -> SparkSession:
     """The session there is, or a new one.
 
@@ -44,12 +49,14 @@ def session(
             what `spark-submit` or SPARK_REMOTE say, else all cores of this machine.
         short: The work is small: start quickly rather than run fast.
         settings: More of Spark's settings; they win over the ones here.
+        writer: Writes an archive of classes when the session's JVM ends, if there is none.
 
     Raises:
         JavaMissing: There is no Java to run on.
         NoServer: Nobody listens where a Spark Connect server should be.
         ImportError: Packages that Spark Connect needs are missing.
     """
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     if (active := SparkSession.getActiveSession()) is not None:
@@ -69,7 +76,23 @@ def session(
         return builder.getOrCreate()
     java = find_java()
     with launching(java):
-        return builder.config("spark.driver.defaultJavaOptions", jvm_options(java, short=short)).getOrCreate()
+        options = jvm_options(java, short=short, writer=writer)
+        made = builder.config("spark.driver.defaultJavaOptions", options).getOrCreate()
+    gateway = SparkContext._gateway
+    if writer is not None and gateway is not None:
+        writer.started(gateway.proc)
+    return made
+
+
+def end_java() -> None:
+    """Make the JVM of a stopped session end; the next session starts another one."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # it ends with it
+        SparkContext._gateway = SparkContext._jvm = None
 
 
 def _connected(url: str, settings: dict[str, str]) -> SparkSession:

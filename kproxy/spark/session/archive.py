@@ -1,53 +1,150 @@
-"""An archive of the classes that Spark loads (AppCDS): the first run writes it, and it halves how others start."""
+"""An archive of the classes that Spark loads (AppCDS), which halves how long Spark takes to start.
+
+It is about 190 MB and takes 20 s of CPU to write. The second run of a command writes it: who runs one only once, or
+where no cache lasts, does not pay for it. One run at a time writes, and waits for it, so no Java process stays behind.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import re
 import subprocess
-import time
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import IO, Final
 
-_ABANDONED_S = 3600
+#: Archives that stay, the ones last used: one for each Java and each installation of Spark.
+_KEPT: Final = 2
+_NAME = re.compile(r"classes-[0-9a-f]{16}")
+#: If this variable is "no", kproxy uses an archive but does not write one.
+VARIABLE: Final = "KPROXY_SPARK_ARCHIVE"
 
 
-def archive_options(folder: Path, java: str, key: str) -> str:
-    """The options that make a JVM use its archive in `folder`, or write it when it ends if there is none.
+def archive_options(folder: Path, key: str) -> str:
+    """The options that make a JVM use its archive in `folder`; none if there is no archive.
 
-    `java` is the command, `key` names what the archive is made of. Java does without one that does not fit.
+    `key` names what the archive is made of. Java does without an archive that does not fit.
 
     Source: JEP 310, JEP 350.
     """
-    path = folder / f"classes-{sha256(key.encode()).hexdigest()[:16]}"
-    base = path.with_name(f"{path.name}-base")
-    if not base.exists() and not _made_base(java, base):
+    path, base = _paths(folder, key)
+    if not (path.exists() and base.exists()):
         return ""
-    if not path.exists():
-        _adopt(path)
-    if path.exists():
-        return f"-XX:SharedArchiveFile={base}:{path}"
-    return f"-XX:SharedArchiveFile={base} -XX:ArchiveClassesAtExit={path}.{os.getpid()}"
+    for each in (path, base):
+        with contextlib.suppress(OSError):  # it may be gone since
+            os.utime(each)  # it was used
+    return f"-XX:SharedArchiveFile={base}:{path}"
+
+
+class ArchiveWriter:
+    """Writes the archive when the JVM ends, if this run is the one to do so. Close it when the run is over."""
+
+    def __init__(self) -> None:
+        self._lock: IO[bytes] | None = None
+        self._path = self._part = Path()
+        self._java: subprocess.Popen[bytes] | None = None
+
+    def options(self, folder: Path, java: str, key: str) -> str:
+        """As `archive_options`; or options that make the JVM write the archive. `java` is the command."""
+        if os.environ.get(VARIABLE) == "no" or not self._locked(folder):
+            return archive_options(folder, key)
+        self._path, base = _paths(folder, key)
+        wanted = self._path.with_name(f"{self._path.name}.wanted")
+        _tidy(folder, self._path.name)
+        options = archive_options(folder, key)
+        if options or not wanted.exists() or not _made_base(java, base):
+            wanted.touch()
+            self._unlock()
+            return options
+        self._part = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        return f"-XX:SharedArchiveFile={base} -XX:ArchiveClassesAtExit={self._part}"
+
+    def started(self, java: subprocess.Popen[bytes]) -> None:
+        """This is the JVM that was given the options."""
+        self._java = java
+
+    def finish(self, stop: Callable[[], None], say: Callable[[str], None]) -> None:
+        """Wait until the JVM has ended and the archive is there, if this run writes it. Ctrl-C ends the waiting.
+
+        `stop` makes the JVM end, `say` tells the user why this takes a while.
+        """
+        if self._lock is None or self._java is None:
+            return
+        say(f"writing an archive of Spark's classes to {self._path.parent}, once, so that later runs start in half the "
+            "time (Ctrl-C skips it)")  # fmt: skip
+        with contextlib.suppress(KeyboardInterrupt):
+            stop()
+            if self._java.wait() == 0 and _is_whole(self._part):
+                self._part.rename(self._path)
+        self.close()
+
+    def close(self) -> None:
+        """End a JVM that would still write, and remove what it has written."""
+        if self._lock is None:
+            return
+        if self._java is not None and self._java.poll() is None:
+            self._java.kill()
+            self._java.wait()
+        self._part.unlink(missing_ok=True)
+        self._unlock()
+
+    def _locked(self, folder: Path) -> bool:
+        """Whether no other run writes an archive; then none does until `_unlock`."""
+        lock = (folder / "lock").open("wb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            return False
+        self._lock = lock
+        return True
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _paths(folder: Path, key: str) -> tuple[Path, Path]:
+    """The archive, and that of Java's own classes, which it is on top of."""
+    name = f"classes-{sha256(key.encode()).hexdigest()[:16]}"
+    return folder / name, folder / f"{name}-base"
 
 
 def _made_base(java: str, base: Path) -> bool:
-    """Make the archive of Java's own classes, which the other one is on top of and a small runtime lacks (a second)."""
-    written = base.with_name(f"{base.name}.{os.getpid()}")
-    command = [java, "-Xshare:dump", f"-XX:SharedArchiveFile={written}", "-Xlog:disable"]
+    """Make the archive of Java's own classes, which a small runtime lacks (a second)."""
+    if base.exists():
+        return True
+    part = base.with_name(f"{base.name}.{os.getpid()}")
+    command = [java, "-Xshare:dump", f"-XX:SharedArchiveFile={part}", "-Xlog:disable"]
     try:
         subprocess.run(command, capture_output=True, check=True, timeout=120)  # noqa: S603  # the user's own Java
-        written.rename(base)
+        part.rename(base)
     except (OSError, subprocess.SubprocessError):
-        written.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         return False
     return True
 
 
-def _adopt(path: Path) -> None:
-    """Give its name to an archive that is whole; what a killed JVM left goes."""
-    for written in path.parent.glob(f"{path.name}.*"):
-        with contextlib.suppress(OSError), written.open("rb") as file:
-            if file.read(4).strip(b"\0"):  # the head is written last
-                written.rename(path)
-            elif time.time() - written.stat().st_mtime > _ABANDONED_S:
-                written.unlink()
+def _is_whole(path: Path) -> bool:
+    """Whether Java has written all of an archive: its head comes last."""
+    try:
+        with path.open("rb") as file:
+            return bool(file.read(4).strip(b"\0"))
+    except OSError:
+        return False
+
+
+def _tidy(folder: Path, current: str) -> None:
+    """Remove what killed runs left behind, and archives beside `current` that were not used for longest."""
+    files = [each for each in folder.glob("classes-*") if _NAME.match(each.name)]
+    used = {each.name: each.stat().st_mtime for each in files if _NAME.fullmatch(each.name)}
+    others = sorted((name for name in used if name != current), key=used.__getitem__, reverse=True)
+    kept = {current, *others[: _KEPT - 1]}
+    for each in files:
+        name, end = each.name[:24], each.name[24:]
+        if name not in kept or end not in ("", "-base", ".wanted"):
+            each.unlink(missing_ok=True)

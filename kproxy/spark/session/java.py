@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from kproxy.spark.session.archive import archive_options
+from kproxy.spark.session.archive import ArchiveWriter, archive_options
 
 #: Spark 4 runs on no older one.
 LEAST = 17
@@ -108,10 +108,19 @@ def launching(java: Java) -> Iterator[None]:
             os.environ["JAVA_HOME"] = before
 
 
-def jvm_options(java: Java, *, short: bool) -> str:
-    """Options of the driver's JVM. `short`: its work is over before the best code for it would be compiled."""
+def jvm_options(java: Java, *, short: bool, writer: ArchiveWriter | None = None) -> str:
+    """Options of the driver's JVM.
+
+    Args:
+        java: What it runs on.
+        short: Its work is over before the best code for it would be compiled.
+        writer: Writes an archive of classes if there is none.
+    """
     key = f"{Path(java.command).resolve()} {java.version} {pyspark.__path__[0]} {pyspark.__version__}"
-    archive = "" if _has_settings() else archive_options(_cache(), java.command, key)
+    if _has_settings():
+        archive = ""
+    else:
+        archive = writer.options(_cache(), java.command, key) if writer else archive_options(_cache(), key)
     quiet = f"-Xlog:disable -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     # With one compiler Java keeps 48 MB for code, which all jobs together fill: from then on it only interprets.
     quick = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m " if short else ""

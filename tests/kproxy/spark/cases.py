@@ -69,6 +69,7 @@ class Planted:
     retried: int
     #: Client, broker and rule; the rule found something so often, of which it told one.
     finding: tuple[str, str, str]
+    findings_hour: datetime
     findings: int
 
 
@@ -106,6 +107,7 @@ PLANTED = Planted(
     blind_retries_hour=hour_of(5, 13),
     retried=12,
     finding=("gateway-user", "10.1.0.9:9092", "L005"),
+    findings_hour=hour_of(6, 2),
     findings=25,
 )
 
@@ -121,7 +123,7 @@ def wrong(at: int, hour: datetime, proxies: list[Proxy], random: Random) -> Iter
         (hour == PLANTED.idle_race_hour, _idle_race),
         (hour == PLANTED.throttled_hour, _throttled),
         (hour == PLANTED.blind_retries_hour, _blind_retries),
-        (hour == hour_of(6, 2), _findings),
+        (hour == PLANTED.findings_hour, _findings),
     ]
     for number, make in enumerate(make for is_now, make in at_once if is_now):
         yield make(proxies[number % len(proxies)], at, random)

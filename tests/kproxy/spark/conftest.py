@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: No command of a test waits for an archive of classes.
+os.environ["KPROXY_SPARK_ARCHIVE"] = "no"
 if find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py", "*/test_*.py"]
 

@@ -17,6 +17,8 @@ Key = tuple[Any, ...]
 Table = dict[Key, Key]
 
 _HOUR_US, _MINUTE_US, _SHORT_US = 3_600_000_000, 60_000_000, 10_000_000
+#: Errors that are part of how groups work.
+_ROUTINE = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS")
 _RECORDS = {"Produce": RequestLine, "Fetch": ResponseLine}
 
 
@@ -94,8 +96,9 @@ class Oracle:
     def _take_response(self, line: ResponseLine, at: int) -> None:
         assert line.latency_us is not None
         names = tuple({entry.name: None for entry in line.errors})
-        self.refused += bool(names)
-        self._answers.append((at, line.api or "", line.server, line.latency_us, names))
+        refusals = tuple(name for name in names if name not in _ROUTINE)
+        self.refused += bool(refusals)
+        self._answers.append((at, line.api or "", line.server, line.latency_us, refusals))
         about = [("broker", line.server), *(("topic", topic.topic) for topic in line.topics)]
         for by, value in (("api", None), ("version", str(line.api_version)), ("client", line.client_id), *about):
             self._taken[by, line.api, value].append(line.latency_us)

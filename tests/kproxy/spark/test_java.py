@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from kproxy.spark.session import java
-from kproxy.spark.session.archive import archive_options
+from kproxy.spark.session.archive import ArchiveWriter, archive_options
 from kproxy.spark.session.java import Java, JavaMissing, find_java, jvm_options, launching
 
 
@@ -82,17 +85,115 @@ def test_the_launcher_leaves_out_the_module_that_a_small_runtime_lacks(
         assert os.environ["JAVA_HOME"] == "before"
 
 
-def test_the_archive_is_written_by_the_first_run_and_used_by_the_next(tmp_path: Path) -> None:
-    real = shutil.which("java", path=os.defpath) or find_java().command
-    first = archive_options(tmp_path, real, "key")
-    base, _, written = first.partition(" -XX:ArchiveClassesAtExit=")
-    assert Path(base.removeprefix("-XX:SharedArchiveFile=")).stat().st_size > 1_000_000
-    Path(written).write_bytes(b"\0" * 100)  # its JVM was killed
-    assert archive_options(tmp_path, real, "key") == first
-    Path(written).write_bytes(b"whole")
-    second = archive_options(tmp_path, real, "key")
-    assert second == f"{base}:{Path(written).with_suffix('')}"
-    assert archive_options(tmp_path, str(tmp_path / "none"), "other key") == ""
+@pytest.fixture
+def real() -> str:
+    return shutil.which("java", path=os.defpath) or find_java().command
+
+
+@pytest.fixture
+def writers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ArchiveWriter]]:
+    """Makes writers that may write, and closes them."""
+    monkeypatch.delenv("KPROXY_SPARK_ARCHIVE", raising=False)
+    with ExitStack() as stack:
+
+        def make() -> ArchiveWriter:
+            writer = ArchiveWriter()
+            stack.callback(writer.close)
+            return writer
+
+        yield make
+
+
+def written_by(options: str) -> Path:
+    return Path(options.partition(" -XX:ArchiveClassesAtExit=")[2])
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[[ArchiveWriter, str], subprocess.Popen[bytes]]]:
+    """Starts what stands for the JVM of a writer: a shell command."""
+    with ExitStack() as stack:
+
+        def start(writer: ArchiveWriter, command: str) -> subprocess.Popen[bytes]:
+            process = stack.enter_context(subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE))
+            writer.started(process)
+            return process
+
+        yield start
+
+
+def test_the_second_run_writes_the_archive_and_waits_for_it(
+    tmp_path: Path,
+    real: str,
+    writers: Callable[[], ArchiveWriter],
+    started: Callable[[ArchiveWriter, str], subprocess.Popen[bytes]],
+) -> None:
+    assert writers().options(tmp_path, real, "key") == ""  # the first one leaves a note that an archive is wanted
+    assert archive_options(tmp_path, "key") == ""
+    second = writers()
+    part = written_by(second.options(tmp_path, real, "key"))
+    process, said = started(second, f"/bin/cat && echo whole > {part}"), list[str]()
+    second.finish(lambda: process.stdin.close() if process.stdin else None, said.append)
+    assert process.returncode == 0
+    assert len(said) == 1
+    third = writers()
+    options = third.options(tmp_path, real, "key")
+    assert options == archive_options(tmp_path, "key")
+    base, path = map(Path, options.removeprefix("-XX:SharedArchiveFile=").split(":"))
+    assert base.stat().st_size > 1_000_000
+    assert path.read_text() == "whole\n"
+    third.finish(pytest.fail, pytest.fail)
+    assert sorted(each.name for each in tmp_path.glob("classes-*")) == [path.name, base.name, f"{path.name}.wanted"]
+
+
+def test_one_run_at_a_time_writes_an_archive(
+    tmp_path: Path, real: str, writers: Callable[[], ArchiveWriter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers().options(tmp_path, real, "key")
+    with monkeypatch.context() as patch:
+        patch.setenv("KPROXY_SPARK_ARCHIVE", "no")
+        assert writers().options(tmp_path, real, "key") == ""
+    first = writers()
+    assert written_by(first.options(tmp_path, real, "key")).name
+    assert writers().options(tmp_path, real, "key") == ""
+    first.close()
+    assert written_by(writers().options(tmp_path, real, "key")).name
+
+
+def test_a_run_that_fails_leaves_no_java_and_half_an_archive_goes(
+    tmp_path: Path,
+    real: str,
+    writers: Callable[[], ArchiveWriter],
+    started: Callable[[ArchiveWriter, str], subprocess.Popen[bytes]],
+) -> None:
+    writers().options(tmp_path, real, "key")
+    failed = writers()
+    part = written_by(failed.options(tmp_path, real, "key"))
+    part.write_bytes(b"half")
+    process = started(failed, "exec /bin/cat")
+    failed.close()
+    assert process.returncode == -signal.SIGKILL
+    assert not part.exists()
+    killed = part.with_name(f"{part.stem}.99")  # a run that could not clean up
+    killed.write_bytes(b"half")
+    empty = writers()
+    part = written_by(empty.options(tmp_path, real, "key"))
+    assert not killed.exists()
+    started(empty, f"printf '\\0\\0\\0\\0' > {part}")  # Java was killed, the head is not there
+    empty.finish(lambda: None, lambda said: None)
+    assert archive_options(tmp_path, "key") == ""
+    assert not part.exists()
+
+
+def test_the_archives_that_were_used_last_stay(tmp_path: Path, real: str, writers: Callable[[], ArchiveWriter]) -> None:
+    for number in range(4):
+        path = tmp_path / f"classes-{number:016x}"
+        for each in (path, Path(f"{path}-base"), Path(f"{path}.wanted"), Path(f"{path}.77")):
+            each.touch()
+            os.utime(each, (number, number))
+    writers().options(tmp_path, real, "key")
+    newest = f"classes-{3:016x}"
+    names = {each.name for each in tmp_path.glob("classes-0*")}
+    assert names == {newest, f"{newest}-base", f"{newest}.wanted"}
 
 
 def test_there_is_no_archive_where_files_of_settings_are_on_the_class_path(

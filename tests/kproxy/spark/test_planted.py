@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -248,6 +249,10 @@ def test_hours_that_are_unusual(fleet: Fleet) -> None:
     errors = {(row["by"], row["api"], row["value"]): row["since"] for row in rows if row["measure"] == "errors"}
     assert errors["api", "Produce", None] == us(PLANTED.error_hour)
     assert set(errors.values()) == {us(PLANTED.error_hour)}
+    late = {row["since"] for row in rows if row["measure"] == "p99"}
+    assert late <= {us(PLANTED.slow_hour), us(PLANTED.blind_retries_hour)}  # what is sent again took 150 ms
+    busy = (PLANTED.metadata_loop_hour, PLANTED.churn_hour, PLANTED.storm_hour, PLANTED.findings_hour)
+    assert {row["since"] for row in rows if row["measure"] == "rate"} <= set(map(us, busy))
 
 
 def test_the_page_says_it_all(fleet: Fleet) -> None:
@@ -257,7 +262,12 @@ def test_the_page_says_it_all(fleet: Fleet) -> None:
     for table in data["tables"]:
         assert table["rows"] == json.loads(encode_json(fleet.figures.tables[table["name"]].cut(MOST_ROWS).rows))
     texts = [text for _, text, _ in data["headlines"]]
-    assert texts[0] == "3 clients will be refused by Kafka 4.0: legacy-audit, legacy-etl, legacy-sync."
+    [upgrade] = [text for text in texts if "Kafka 4.0" in text]
+    assert upgrade.startswith("3 clients will be refused by Kafka 4.0: legacy-audit, legacy-etl, legacy-sync; active ")
+    assert texts[-1] == upgrade
+    assert all(text.endswith(" UTC.") for text in texts)
+    [slow] = [text for text in texts if "2026-11-21 13:00" in text]
+    assert re.fullmatch(rf"Broker {PLANTED.slow_broker} was about 2\dx slower, 2026-11-21 13:00-14:00 UTC\.", slow)
     for name in (
         PLANTED.stalled_group, PLANTED.storm_group, PLANTED.slow_broker, PLANTED.metadata_loop, PLANTED.throttled,
         PLANTED.churning, PLANTED.idle_race, PLANTED.hot_topic, PLANTED.blind_retries, PLANTED.error_topic,

@@ -22,10 +22,10 @@ FACTS = Facts(
 COLUMNS = {
     "anomalies": "by api value since:time measure actual:number usual:number sentence",
     "clients": "client software_name software_version api api_version:number hosts:number connections:number "
-    "requests:number verdict refused_from reason",
+    "requests:number first_at:time last_at:time verdict refused_from reason",
     "errors": "by value error code:number responses:number share:share first_at:time last_at:time",
-    "findings": "severity code name client broker findings:number first_at:time message connection_id direction "
-    "offset:number at:time",
+    "findings": "severity code name client broker findings:number first_at:time last_at:time message connection_id "
+    "direction offset:number at:time",
     "group-stalls": "group_id stall severity since:time until:time duration_us:duration blamed:list sentence look",
     "latency": "by api value responses:number p50_us:duration p90_us:duration p99_us:duration p999_us:duration "
     "max_us:duration",
@@ -46,6 +46,7 @@ def figures(*tables: Listed, name: str = "orders") -> Figures:
     return Figures(
         facts=FACTS,
         axis=Axis(_HOUR_US, (BEGIN_US, BEGIN_US + 24 * _HOUR_US)),
+        observed_us=[_HOUR_US, _HOUR_US // 4],
         heat=[Series("", [[0, 12, 3], [1, 13, 6]]), Series(name, [[0, 12, 3]])],
         brokers=[Series(name, [[0, 3, 1500.0], [1, 6, 2500.5]])],
         errors=[Series(name, [[1, 1]])],

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kproxy.spark.report.headlines import Headline, headlines
 from kproxy.spark.report.listed import Listed
+from kproxy.spark.routine import is_routine
 from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
 
 DAY_US = 86_400_000_000
@@ -30,8 +33,8 @@ def test_clients_are_counted_by_the_release_that_refuses_them() -> None:
         client("a", api="Fetch", api_version=3),
     )
     assert told(table) == [
-        ("error", "4 clients will be refused by Kafka 4.0: a, b, c and 1 more."),
-        ("error", "1 client will be refused by Kafka 4.1: e."),
+        ("warning", "4 clients will be refused by Kafka 4.0: a, b, c and 1 more; active 2026-11-21 05:00-06:00 UTC."),
+        ("warning", "1 client will be refused by Kafka 4.1: e; active 2026-11-21 05:00-06:00 UTC."),
     ]
 
 
@@ -42,10 +45,14 @@ def stall(day: int, hour: int = 0, **columns: Any) -> dict[str, Any]:
 
 def test_a_group_that_stalls_at_the_same_hour_of_three_days_does_so_every_day() -> None:
     assert told(listed("group-stalls", stall(0), stall(1, duration_us=40_000_000), stall(2))) == [
-        ("error", "Group g stalls every day at 05:00 UTC (3 days), for up to 40.0 s, waiting for b.")
+        (
+            "error",
+            "Group g stalls every day at 05:00 UTC (3 days), for up to 40.0 s, waiting for b, "
+            "2026-11-21 05:00 to 2026-11-23 05:00 UTC.",
+        )
     ]
     assert told(listed("group-stalls", stall(0), stall(0), stall(1), stall(2, hour=1))) == [
-        ("error", "Group g stalls 4 times, for up to 30.0 s, waiting for b.")
+        ("error", "Group g stalls 4 times, for up to 30.0 s, waiting for b, 2026-11-21 05:00 to 2026-11-23 06:00 UTC.")
     ]
 
 
@@ -64,8 +71,8 @@ def test_the_worst_comes_first_and_what_other_tables_tell_is_not_told_twice() ->
         {"severity": "info", "code": "L014", "name": "unknown-tag", "client": "a", "findings": 9},
     )
     assert told(found) == [
-        ("error", "L005 newer: 5 times, with ?, b."),
-        ("warning", "S001 address-leak: once, with a."),
+        ("error", "L005 newer: 5 occurrences, ?, b at ?, 2026-11-21 05:00-06:00 UTC."),
+        ("warning", "S001 address-leak: 1 occurrence, a at ?, 2026-11-21 05:00-06:00 UTC."),
     ]
 
 
@@ -85,7 +92,7 @@ def test_errors_that_groups_need_are_no_news() -> None:
         (
             "info",
             "Produce was answered with NOT_LEADER_OR_FOLLOWER about orders 3 times (1.50% of its answers), "
-            "between 2026-11-21 05:00:00 and 2026-11-21 05:00:01.",
+            "2026-11-21 05:00 UTC.",
         )
     ]
 
@@ -96,7 +103,7 @@ def test_a_burst_of_errors_is_told_however_small_a_part_it_is() -> None:
                 "first_at": BEGIN_US, "last_at": BEGIN_US + seconds * 1_000_000}  # fmt: skip
 
     [(_, text)] = told(listed("errors", errors("A", 20, 20), errors("B", 20, 30), errors("C", 9, 1)))
-    assert text.startswith("Produce was answered with A 20 times (0.01% of its answers), between")
+    assert text.startswith("Produce was answered with A 20 times (0.01% of its answers), 2026-11-21 05:00 UTC.")
 
 
 def test_hot_partitions_and_throttled_clients() -> None:
@@ -109,31 +116,76 @@ def test_hot_partitions_and_throttled_clients() -> None:
         {"client": "a", "broker": "b:1", "since": BEGIN_US, "throttled": 4, "total_throttle_us": 2_000_000},
     )
     assert told(hot, slowed) == [
-        ("info", "a was throttled 4 times by b:1, for 2.0 s in all."),
-        ("info", "Partition 5 of t has 90% of what is written to it, 5.4 times its part."),
+        ("info", "a was throttled 4 times by b:1, for 2.0 s in all, 2026-11-21 05:00-06:00 UTC."),
+        ("info", "Partition 5 of t has 90% of what is written to it, 5.4x an even share, 2026-11-21 05:00-06:00 UTC."),
     ]
 
 
-def test_of_an_hour_what_is_most_unusual_is_told_once() -> None:
-    def unusual(by: str, value: str | None, **columns: Any) -> dict[str, Any]:
-        row = {
-            "by": by,
-            "api": "Produce",
-            "value": value,
-            "since": BEGIN_US,
-            "measure": "p99",
-            "sentence": "it is slow",
-        }
-        return row | columns
+def unusual(by: str, value: str | None, factor: float, hour: int = 8, **columns: Any) -> dict[str, Any]:
+    row = {
+        "by": by, "api": "Produce", "value": value, "since": BEGIN_US + hour * 3_600_000_000, "measure": "p99",
+        "actual": 10_000 * factor, "usual": 10_000, "sentence": f"p99 is {10 * factor:.1f} ms, usually 10.0 ms",
+    }  # fmt: skip
+    return row | columns
 
-    table = listed(
-        "anomalies",
-        unusual("broker", "b:1"),
-        unusual("api", None),
-        unusual("api", None, measure="rate"),
-        unusual("api", None, since=BEGIN_US + DAY_US),
+
+def test_a_slow_broker_is_told_once_and_no_client_is_blamed() -> None:
+    slow = [
+        unusual("client", "a", 33, api="OffsetCommit"),
+        unusual("broker", "b:1", 26),
+        unusual("broker", "b:1", 24, api="OffsetCommit"),
+        unusual("client", "a", 21),
+        unusual("client", "c", 26),
+        unusual("api", None, 20),
+    ]
+    once = ("warning", "Broker b:1 was about 25x slower, 2026-11-21 13:00-14:00 UTC.")
+    assert told(listed("anomalies", *slow)) == [once]
+    own = unusual("client", "d", 90)  # much slower than what its broker explains
+    assert told(listed("anomalies", own, *slow)) == [
+        ("warning", "Produce of d: p99 is 900.0 ms, usually 10.0 ms, 2026-11-21 13:00-14:00 UTC."),
+        once,
+    ]
+    longer = [*slow, *({**row, "since": row["since"] + 3_600_000_000} for row in slow)]
+    assert told(listed("anomalies", *longer)) == [(once[0], once[1].replace("14:00", "15:00"))]
+
+
+def test_a_slow_client_is_told_with_its_broker() -> None:
+    rows = [unusual("client", "a", 9), unusual("broker", "b:1", 8), unusual("api", None, 7)]
+    assert told(listed("anomalies", *rows)) == [
+        ("warning", "Produce of a at b:1: p99 is 70.0 ms, usually 10.0 ms, 2026-11-21 13:00-14:00 UTC.")
+    ]
+
+
+def test_errors_of_an_hour_are_told_once_and_rates_are_no_news() -> None:
+    rows = [
+        unusual("client", "a", 9, measure="errors", sentence="errors in 9.00 % of responses, usually in 1.00 % (9.0x)"),
+        unusual("api", None, 9, measure="errors", sentence="errors in 2.00 % of responses, usually in 1.00 % (2.0x)"),
+        unusual("api", None, 9, measure="rate"),
+    ]
+    assert told(listed("anomalies", *rows)) == [
+        ("warning", "Produce of a: errors in 2.00 % of responses, usually in 1.00 % (2.0x), "
+         "2026-11-21 13:00-14:00 UTC.")
+    ]  # fmt: skip
+
+
+def test_what_is_wrong_now_comes_before_an_upgrade() -> None:
+    old = listed("clients", {"client": "a", "verdict": "refused", "refused_from": "4.0"})
+    slowed = listed(
+        "throttling", {"client": "a", "broker": "b:1", "since": None, "throttled": 4, "total_throttle_us": 2_000_000}
     )
-    assert told(table) == [
-        ("warning", "Produce of b:1, 2026-11-21 05:00: it is slow."),
-        ("warning", "Produce, 2026-11-22 05:00: it is slow."),
-    ]
+    assert [text[:9] for _, text in told(old, slowed)] == ["a was thr", "1 client "]
+
+
+@pytest.mark.parametrize(
+    ("api", "error", "routine"),
+    [
+        ("JoinGroup", "MEMBER_ID_REQUIRED", True),
+        ("Heartbeat", "REBALANCE_IN_PROGRESS", True),
+        ("ApiVersions", "UNSUPPORTED_VERSION", True),
+        ("Fetch", "UNSUPPORTED_VERSION", False),
+        ("Heartbeat", "NOT_COORDINATOR", False),
+        (None, "NOT_COORDINATOR", False),
+    ],
+)
+def test_routine_errors(api: str | None, error: str, routine: bool) -> None:
+    assert is_routine(api, error) == routine

@@ -7,7 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.jobs import Job
 from kproxy.spark.report import listed
-from kproxy.spark.report.axis import axis
+from kproxy.spark.report.axis import Axis, axis
+from kproxy.spark.report.charts import observed_us
 from kproxy.spark.report.facts import facts
 from tests.kproxy.spark.made import BEGIN_NS, request, response, table
 
@@ -65,6 +66,13 @@ def test_short_times_without_a_line_stay_and_buckets_are_as_long_as_they_must_be
     found = axis(lines, BEGIN_US, BEGIN_US + 200 * HOUR_US)
     assert found.step_us == 3 * HOUR_US
     assert len(found.begins) == 68
+
+
+def test_the_first_and_the_last_bucket_and_holes_were_observed_in_part(spark: SparkSession) -> None:
+    times = [300, *range(600, 7000, 600), 7100, *range(9000, 13_300, 300)]
+    lines = table(spark, *(request(at=at) for at in times))
+    observed = observed_us(lines, Axis(HOUR_US, tuple(BEGIN_US + hour * HOUR_US for hour in range(5))))
+    assert [us // SECOND_US for us in observed] == [3300, 7100 - 3600, 10_800 - 9000, 13_200 - 10_800, 0]
 
 
 def test_nothing_has_no_axis_and_counts_nothing(spark: SparkSession) -> None:

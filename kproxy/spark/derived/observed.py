@@ -1,0 +1,58 @@
+"""When something was observed: the time that rates are divided by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+_MINUTE_US: Final = 60_000_000
+#: Kafka closes a connection after ten minutes of silence (connections.max.idle.ms), so a trace of a connection has a
+#: line at least this often. After a longer silence nobody knows whether anybody was watching.
+_SILENCE_US: Final = 600_000_000
+
+
+def source() -> Column:
+    """Where a line is from: the node of a proxy, whatever its process id, or the name of a capture."""
+    return F.regexp_replace("connection_id", "(-[0-9]+){1,2}$", "")
+
+
+def slot(at: Column, slot_us: int) -> Column:
+    """When the slot of a timestamp began, in us since 1970; slots begin at multiples of their length."""
+    return F.floor(F.unix_micros(at) / slot_us) * slot_us
+
+
+def observed(lines: DataFrame, by: Column, slot_us: int) -> DataFrame:
+    """How long each slot of time was observed by each source, or whatever else `by` says of a line.
+
+    Time was observed from a line to the next one if that comes within ten minutes. So time before the first line, after
+    the last one, and in holes of a trace does not count.
+
+    Args:
+        lines: Rows of TABLE; uses ts, and what `by` needs, of all lines. Lines in which it is null do not count.
+        by: Whose lines belong together.
+        slot_us: How long a slot is.
+
+    Returns:
+        by, slot (when it began, in us since 1970) and observed_us, above 0.
+    """
+    at = F.unix_micros("ts")
+    minutes = (
+        lines.select(by.alias("by"), F.floor(at / _MINUTE_US).alias("minute"), at.alias("at"))
+        .where(F.col("by").isNotNull() & F.col("at").isNotNull())
+        .groupBy("by", "minute")
+        .agg(F.min("at").alias("first"), F.max("at").alias("last"))
+    )
+    before = F.lag("last").over(Window.partitionBy("by").orderBy("minute"))
+    begin = F.when(F.col("first") - before <= _SILENCE_US, before).otherwise(F.col("first"))
+    slots = F.sequence(F.floor(F.col("begin") / slot_us), F.floor(F.col("last") / slot_us))
+    part = F.least("last", F.col("slot") + slot_us) - F.greatest("begin", "slot")
+    return (
+        minutes.select("by", begin.alias("begin"), "last")
+        .select("*", F.explode(slots).alias("number"))
+        .withColumn("slot", F.col("number") * slot_us)
+        .groupBy("by", "slot")
+        .agg(F.sum(part).alias("observed_us"))
+        .where(F.col("observed_us") > 0)
+    )

@@ -1,0 +1,104 @@
+"""What lies behind the rows of `anomalies`: a slow broker makes its APIs and all of their clients slow as well."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import median
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+
+_HOUR_US = 3_600_000_000
+#: A client or an API that is slower by this factor than what would explain it has a cause of its own.
+_EXPLAINED = 2.0
+_NAMES = 3
+
+
+class Cause(NamedTuple):
+    """What was unusual and where, without its full stop; and from when to when, in us since 1970."""
+
+    text: str
+    begin: int
+    end: int
+
+
+def anomalies(rows: list[Row]) -> list[Cause]:
+    """The causes of unusual latencies and errors, each once, the most unusual first; rates are no news."""
+    hours: dict[int, list[tuple[int, Row]]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        hours[row["since"]].append((place, row))
+    placed: list[tuple[int, Cause]] = []
+    slow: dict[str, list[tuple[int, float, int]]] = defaultdict(list)
+    for since, found in sorted(hours.items()):
+        p99 = [(place, row) for place, row in found if row["measure"] == "p99"]
+        clients = _by_value([each for each in p99 if each[1]["by"] == "client"])
+        brokers = {name: each for name, each in _by_value(p99, "broker").items() if _is_cause(each, clients)}
+        for name, each in brokers.items():
+            slow[name].append((since, median(map(_factor, (row for _, row in each))), each[0][0]))
+        known = {(row["api"], _factor(row)) for each in brokers.values() for _, row in each}
+        rest = [(place, row) for place, row in p99 if row["value"] not in brokers and not _explained(row, known)]
+        placed += _of_apis(rest, since)
+        placed += _of_apis([each for each in found if each[1]["measure"] == "errors"], since)
+    for name, times in slow.items():
+        placed += _of_broker(name, times)
+    return [cause for _, cause in sorted(placed)]
+
+
+def _of_broker(name: str, times: list[tuple[int, float, int]]) -> list[tuple[int, Cause]]:
+    """One cause for each run of hours in which a broker was slow; `times` are (hour, factor, place)."""
+    runs: list[list[tuple[int, float, int]]] = []
+    for each in times:
+        if runs and each[0] - runs[-1][-1][0] == _HOUR_US:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    return [
+        (
+            min(place for _, _, place in run),
+            Cause(f"Broker {name} was about {_times(max(factor for _, factor, _ in run))} slower", run[0][0],
+                  run[-1][0] + _HOUR_US),
+        )
+        for run in runs
+    ]  # fmt: skip
+
+
+def _of_apis(found: list[tuple[int, Row]], since: int) -> list[tuple[int, Cause]]:
+    """One cause for each API, with the client or broker if there is but one of them."""
+    causes = []
+    for api, each in _by_value(found).items():
+        of_all = next((row for _, row in each if row["by"] == "api"), each[0][1])
+        where = []
+        for by in ("client", "broker"):
+            names = sorted({row["value"] for _, row in each if row["by"] == by})
+            if 0 < len(names) <= _NAMES:
+                where.append(f"{'of' if by == 'client' else 'at'} {', '.join(names)}")
+        text = f"{' '.join([api, *where])}: {of_all['sentence']}"
+        causes.append((each[0][0], Cause(text, since, since + _HOUR_US)))
+    return causes
+
+
+def _by_value(found: list[tuple[int, Row]], by: str | None = None) -> dict[str, list[tuple[int, Row]]]:
+    """Rows by the name of a kind of thing; by their API if it is None."""
+    groups: dict[str, list[tuple[int, Row]]] = defaultdict(list)
+    for place, row in found:
+        if by is None or row["by"] == by:
+            groups[row["api"] if by is None else row["value"]].append((place, row))
+    return groups
+
+
+def _is_cause(found: list[tuple[int, Row]], clients: dict[str, list[tuple[int, Row]]]) -> bool:
+    """Whether the slow APIs of a broker are its own doing: several of them, or one that is slow for several clients."""
+    return len(found) > 1 or any(len(clients.get(row["api"], [])) > 1 for _, row in found)
+
+
+def _explained(row: Row, brokers: set[tuple[str, float]]) -> bool:
+    """Whether a slow broker explains it: it served the same API about as slowly."""
+    return any(api == row["api"] and _factor(row) <= factor * _EXPLAINED for api, factor in brokers)
+
+
+def _factor(row: Row) -> float:
+    return float(row["actual"] / row["usual"]) if row["usual"] else 1.0
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2g}x" if factor < 10 else f"{factor:,.0f}x"
