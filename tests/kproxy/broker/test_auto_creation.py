@@ -36,7 +36,7 @@ async def test_a_topic_is_there_a_while_after_somebody_asked(release: str) -> No
         for version in range(lowest, highest + 1):
             name = f"asked-in-v{version}"
             assert await metadata(ask, version, name) == (pending, 0)
-            clock.go_on(29)
+            clock.go_on(39)
             assert await metadata(ask, version, name) == (pending, 0)
             clock.go_on(1)
             assert await metadata(ask, version, name) == (Error.NONE, 2)
@@ -81,7 +81,7 @@ async def test_kafkas_own_topics_are_created_as_what_they_are() -> None:
     async with asked(configs={"offsets.topic.num.partitions": "7"}) as ask:
         clock = stop_time(ask)
         await metadata(ask, 12, "__consumer_offsets")
-        clock.go_on(30)
+        clock.go_on(40)
         [topic] = (await ask("Metadata", 12, {"topics": [{"name": "__consumer_offsets"}]}))["topics"]
     assert topic["is_internal"]
     assert len(topic["partitions"]) == 7
