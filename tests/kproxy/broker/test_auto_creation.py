@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.errors import Error
+from kproxy.broker.topics import Topics
 from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.fake_clock import FakeClock
 
@@ -96,15 +94,9 @@ async def test_a_name_that_collides_is_not_created(release: str, error: int) -> 
         assert await metadata(ask, 9, "a_b") == (error, 0)
 
 
-async def test_nothing_is_created_after_the_end(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"data": tmp_path}
-    async with asked(**options) as ask:
+async def test_nothing_is_created_after_the_end() -> None:
+    async with asked() as ask:
         clock = stop_time(ask)
         await metadata(ask, 12, "orders")
     clock.go_on(1000)
-    async with asked(**options) as ask:
-        assert [*await named(ask)] == []
-
-
-async def named(ask: Asking) -> list[str]:
-    return [each["name"] for each in (await ask("Metadata", 12, {"topics": None}))["topics"]]
+    assert ask.broker.cluster.part(Topics).named("orders") is None
