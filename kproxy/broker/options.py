@@ -59,7 +59,7 @@ class Options:
     super_users: Sequence[str] = ()
     topics: Mapping[str, int] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
-    auto_create_delay_ms: float = 30
+    auto_create_delay_ms: float = 40
 
     @property
     def first_id(self) -> int:

@@ -1,0 +1,142 @@
+"""The built-in broker answers admin requests as real Kafka of the release that it stands in for does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.broker import Broker
+from kproxy.broker.errors import Error
+from tests.kproxy.broker.asking import Asking
+from tests.peers.kafka import RELEASES, Kafka, missing
+from tests.peers.questions import At
+
+pytestmark = [pytest.mark.peers, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
+
+TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
+RESOURCES = ((TOPIC, "t"), (BROKER, "1"), (BROKER, ""), (METRICS, "m"), (GROUP, "g"), (GROUP, ""), (99, "x"))
+CONFIGS = (
+    ("cleanup.policy", "compact"), ("retention.ms", "1000"), ("min.insync.replicas", "1"), ("no.such.config", "1"),
+    ("log.retention.ms", "100000"), ("log.retention.ms", "many"), ("num.partitions", "2"), ("interval.ms", "1000"),
+    ("message.timestamp.difference.max.ms", "1000"), ("match", "client_id=a"), ("match", "nobody"),
+    ("segment.bytes", "100"), ("remote.storage.enable", "true"),
+    ("listener.name.x.ssl.keystore.location", "/tmp/x"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_answers_like_kafka(release: str, tmp_path: Path) -> None:
+    kafka = Kafka(release, tmp_path / "kafka", {}, {})
+    try:
+        real = await asked(kafka.direct[1])
+    finally:
+        kafka.kill()
+    async with Broker(release=release) as broker:
+        ours = await asked(broker.ports[0])
+    assert len(real) > 250
+    assert {label: (real[label], ours[label]) for label in real if real[label] != ours[label]} == {}
+
+
+async def asked(port: int) -> dict[str, Any]:
+    """The answers of a broker without topics, by what was asked."""
+    ask = Asking(At(port), "questions")  # type: ignore[arg-type]
+    versions = {each["api_key"]: each for each in (await ask("ApiVersions", 0))["api_keys"]}
+    answers = await creations(ask, versions[19]["min_version"])
+    answers |= await coordinators(ask)
+    answers |= await unknown_topics(ask)
+    answers |= await configs(ask)
+    await ask.hang_up()
+    return answers
+
+
+async def creations(ask: Asking, lowest: int) -> dict[str, Any]:
+    found = {}
+    for version in range(max(lowest, 1), 8):
+        for partitions, factor in ((-1, -1), (-1, 1), (2, -1), (0, 1), (-2, 1), (1, 0), (1, -2)):
+            name = f"made-{version}-{partitions}-{factor}"
+            topic = {"name": name, "num_partitions": partitions, "replication_factor": factor}
+            body = {"topics": [topic | {"assignments": [], "configs": []}], "timeout_ms": 10_000}
+            [made] = (await ask("CreateTopics", version, body))["topics"]
+            found[name] = made["error_code"], made["error_message"], made.get("num_partitions")
+    return found
+
+
+async def coordinators(ask: Asking) -> dict[str, Any]:
+    found = {}
+    for version in range(1, 7):
+        for kind, key in ((0, "g"), (0, ""), (1, "x"), (1, ""), (2, "bad"), (7, "x")):
+            if kind == 2 and version == 6:
+                continue  # 3.9.1 looks for a topic that it never has
+            body = {"key_type": kind, "key": key} if version < 4 else {"key_type": kind, "coordinator_keys": [key]}
+            async with asyncio.timeout(60):
+                while True:
+                    answer = await ask("FindCoordinator", version, body)
+                    [one] = answer.get("coordinators", [answer])
+                    if one["error_code"] != Error.COORDINATOR_NOT_AVAILABLE:
+                        break
+                    await asyncio.sleep(0.1)
+            found[f"find v{version} {kind} {key}"] = one["error_code"], one["error_message"]
+    return found
+
+
+async def unknown_topics(ask: Asking) -> dict[str, Any]:
+    """What is said of a topic until it is there."""
+    found = {}
+    for version in range(13):
+        said = []
+        async with asyncio.timeout(60):
+            while not said or said[-1]:
+                [topic] = (await ask("Metadata", version, {"topics": [{"name": f"asked-{version}"}]}))["topics"]
+                said.append(topic["error_code"])
+                await asyncio.sleep(0.01)
+        found[f"asked v{version}"] = list(dict.fromkeys(said))
+    return found
+
+
+async def configs(ask: Asking) -> dict[str, Any]:
+    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    await ask("CreateTopics", 7, {"topics": [topic], "timeout_ms": 10_000})
+    found: dict[str, Any] = {"configs of a topic": await described(ask, TOPIC, "t")}
+    brokers = await described(ask, BROKER, "1")
+    found["configs of a broker"] = sorted(name for name in brokers if not name.startswith("group.consumer.migration"))
+    for kind, name in RESOURCES:
+        for key, value in CONFIGS:
+            for how, operation in (("set", 0), ("delete", 1)):
+                label = f"{how} {kind} {name!r} {key}={value}"
+                config = {"name": key, "value": value if how == "set" else None, "config_operation": operation}
+                resource = {"resource_type": kind, "resource_name": name, "configs": [config]}
+                body = {"resources": [resource], "validate_only": False}
+                [answer] = (await ask("IncrementalAlterConfigs", 1, body))["responses"]
+                found[label] = answer["error_code"]
+                if how == "set" and not answer["error_code"]:
+                    found[f"{label}, described"] = await set_(ask, kind, name, key)
+    return found
+
+
+async def set_(ask: Asking, kind: int, name: str, key: str) -> Any:
+    """A config that was set, when the broker has taken over what its controller has stored; without a type of metrics.
+
+    Until 4.0 Kafka did not say which types the configs of client metrics have.
+    """
+    async with asyncio.timeout(30):
+        while True:
+            value, source, sensitive, *more = (await described(ask, kind, name)).get(key, (None, 0, False))
+            if source in (1, 2, 3, 7, 8) and (value is not None or sensitive):
+                return value, source, sensitive, *(more[:1] if kind == METRICS else more)
+            await asyncio.sleep(0.05)
+
+
+async def described(ask: Asking, kind: int, name: str) -> dict[str, Any]:
+    """The configs of a resource, which is waited for."""
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+    async with asyncio.timeout(30):
+        while True:
+            [result] = (await ask("DescribeConfigs", 4, {"resources": [resource]}))["results"]
+            if result["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION:
+                break
+            await asyncio.sleep(0.05)
+    about = ("value", "config_source", "is_sensitive", "read_only", "config_type")
+    return {each["name"]: tuple(each[what] for what in about) for each in result["configs"]}
