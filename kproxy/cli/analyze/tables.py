@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli.analyze.lines import Wanted, decoding, tell_corrupt
+from kproxy.cli.analyze.lines import Wanted, decoding, warn_empty, warn_unread
 from kproxy.cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def analyze(spark: SparkSession, args: argparse.Namespace, wanted: Wanted) -> No
     condition = None if wanted.filter is None else where(wanted.filter)
     with ExitStack() as stack:
         with progress(spark, "read"):
-            opened = open_lines(spark, args.traces, decoding(args), period=period, where=condition, made=tell_corrupt)
+            opened = open_lines(
+                spark, args.traces, decoding(args), period=period, where=condition, made=warn_unread, empty=warn_empty
+            )
             lines = stack.enter_context(opened)
             stack.enter_context(shared(lines))
         if args.html:

@@ -38,7 +38,7 @@ def follow_lines(
     rows = reduce(DataFrame.unionAll, [_rows(spark, path, since) for path in paths])
     # No filter gets past what is observed; else Spark would apply them first, and time would go on with few lines only.
     timed = rows.withWatermark("ts", late).observe(COUNTED, *counts(), F.max("ts").alias("until"))
-    return timed.where(F.col("corrupt").isNull())
+    return timed.where(F.col("corrupt").isNull() & F.col("damage").isNull())
 
 
 def _rows(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:

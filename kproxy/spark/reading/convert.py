@@ -17,14 +17,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kproxy.spark.reading.decode import Options
-from kproxy.spark.reading.files import counts, read_files
+from kproxy.spark.reading.files import bad_files, counts, read_files
 from kproxy.spark.reading.inputs import File
 from kproxy.spark.reading.schema import TABLE
 from kproxy.spark.reading.stored import PARQUET, read_batches, write_batch
 
 #: Input of a batch: what a kill can cost is as much work as this.
 BATCH_BYTES = 2 << 30
-_DAY_US, _HOUR_US = 86_400_000_000, 3_600_000_000
+_DAY_S, _HOUR_S = 86_400, 3600
 _RECORD = T.StructType(
     [
         T.StructField(
@@ -46,8 +46,9 @@ class OtherFormat(ValueError):
 class Batch:
     """A batch of a table: its number, its files by URI with their sizes, how many lines and other texts they had.
 
-    `form` is one of parquet, delta and iceberg, for all batches of a table the same; `example` is one of
-    these texts with its file, known of a batch that was just made.
+    `form` is one of parquet, delta and iceberg, for all batches of a table the same. Known of a batch that was just
+    made: `example`, one of these texts with its file; `corrupt_files`, the files that have some; and `damaged`,
+    sentences about the `damaged_files`, which cannot be read to their end.
     """
 
     number: int
@@ -56,6 +57,9 @@ class Batch:
     corrupt: int
     form: str
     example: str | None = None
+    corrupt_files: Sequence[str] = ()
+    damaged: Sequence[str] = ()
+    damaged_files: int = 0
 
 
 def batches(spark: SparkSession, table: str) -> list[Batch] | None:
@@ -137,9 +141,9 @@ def _write(
 ) -> Batch:
     rows = read_files(spark, files, options)
     counted = Observation()
-    rows = dated(rows.observe(counted, *counts()))
+    rows = dated(rows.observe(counted, *counts(), *bad_files()))
     if where is not None:
-        rows = rows.where(where | F.col("corrupt").isNotNull())
+        rows = rows.where(where | F.col("corrupt").isNotNull() | F.col("damage").isNotNull())
     write_batch(rows, table, form, number)
     batch = Batch(number, {file.uri: file.size for file in files}, form=form, **counted.get)
     record = spark.createDataFrame([(list(batch.files.items()), batch.lines, batch.corrupt, form)], _RECORD)
@@ -149,11 +153,11 @@ def _write(
 
 def dated(rows: DataFrame) -> DataFrame:
     """Rows of ROW as TABLE: with the date and the hour of `ts` in UTC, whatever zone the session has."""
-    at = F.unix_micros("ts")
+    at = F.unix_seconds("ts")  # Spark divides doubles, which are exact for seconds, but not for microseconds
     return rows.withColumns(
         {
-            "date": F.date_from_unix_date(F.floor(at / _DAY_US).cast("int")),
-            "hour": F.pmod(F.floor(at / _HOUR_US), F.lit(24)).cast("int"),
+            "date": F.date_from_unix_date(F.floor(at / _DAY_S).cast("int")),
+            "hour": F.pmod(F.floor(at / _HOUR_S), F.lit(24)).cast("int"),
         }
     )
 

@@ -61,11 +61,13 @@ def open_lines(
     period: Period,
     where: Column | None = None,
     made: Callable[[Batch], object] = lambda batch: None,
+    empty: Callable[[str], object] = lambda path: None,
 ) -> Iterator[DataFrame]:
     """The lines at paths, as TABLE: of tables that `convert` made, of traces, and of captures.
 
     Traces and captures become a table that lives as long as the context. It lies in a directory of this machine, so on
-    a cluster they have to be converted before. `made` is told each of its batches.
+    a cluster they have to be converted before. `made` is told each of its batches, `empty` the paths of files without
+    a byte.
 
     Raises:
         NothingToRead: Nothing is at one of the paths.
@@ -82,7 +84,7 @@ def open_lines(
                     "traces are converted before a cluster analyzes them: run kproxy analyze convert TRACES --out DIR, "
                     "with a DIR that all machines see, then kproxy analyze DIR"
                 )
-            files = [file for file in find_files(spark, others, growing=True) if period.may_have(file)]
+            files = [file for file in find_files(spark, others, growing=True, empty=empty) if period.may_have(file)]
             if convert(spark, files, folder, options, where=wanted, made=made):
                 found.append(folder)
         parts = [read_table(spark, path) for path in found] or [spark.createDataFrame([], TABLE)]
