@@ -36,6 +36,7 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
     from pyspark.errors import PySparkException
 
     from kproxy.filters import FilterError
+    from kproxy.spark.reading.convert import DamagedTable
     from kproxy.spark.reading.inputs import NothingToRead
     from kproxy.spark.reading.lines import NotHere
     from kproxy.spark.session import NoServer, session
@@ -49,7 +50,7 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
             spark.stop()
     except FilterError as error:
         raise CommandError(f"filter: {error}") from None
-    except (NothingToRead, NotHere, NoServer, JavaMissing) as error:
+    except (NothingToRead, DamagedTable, NotHere, NoServer, JavaMissing) as error:
         raise CommandError(str(error)) from None
     except BrokenPipeError:  # of our output: those of its own sockets py4j wraps
         raise

@@ -78,7 +78,7 @@ def counts() -> list[Column]:
 
 
 def bad_files() -> list[Column]:
-    """Aggregates of ROW: corrupt_files, that have texts that are no lines; damaged, sentences; damaged_files, a count."""
+    """Aggregates of ROW: corrupt_files, with texts that are no line; damaged, sentences; damaged_files, a count."""
     return [
         F.array_sort(F.collect_set(F.when(F.col("corrupt").isNotNull(), F.col("file")))).alias("corrupt_files"),
         F.array_sort(F.collect_set("damage")).alias("damaged"),
