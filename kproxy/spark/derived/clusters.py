@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dissectors import addresses
@@ -60,6 +60,11 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
     return lines.join(F.broadcast(rows), same, "left").drop("_watcher", "_server"), several
 
 
+def names_cluster() -> Column:
+    """Whether a line names its cluster, or the brokers of it; never null."""
+    return F.col("cluster_id").isNotNull() | (F.coalesce(F.size("brokers"), F.lit(0)) > 0)
+
+
 def clusters(sightings: Iterable[Sighting]) -> dict[Place, str]:
     """The name of each server's cluster.
 
@@ -101,7 +106,8 @@ def _together(named: Mapping[Place, set[str]], seen: Mapping[str, set[str]]) -> 
 
     def root(key: str) -> str:
         while (parent := parents.setdefault(key, key)) != key:
-            key = parents[key] = parents.setdefault(parent, parent)
+            parents[key] = parents[parent]
+            key = parent
         return key
 
     for place, mine in named.items():

@@ -23,7 +23,7 @@ _LEAST_US = 200
 #: The standard deviation of a normal distribution in median absolute deviations.
 _MAD = 1.4826
 
-_WHAT = ("by", "api", "value")
+_WHAT = ("cluster", "by", "api", "value")
 
 
 @job("hours in which rate, errors or latency are not what they are in the same hour of other days")
@@ -82,9 +82,15 @@ def _hourly(lines: DataFrame) -> DataFrame:
     frames = lines.where(F.col("kind").isin("request", "response") & F.col("api").isNotNull())
     return (
         frames.select(
-            "kind", "api", "latency_us", read.alias("failed"), _hour().alias("hour"), F.explode(views).alias("view")
+            "cluster",
+            "kind",
+            "api",
+            "latency_us",
+            read.alias("failed"),
+            _hour().alias("hour"),
+            F.explode(views).alias("view"),
         )
-        .groupBy("view.by", "api", "view.value", "hour")
+        .groupBy("cluster", "view.by", "api", "view.value", "hour")
         .agg(
             F.count_if(F.col("kind") == "request").alias("requests"),
             F.count("failed").alias("responses"),
@@ -97,10 +103,14 @@ def _hourly(lines: DataFrame) -> DataFrame:
 
 def _filled(hourly: DataFrame, lines: DataFrame) -> DataFrame:
     """With the hours since it was first seen in which only others were; seconds of an hour that were watched."""
-    watched = lines.where(F.col("ts").isNotNull()).agg(
-        F.collect_set(_hour()).alias("all_hours"),
-        (F.min(F.unix_micros("ts")) / 1_000_000).alias("begin"),
-        (F.max(F.unix_micros("ts")) / 1_000_000).alias("end"),
+    watched = (
+        lines.where(F.col("ts").isNotNull())
+        .groupBy("cluster")
+        .agg(
+            F.collect_set(_hour()).alias("all_hours"),
+            (F.min(F.unix_micros("ts")) / 1_000_000).alias("begin"),
+            (F.max(F.unix_micros("ts")) / 1_000_000).alias("end"),
+        )
     )
     facts = {"requests": 0, "responses": 0, "failed": 0, "answered": 0, "p99": None}
     seen = F.transform("hours", lambda each: each["hour"])
@@ -115,7 +125,7 @@ def _filled(hourly: DataFrame, lines: DataFrame) -> DataFrame:
     return (
         hourly.groupBy(*_WHAT)
         .agg(F.collect_list(F.struct("hour", *facts)).alias("hours"))
-        .crossJoin(F.broadcast(watched))
+        .join(F.broadcast(watched), "cluster")
         .select(*_WHAT, "begin", "end", F.explode(F.concat("hours", F.transform(silent, nothing))).alias("each"))
         .select(*_WHAT, "each.*", "begin", "end")
         .withColumn("seconds", seconds)
