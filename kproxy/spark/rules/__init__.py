@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dissectors.offline import OFFLINE_RULES, OfflineRule
+from kproxy.spark.derived.clusters import with_cluster
 
 Find = Callable[[DataFrame], DataFrame]
 
@@ -52,7 +53,7 @@ class Fleet:
         """
         same = {name: F.lit(getattr(self.rule, name)) for name in ("code", "name", "blame")}
         same |= {"severity": F.lit(self.rule.severity.value), "hint": F.lit(self.hint)}
-        return self.find(lines).withColumns(same).select(
+        return self.find(with_cluster(lines)).withColumns(same).select(
             "cluster", "severity", "code", "name", "client", "broker", "findings", "first_at", "last_at", "message",
             "blame", "hint", "expected", "got", "connection_id",
         )  # fmt: skip

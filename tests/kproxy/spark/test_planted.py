@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from kproxy.spark.derived.shared import shared
 from kproxy.spark.reading.convert import convert, read_table
 from kproxy.spark.reading.decode import Options
 from kproxy.spark.reading.inputs import find_files
@@ -77,7 +78,8 @@ def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flee
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(listed, "MOST_OF_A_KIND", 10_000)
         patch.setattr(listed, "MOST_ROWS", 10_000)
-        made = figures(lines)
+        with shared(lines):
+            made = figures(lines)
     return Fleet(made, oracle)
 
 
@@ -284,7 +286,8 @@ def test_two_clusters_in_which_everything_has_the_same_name_are_told_apart(
     monkeypatch.setattr(listed, "MOST_ROWS", 20_000)
     with open_lines(spark, [str(tmp_path / name) for name in "ab"], Options(), period=Period()) as lines:
         assert lines.clusters == ["10.1.0.1:9092", "10.2.0.1:9092"]
-        both = figures(lines.rows, clusters=lines.clusters)
+        with shared(lines.rows):
+            both = figures(lines.rows, clusters=lines.clusters)
     for job, table in both.tables.items():
         alone = fleet.figures.tables[job]
         assert [name for name, _ in table.columns] == [*(name for name, _ in alone.columns), "cluster"]
