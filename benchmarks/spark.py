@@ -30,7 +30,8 @@ import duckdb
 
 traces, table, out = sys.argv[1:]
 partitioned = f"'{table}/batch=*/**/*.parquet', hive_partitioning=true"
-known = duckdb.sql(f"describe select * exclude (file, corrupt, batch, date, hour) from read_parquet({partitioned})")
+aside = "file, corrupt, damage, batch, date, hour"
+known = duckdb.sql(f"describe select * exclude ({aside}) from read_parquet({partitioned})")
 columns = ", ".join(f"'{name}': '{kind}'" for name, kind, *_ in known.fetchall())
 read = f"read_json('{traces}/**/*.jsonl', format='newline_delimited', columns={{{columns}}}, hive_partitioning=true)"
 duckdb.sql(f"copy (from {read}) to '{out}' (format parquet, compression zstd, partition_by (date, hour))")

@@ -17,6 +17,11 @@ def split(address: str) -> tuple[str, int] | None:
     return canonical(host), int(port)
 
 
+def join(host: str, port: int) -> str:
+    """``host:port``, or ``[v6]:port``."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def host_of(address: str) -> str:
     """The host of ``host:port``, as it stands there."""
     return address.rpartition(":")[0]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dissectors import addresses
 from dissectors.connection import plausible_request
 from dissectors.events import Direction
 from dissectors.foreign import PROXY_V1, PROXY_V2, foreign
@@ -213,4 +214,4 @@ class Dissector:
 
 def _address(endpoint: tuple[str, int]) -> str:
     host, port = endpoint
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return addresses.join(host, port)

@@ -6,10 +6,11 @@ import base64
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dissectors import embedded, secrets, summary
+from dissectors import addresses, embedded, secrets, summary
 from dissectors.conversation import API_VERSIONS, Cluster
 from dissectors.events import RequestReceived, ResponseReceived
 from dissectors.findings import Finding
+from dissectors.ledgers.brokers import endpoints
 from dissectors.message import Message
 from kproxy.eventlines import finding_entry
 from kproxy.trace.clock import timestamp
@@ -22,6 +23,9 @@ from kproxy.trace.lines import (
     ResponseLine,
     TopicEntry,
 )
+
+#: APIs whose responses name the cluster and its brokers.
+_NAME_CLUSTER = ("Metadata", "DescribeCluster")
 
 
 class Ends(Protocol):
@@ -145,6 +149,9 @@ class FrameLines:
         line.throttle_time_ms = body.get("throttle_time_ms")
         if message.api_key == API_VERSIONS:
             _add_software(line, request.message.body)
+        elif message.api in _NAME_CLUSTER and message.reads_well:
+            line.cluster_id = body.get("cluster_id") or None
+            line.brokers = [addresses.join(each.host, each.port) for each in endpoints(message)]
         line.not_decoded = event.damaged or message.opaque
         # A Produce tells of its records in the request, a Fetch in the response.
         topics = asked.topics

@@ -156,13 +156,18 @@ class RequestLine(_FrameLine, tag="request", kw_only=True):
 
 
 class ResponseLine(_FrameLine, tag="response", kw_only=True):
-    """A response frame with what an analysis needs of its request; `api` is absent if nobody asked."""
+    """A response frame with what an analysis needs of its request; `api` is absent if nobody asked.
+
+    `cluster_id` and `brokers` (HOST:PORT, as advertised) are on responses to Metadata and DescribeCluster.
+    """
 
     request_ts: Timestamp | None = None
     latency_us: int | None = None
     request_size: int | None = None
     errors: list[ErrorEntry] = []
     throttle_time_ms: int | None = None
+    cluster_id: str | None = None
+    brokers: list[str] = []
 
 
 class FindingLine(_Line, tag="finding", kw_only=True):

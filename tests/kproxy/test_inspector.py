@@ -137,6 +137,28 @@ def test_the_software_of_a_client_stands_on_both_sides_of_apiversions() -> None:
     assert (older.software_name, older.software_version) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("api", "version", "cluster_id", "told"),
+    [("Metadata", 12, "c-1", "c-1"), ("Metadata", 1, None, None), ("DescribeCluster", 1, "c-1", "c-1"),
+     ("Metadata", 12, "", None)],
+)  # fmt: skip
+def test_responses_that_name_the_cluster_say_its_id_and_its_brokers(
+    api: str, version: int, cluster_id: str | None, told: str | None
+) -> None:
+    session = Session()
+    node = "node_id" if api == "Metadata" else "broker_id"
+    named = {"brokers": [{node: 1, "host": "b1", "port": 9092}, {node: 2, "host": "::1", "port": 9093}]}
+    asked = session.client(request(api, version, {}))
+    answered = session.server(
+        response(api, version, named | ({} if cluster_id is None else {"cluster_id": cluster_id}))
+    )
+    assert (answered.cluster_id, answered.brokers) == (told, ["b1:9092", "[::1]:9093"])
+    assert not hasattr(asked, "cluster_id")
+    session.client(request("Heartbeat", 4, {"group_id": "g", "member_id": "m"}, correlation_id=2))
+    other = session.server(response("Heartbeat", 4, {}, correlation_id=2))
+    assert (other.cluster_id, other.brokers) == (None, [])
+
+
 def test_topic_ids_get_the_names_that_a_metadata_response_gave_them() -> None:
     session = Session()
     topic_id = "AAECAwQFBgcICQoLDA0ODw"

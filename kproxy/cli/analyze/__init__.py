@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from kproxy.cli import options
-from kproxy.cli.analyze.convert import convert_files
+from kproxy.cli.analyze.convert import convert_files, repair_table
 from kproxy.cli.analyze.follow import SETTINGS, check_follow, follow_traces
 from kproxy.cli.analyze.lines import wanted
 from kproxy.cli.analyze.session import is_short, spark_for
@@ -77,6 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ),
         options.FILE,
     )
+    parser.add_argument("--repair", action="store_true", help="with convert, leave each line of DIR in it once")
     parser.add_argument("--rows", type=_count, default=20, metavar="N", help="show so many rows (default: %(default)s)")
     parser.add_argument(
         "--master", metavar="URL", help="where to run: local[N], spark://..., yarn, sc://... (default: here)"
@@ -105,7 +106,9 @@ def run(args: argparse.Namespace) -> int:
     if args.follow:
         settings = SETTINGS | settings
     with spark_for(args.master, settings, short=not args.follow and is_short(args.traces)) as spark:
-        if converts:
+        if args.repair:
+            repair_table(spark, args)
+        elif converts:
             convert_files(spark, args)
         elif args.follow:
             follow_traces(spark, args, asked)
@@ -117,12 +120,17 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace, converts: bool) -> None:
     if converts:
         unused = [name for name in ("job", "where", "since", "until", "html", "follow") if getattr(args, name)]
-        if not args.traces or not args.out:
+        if args.repair:
+            if args.traces or not args.out:
+                raise CommandError("write kproxy analyze convert --repair --out DIR")
+        elif not args.traces or not args.out:
             raise CommandError("write kproxy analyze convert TRACES --out DIR")
         if unused:
             raise CommandError(f"convert takes whole files, it has no --{unused[0]}")
         if args.format not in (None, *_STORED):
             raise CommandError(f"convert has --format {', '.join(_STORED)}")
+    elif args.repair:
+        raise CommandError("--repair is for convert: kproxy analyze convert --repair --out DIR")
     elif args.follow:
         check_follow(args)
     elif args.window or args.late:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kproxy.cli.analyze.lines import decoding, tell_corrupt
+from kproxy.cli.analyze.lines import decoding, warn_empty, warn_unread
 from kproxy.cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -19,13 +20,43 @@ def convert_files(spark: SparkSession, args: argparse.Namespace) -> None:
     from kproxy.spark.reading.inputs import find_files
     from kproxy.spark.session.progress import progress
 
-    files = find_files(spark, args.traces)
+    files = find_files(spark, args.traces, empty=warn_empty)
     for file in grown(files, batches(spark, args.out) or []):
         warn(f"{file.path} has grown since it was converted, what came since is left out; convert whole files")
     try:
         with progress(spark, "convert"):
-            added = convert(spark, files, args.out, decoding(args), form=args.format, made=tell_corrupt)
+            added = convert(
+                spark, files, args.out, decoding(args), form=args.format, made=warn_unread, waiting=_waiting(args)
+            )
     except OtherFormat as error:
         raise CommandError(str(error)) from None
     count = sum(len(batch.files) for batch in added)
     say(f"{count} of {len(files)} files were new: {sum(batch.lines for batch in added)} lines are in {args.out} now")
+
+
+def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
+    """Leave each line of a table in it once, and say what was wrong."""
+    from kproxy.outputs.stderr import say, warn
+    from kproxy.spark.reading.repair import NoRepair, repair
+    from kproxy.spark.session.progress import progress
+
+    try:
+        with progress(spark, "repair"):
+            done = repair(spark, args.out, waiting=_waiting(args))
+    except NoRepair as error:
+        raise CommandError(str(error)) from None
+    for each in done:
+        if each.again:
+            warn(f"batch {each.number} had lost lines and is removed: convert its {len(each.again)} files again")
+        elif each.lost:
+            warn(f"batch {each.number} had lost lines, and its files are not there any more: it keeps those it has")
+    if not done:
+        say(f"{args.out} is sound: nothing is there twice")
+    else:
+        say(f"{sum(each.removed for each in done)} lines were removed from {len(done)} batches of {args.out}")
+
+
+def _waiting(args: argparse.Namespace) -> Callable[[], None]:
+    from kproxy.outputs.stderr import say
+
+    return lambda: say(f"waiting: another run writes to {args.out}")

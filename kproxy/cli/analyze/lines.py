@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from kproxy.filters import Filter
     from kproxy.spark.reading.convert import Batch
     from kproxy.spark.reading.decode import Options
+
+
+#: Bad files that a message names.
+_MOST_NAMED = 10
 
 
 class Wanted(NamedTuple):
@@ -66,11 +71,30 @@ def decoding(args: argparse.Namespace) -> Options:
     return Options(frozenset(args.port), args.keylog)
 
 
-def tell_corrupt(batch: Batch) -> None:
-    """Say how many lines could not be read, with an example."""
+def warn_unread(batch: Batch) -> None:
+    """Say which lines and which files of a batch could not be read."""
     from kproxy.outputs.stderr import warn
     from kproxy.outputs.text import safe
 
     if batch.corrupt:
         some = f", as in {safe(batch.example)}" if batch.example else ""
-        warn(f"{batch.corrupt} of {batch.corrupt + batch.lines} lines could not be read and are left out{some}")
+        files = f"; {_listed(batch.corrupt_files, ', ')} have such lines" if len(batch.corrupt_files) > 1 else ""
+        warn(f"{batch.corrupt} of {batch.corrupt + batch.lines} lines could not be read and are left out{some}{files}")
+    if batch.damaged:
+        count = f"{batch.damaged_files} of {len(batch.files)} files could not be read, or not to the end"
+        warn(f"{count}: {_listed(batch.damaged, '; ')}")
+
+
+def warn_empty(path: str) -> None:
+    """Say that a file is left out because it has no bytes."""
+    from kproxy.outputs.stderr import warn
+    from kproxy.outputs.text import safe
+
+    warn(f"{safe(path)} is empty (0 bytes) and left out")
+
+
+def _listed(texts: Sequence[str], separator: str) -> str:
+    from kproxy.outputs.text import safe
+
+    more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
+    return separator.join(map(safe, texts[:_MOST_NAMED])) + more

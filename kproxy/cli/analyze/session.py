@@ -42,6 +42,7 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
 
     from kproxy.filters import FilterError
     from kproxy.outputs.stderr import warn
+    from kproxy.spark.reading.convert import DamagedTable
     from kproxy.spark.reading.inputs import NothingToRead
     from kproxy.spark.reading.lines import NotHere
     from kproxy.spark.session import NoServer, end_java, session
@@ -58,7 +59,7 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
         writer.finish(end_java, warn)
     except FilterError as error:
         raise CommandError(f"filter: {error}") from None
-    except (NothingToRead, NotHere, NoServer, JavaMissing) as error:
+    except (NothingToRead, DamagedTable, NotHere, NoServer, JavaMissing) as error:
         raise CommandError(str(error)) from None
     except BrokenPipeError:  # of our output: those of its own sockets py4j wraps
         raise

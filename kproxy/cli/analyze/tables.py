@@ -10,11 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli.analyze.lines import Wanted, decoding, tell_corrupt
+from kproxy.cli.analyze.lines import Wanted, decoding, warn_empty, warn_unread
 from kproxy.cli.errors import CommandError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from kproxy.spark.reading.lines import Lines
 
 
 def analyze(spark: SparkSession, args: argparse.Namespace, wanted: Wanted) -> None:
@@ -29,30 +31,39 @@ def analyze(spark: SparkSession, args: argparse.Namespace, wanted: Wanted) -> No
     condition = None if wanted.filter is None else where(wanted.filter)
     with ExitStack() as stack:
         with progress(spark, "read"):
-            opened = open_lines(spark, args.traces, decoding(args), period=period, where=condition, made=tell_corrupt)
+            opened = open_lines(
+                spark, args.traces, decoding(args), period=period, where=condition, made=warn_unread, empty=warn_empty
+            )
             lines = stack.enter_context(opened)
-            stack.enter_context(shared(lines))
+            stack.enter_context(shared(lines.rows))
         if args.html:
             _write_report(spark, lines, args)
             if not args.out:
                 return
-        for job, table in jobs.planned(args.job or jobs.names(), lines):
-            _write(spark, table, job.name, args)
+        for job, table in jobs.planned(args.job or jobs.names(), lines.rows):
+            _write(spark, table, job.name, args, several=len(lines.clusters) > 1)
 
 
-def _write_report(spark: SparkSession, lines: DataFrame, args: argparse.Namespace) -> None:
+def _write_report(spark: SparkSession, lines: Lines, args: argparse.Namespace) -> None:
     from kproxy.spark.report.figures import figures
     from kproxy.spark.report.pages import report
     from kproxy.spark.session.progress import progress
 
-    made = report(figures(lines, partial(progress, spark)), [Path(path).name or path for path in args.traces])
+    made = report(
+        figures(lines.rows, partial(progress, spark), clusters=lines.clusters),
+        [Path(path).name or path for path in args.traces],
+    )
     try:
         Path(args.html).write_text(made, encoding="utf-8")
     except OSError as error:
         raise CommandError(f"{args.html}: {error.strerror}") from None
 
 
-def _write(spark: SparkSession, made: Callable[[], DataFrame], name: str, args: argparse.Namespace) -> None:
+def _write(
+    spark: SparkSession, made: Callable[[], DataFrame], name: str, args: argparse.Namespace, *, several: bool
+) -> None:
+    """Write a table; for people with its clusters if there are `several`, for programs always."""
+    from kproxy.spark.derived.clusters import CLUSTER
     from kproxy.spark.session.progress import progress
     from kproxy.spark.tables import first_rows, write_csv, write_files, write_json, write_table
 
@@ -65,6 +76,6 @@ def _write(spark: SparkSession, made: Callable[[], DataFrame], name: str, args: 
             write_json(made(), name, sys.stdout) if args.format == "json" else write_csv(made(), sys.stdout)
     else:
         with waiting:
-            table = made()
+            table = made() if several else made().drop(CLUSTER)
             rows = first_rows(table, args.rows)
         write_table(table, name, rows, args.rows, sys.stdout)

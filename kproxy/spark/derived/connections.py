@@ -19,16 +19,16 @@ def connections(lines: DataFrame) -> DataFrame:
         lines: Rows of TABLE.
 
     Returns:
-        connection_id, client, host (of the client), server, client_id; opened_at, null if it was there before it was
-        watched or its open line is missing; closed_at, by (client, server, proxy) and how of its close line, null if
-        there is none; unanswered, requests that it left without an answer; requests, those that are in the table, and
-        errands, those of them that do more than ask who is there and log in;
-        last_at, of its last request or response; answered_at, of its last response, and asked_at, when that was asked.
+        cluster, connection_id, client, host (of the client), server, client_id; opened_at, null if it was there before
+        it was watched or its open line is missing; closed_at, by (client, server, proxy) and how of its close line,
+        null if there is none; unanswered, requests that it left without an answer; requests, those that are in the
+        table, and errands, those of them that do more than ask who is there and log in; last_at, of its last request or
+        response; answered_at, of its last response, and asked_at, when that was asked.
     """
     kind, at = F.col("kind"), F.col("ts")
     is_frame = kind.isin("request", "response")
     begins = (kind == "open") & ~F.coalesce("midstream", F.lit(False))
-    few = lines.where(is_frame | kind.isin("open", "close")).groupBy(*_KEYS).agg(
+    few = lines.where(is_frame | kind.isin("open", "close")).groupBy("cluster", *_KEYS).agg(
         F.min(F.when(begins, at)).alias("opened_at"),
         F.max(F.when(kind == "close", at)).alias("closed_at"),
         F.max("unanswered").alias("unanswered"),
@@ -38,7 +38,7 @@ def connections(lines: DataFrame) -> DataFrame:
         F.max(F.when(kind == "response", at)).alias("answered_at"),
         F.max("request_ts").alias("asked_at"),
     )  # fmt: skip
-    each = few.groupBy("connection_id").agg(
+    each = few.groupBy("cluster", "connection_id").agg(
         *(F.max(name).alias(name) for name in _KEYS[1:]),
         F.min("opened_at").alias("opened_at"),
         *(F.sum(name).alias(name) for name in ("requests", "errands")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-_KEY = ["connection_id", "correlation_id", "asked_us"]
+_KEY = ["cluster", "connection_id", "correlation_id", "asked_us"]
 
 
 def exchanges(lines: DataFrame, wanted: Column) -> DataFrame:
@@ -16,9 +16,9 @@ def exchanges(lines: DataFrame, wanted: Column) -> DataFrame:
         wanted: Says so of requests and responses alike: of columns that both have, and the same of both.
 
     Returns:
-        connection_id, correlation_id, client, server, api, client_id and group_id of the request; member_id of the
-        answer if the request's is empty; epoch, the request's generation_id, and generation, the answer's; error, the
-        name of its first error; answer_bytes; closed_by. Times are microseconds since 1970: asked_us, answered_us
+        cluster, connection_id, correlation_id, client, server, api, client_id and group_id of the request; member_id of
+        the answer if the request's is empty; epoch, the request's generation_id, and generation, the answer's; error,
+        the name of its first error; answer_bytes; closed_by. Times are microseconds since 1970: asked_us, answered_us
         (null: never), closed_us (its connection was closed by an end of it), ends_us (answered, closed, or no longer
         watched), watched_us (until when its connection, or else the proxy that wrote its lines, was watched), traced_us
         (until when that proxy wrote).
@@ -33,8 +33,8 @@ def exchanges(lines: DataFrame, wanted: Column) -> DataFrame:
     )  # fmt: skip
     is_frame = is_request & ~F.col("acks").eqNullSafe(0) | (F.col("kind") == "response")
     frames = lines.where(wanted & is_frame).select(
-        "connection_id", "correlation_id", asked_us.alias("asked_us"), F.when(is_request, request).alias("request"),
-        F.when(~is_request, answer).alias("answer"),
+        "cluster", "connection_id", "correlation_id", asked_us.alias("asked_us"),
+        F.when(is_request, request).alias("request"), F.when(~is_request, answer).alias("answer"),
     )  # fmt: skip
     found = frames.groupBy(*_KEY).agg(F.min("request").alias("request"), F.min("answer").alias("answer"))
     by = F.when(F.col("kind") == "close", F.col("by"))

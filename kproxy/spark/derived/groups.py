@@ -19,17 +19,23 @@ _BY_EPOCH: Final = {api: each for api, each in PROTOCOLS.items() if each is not 
 _BY_TIME: Final = ("asked_us", "correlation_id")
 
 
+def qualified(lines: DataFrame) -> DataFrame:
+    """Lines whose group_id is a struct of cluster and group_id: groups of two clusters may have the same name."""
+    name = F.col("group_id")
+    return lines.withColumn("group_id", F.when(name.isNotNull(), F.struct("cluster", "group_id")))
+
+
 def group_events(lines: DataFrame) -> DataFrame:
     """What was asked for a group and what became of it, a row a request of `KINDS`.
 
     Returns:
-        The columns of `exchanges`, and kind (of `Kind`), protocol (null where the API says nothing of it), host, who
-        (the member id, of a request without one that of the member whose connection it is, or the connection), label
-        (of a member, for people), own (it is about being a member: joins, syncs, beats, leaves), ok (answered, and
-        without an error).
+        The columns of `exchanges`, with group_id as `qualified` makes it, and kind (of `Kind`), protocol (null where
+        the API says nothing of it), host, who (the member id, of a request without one that of the member whose
+        connection it is, or the connection), label (of a member, for people), own (it is about being a member: joins,
+        syncs, beats, leaves), ok (answered, and without an error).
     """
     api = F.col("api")
-    events = exchanges(lines, F.col("group_id").isNotNull() & api.isin(*KINDS))
+    events = exchanges(qualified(lines), F.col("group_id").isNotNull() & api.isin(*KINDS))
     epoch = F.col("epoch")
     by_epoch = api.isin(*_BY_EPOCH)
     kind = (

@@ -17,23 +17,24 @@ MANY: Final = ANSWERS
 #: (retry.backoff.max.ms, topic.metadata.refresh.fast.interval.ms), and refresh after 5 minutes.
 GAP_US: Final = 2_000_000
 
-_CLIENT = ["host", "client_id"]
+_CLIENT = ["cluster", "host", "client_id"]
 
 
 def metadata_runs(lines: DataFrame) -> DataFrame:
     """The answered Metadata requests of each client, a client id on a host, in runs.
 
     Returns:
-        A row for each run that is a loop: host, client_id, client (an address of it), connection_id (of the last),
-        broker (the lowest of those asked), first_at and last_at (when it asked), requests, refused (with an error),
-        error and topic (those of most answers with an error), connections, topics (most in an answer) and bytes.
+        A row for each run that is a loop: cluster, host, client_id, client (an address of it), connection_id (of the
+        last), broker (the lowest of those asked), first_at and last_at (when it asked), requests, refused (with an
+        error), error and topic (those of most answers with an error), connections, topics (most in an answer) and
+        bytes.
     """
     own = Window.partitionBy(*_CLIENT).orderBy("request_ts", "connection_id", "offset")
     answers = lines.where(
         (F.col("api") == "Metadata") & (F.col("kind") == "response") & F.col("request_ts").isNotNull()
     ).select(
-        host(F.col("client")).alias("host"), "client_id", "client", "server", "connection_id", "offset", "request_ts",
-        "size", F.coalesce(F.size("topics"), F.lit(0)).alias("topics"), _first_error().alias("refusal"),
+        "cluster", host(F.col("client")).alias("host"), "client_id", "client", "server", "connection_id", "offset",
+        "request_ts", "size", F.coalesce(F.size("topics"), F.lit(0)).alias("topics"), _first_error().alias("refusal"),
     )  # fmt: skip
     apart = F.unix_micros("request_ts") - F.unix_micros(F.lag("request_ts").over(own))
     begins = F.coalesce(apart >= GAP_US, F.lit(True))

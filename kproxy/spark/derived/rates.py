@@ -24,15 +24,22 @@ def busy_minutes(frames: DataFrame, hit: Column, *, least: int = BUSY, share: fl
         share: The least part (0 to 1) of all frames of that minute that they must be.
 
     Returns:
-        A row for each client and broker: client, host, broker, findings (such minutes), hits and frames (of the minute
-        with most hits), first_at and last_at (frames of such minutes) and connection_id (of the worst).
+        A row for each client and broker: cluster, client, host, broker, findings (such minutes), hits and frames (of
+        the minute with most hits), first_at and last_at (frames of such minutes) and connection_id (of the worst).
     """
-    each = frames.groupBy("client_id", "client", "server", "connection_id", F.date_trunc("minute", "ts")).agg(
+    each = frames.groupBy(
+        "cluster", "client_id", "client", "server", "connection_id", F.date_trunc("minute", "ts")
+    ).agg(
         F.count("*").alias("frames"), F.count_if(hit).alias("hits"), F.min("ts").alias("from"), F.max("ts").alias("to")
     )
     return (
         each.where((F.col("hits") >= least) & (F.col("hits") >= share * F.col("frames")))
-        .groupBy(client_name().alias("client"), host(F.col("client")).alias("host"), F.col("server").alias("broker"))
+        .groupBy(
+            "cluster",
+            client_name().alias("client"),
+            host(F.col("client")).alias("host"),
+            F.col("server").alias("broker"),
+        )
         .agg(
             F.count("*").alias("findings"),
             F.max(F.struct("hits", "frames", "connection_id")).alias("worst"),

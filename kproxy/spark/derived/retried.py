@@ -17,7 +17,7 @@ from kproxy.spark.words import host
 #: clients connect again within seconds (reconnect.backoff.max.ms).
 _AGAIN_US = 10_000_000
 #: What makes a request the same as another of its client; the topics with their partitions and bytes.
-_SAME: Final = ("host", "client_id", "api", "size", "names")
+_SAME: Final = ("cluster", "host", "client_id", "api", "size", "names")
 
 _RETRIABLE = [each.name for each in schemas.errors() if each.retriable]
 
@@ -28,13 +28,13 @@ def resent(lines: DataFrame) -> DataFrame:
     Those by which a client finds its way (Metadata, log-in) are left out: whoever starts asks the same.
 
     Returns:
-        host, client_id, client, server, api, connection_id and again_us (when it was sent) of the second; lost_us (when
-        the first was sent), ended_us (when its connection was) and closed_by.
+        cluster, host, client_id, client, server, api, connection_id and again_us (when it was sent) of the second;
+        lost_us (when the first was sent), ended_us (when its connection was) and closed_by.
     """
     ended = connections(lines).where((F.col("unanswered") > 0) & F.col("by").isin("client", "server"))
     errands = (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0) & ~F.col("api_key").isin(*BEARINGS)
     asked = lines.where(errands).select(
-        host(F.col("client")).alias("host"), "client_id", "api", "size", _names().alias("names"),
+        "cluster", host(F.col("client")).alias("host"), "client_id", "api", "size", _names().alias("names"),
         "client", "server", "connection_id", "correlation_id", F.unix_micros("ts").alias("us"),
     )  # fmt: skip
     heard = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull()).select(
@@ -58,8 +58,8 @@ def resent(lines: DataFrame) -> DataFrame:
         .where(F.col("place") == 1)
         .withColumn("place", F.row_number().over(once))
         .where(F.col("place") == 1)
-        .select("host", "client_id", "client", "server", "api", "connection_id", F.col("us").alias("again_us"),
-                "lost_us", "ended_us", "closed_by")
+        .select("cluster", "host", "client_id", "client", "server", "api", "connection_id",
+                F.col("us").alias("again_us"), "lost_us", "ended_us", "closed_by")
     )  # fmt: skip
 
 
@@ -71,17 +71,19 @@ def refused_again(lines: DataFrame, *, retriable: bool) -> DataFrame:
         retriable: Of errors after which the same may succeed later (Kafka's RetriableException), or of the others.
 
     Returns:
-        host, client_id, client, server, api, connection_id, error, again_us (when the second was sent), refused_us
-        (when the first was refused).
+        cluster, host, client_id, client, server, api, connection_id, error, again_us (when the second was sent),
+        refused_us (when the first was refused).
     """
     error = F.get("errors", F.lit(0))
     is_sought = error["name"].isin(_RETRIABLE) if retriable else ~error["name"].isin([*_RETRIABLE, *OF_GROUPS])
     answers = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull() & is_sought)
-    same = Window.partitionBy("host", "client_id", "api", "size", "names", "error").orderBy("again_us", "offset")
+    same = Window.partitionBy("cluster", "host", "client_id", "api", "size", "names", "error").orderBy(
+        "again_us", "offset"
+    )
     return (
         answers.select(
-            host(F.col("client")).alias("host"), "client_id", "client", "server", "api", "connection_id", "offset",
-            F.col("request_size").alias("size"), _names().alias("names"), error["name"].alias("error"),
+            "cluster", host(F.col("client")).alias("host"), "client_id", "client", "server", "api", "connection_id",
+            "offset", F.col("request_size").alias("size"), _names().alias("names"), error["name"].alias("error"),
             F.unix_micros("request_ts").alias("again_us"), F.unix_micros("ts").alias("us"),
         )
         .withColumn("refused_us", F.lag("us").over(same))

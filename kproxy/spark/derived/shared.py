@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
 
+from kproxy.spark.derived.clusters import with_cluster
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.derived.groups import group_events
 
@@ -17,7 +18,7 @@ def shared(lines: DataFrame) -> Iterator[None]:
 
     It is worked out when the first of them needs it, and kept in memory as far as there is room, else on disk.
     """
-    kept = [made(lines).persist() for made in (group_events, connections)]
+    kept = [made(with_cluster(lines)).persist() for made in (group_events, connections)]
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ _BELOW_ADVERTISED = "V002"
 
 #: Names among them: Spark sorts all lines where it is to take the greatest of texts.
 _KEY = (
-    "connection_id", "client", "server", "client_id", "api", "api_key", "api_version",
+    "cluster", "connection_id", "client", "server", "client_id", "api", "api_key", "api_version",
     "software_name", "software_version",
 )  # fmt: skip
 
@@ -24,15 +24,15 @@ def uses(lines: DataFrame) -> DataFrame:
     """The versions of APIs that were asked with, a row for each on each connection.
 
     Returns:
-        connection_id, server, host, client (its host if it has no client id); software_name and software_version, null
-        if they were not said on the connection; api, api_key, api_version, requests, first_at, last_at. negotiates:
-        ApiVersions was asked with this client id from this host; unasked: this was asked on a connection all of which
-        was seen, and not ApiVersions before; refused: the server does not serve it; highest: the version of the API
-        that it was seen to answer, to anyone.
+        cluster, connection_id, server, host, client (its host if it has no client id); software_name and
+        software_version, null if they were not said on the connection; api, api_key, api_version, requests, first_at,
+        last_at. negotiates: ApiVersions was asked with this client id from this host; unasked: this was asked on a
+        connection all of which was seen, and not ApiVersions before; refused: the server does not serve it; highest:
+        the version of the API that it was seen to answer, to anyone.
     """
     connection = Window.partitionBy("connection_id")
-    caller = Window.partitionBy("client_id", "host")
-    server = Window.partitionBy("server", "api_key")
+    caller = Window.partitionBy("cluster", "client_id", "host")
+    server = Window.partitionBy("cluster", "server", "api_key")
     asks = F.col("api_key") == API_VERSIONS
     asked_offset = F.min(F.when(asks, F.col("first_offset"))).over(connection)
     is_whole = F.max("opened").over(connection) & ~F.max("torn").over(connection)
@@ -58,7 +58,7 @@ def uses(lines: DataFrame) -> DataFrame:
         }
     )
     return frames.where(F.col("requests") > 0).select(
-        "connection_id", "server", "host", "client", "software_name", "software_version", "api", "api_key",
+        "cluster", "connection_id", "server", "host", "client", "software_name", "software_version", "api", "api_key",
         "api_version", "requests", "first_at", "last_at", "negotiates", "unasked", "refused", "highest",
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kproxy.spark.reading.convert import batches, dated
+from kproxy.spark.reading.convert import batches, check, dated
 from kproxy.spark.reading.decode import local_path
 from kproxy.spark.reading.files import counts, parsed
 from kproxy.spark.reading.inputs import NothingToRead
@@ -34,17 +34,19 @@ def follow_lines(
 
     Raises:
         NothingToRead: There is no directory at one of the paths, or a table that is not of Parquet.
+        DamagedTable: A table has lines twice.
     """
     rows = reduce(DataFrame.unionAll, [_rows(spark, path, since) for path in paths])
     # No filter gets past what is observed; else Spark would apply them first, and time would go on with few lines only.
     timed = rows.withWatermark("ts", late).observe(COUNTED, *counts(), F.max("ts").alias("until"))
-    return timed.where(F.col("corrupt").isNull())
+    return timed.where(F.col("corrupt").isNull() & F.col("damage").isNull())
 
 
 def _rows(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
     if (made := batches(spark, path)) is not None:
         if made and made[0].form != PARQUET:
             raise NothingToRead(f"{path} is a table of {made[0].form}: follow its traces, or a table of Parquet")
+        check(spark, path, made)
         # A batch is whole before its record is there; only a kill between the two could make its rows come twice.
         table = spark.readStream.schema(TABLE).option("basePath", path).parquet(f"{path}/batch=*")
         return table.select(*TABLE.names)

@@ -13,19 +13,40 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeAlias
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kproxy.spark.registry import Registered, Registry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Takes lines as `kproxy.spark.reading.schema.TABLE` has them and gives a table in the order to show it.
+#: Takes lines as `kproxy.spark.reading.schema.TABLE` has them and gives a table in the order to show it. Names of
+#: clients, groups, topics and brokers mean something within a cluster only: lines have it in their column `cluster`
+#: (`kproxy.spark.derived.clusters.clustered`), or are taken for lines of one.
 Run: TypeAlias = "Callable[[DataFrame], DataFrame]"
 Job: TypeAlias = Registered[Run]
 
 _REGISTRY: Final = Registry[Run](__name__, __path__)
-job, names, find = _REGISTRY.add, _REGISTRY.names, _REGISTRY.find
+names, find = _REGISTRY.names, _REGISTRY.find
+
+
+def job(help_: str) -> Callable[[Run], Run]:
+    """Register a job. Its rows are of one cluster each, which is their last column if the lines have it."""
+
+    def register(run: Run) -> Run:
+        @wraps(run)
+        def run_by_cluster(lines: DataFrame, *args: Any, **options: Any) -> DataFrame:
+            from kproxy.spark.derived.clusters import CLUSTER, with_cluster
+
+            table = run(with_cluster(lines), *args, **options)
+            if CLUSTER not in lines.columns:
+                return table.drop(CLUSTER)
+            return table.select(*(name for name in table.columns if name != CLUSTER), CLUSTER)
+
+        return _REGISTRY.add(help_)(run_by_cluster)
+
+    return register
 
 
 def planned(wanted: Iterable[str], lines: DataFrame) -> Iterator[tuple[Job, Callable[[], DataFrame]]]:

@@ -34,7 +34,7 @@ _P99_ERROR = 2.0
 _MAD = 1.4826
 
 _US = 1_000_000
-_WHAT = ("by", "api", "value")
+_WHAT = ("cluster", "by", "api", "value")
 
 
 @job("hours in which rate, errors or latency are not what they are in the same hour of other days")
@@ -90,10 +90,10 @@ def _rates(lines: DataFrame) -> DataFrame:
     asked = (
         _frames(lines)
         .where(F.col("kind") == "request")
-        .groupBy("api", "client_id", "client", "server", source().alias("source"), _slot().alias("slot"))
+        .groupBy("cluster", "api", "client_id", "client", "server", source().alias("source"), _slot().alias("slot"))
         .agg(F.count("*").alias("requests"))
-        .select("api", "source", "slot", "requests", _views())
-        .groupBy("view.by", "api", "view.value", "source", "slot")
+        .select("cluster", "api", "source", "slot", "requests", _views())
+        .groupBy("cluster", "view.by", "api", "view.value", "source", "slot")
         .agg(F.sum("requests").alias("requests"))
     )
     known = asked.groupBy(*_WHAT).agg(F.min(_hour(F.col("slot"))).alias("first"), F.collect_set("source").alias("all"))
@@ -175,8 +175,10 @@ def _answers(lines: DataFrame) -> DataFrame:
     hours = (
         _frames(lines)
         .where(F.col("kind") == "response")
-        .select("api", "latency_us", read.alias("failed"), _hour(F.unix_seconds("ts")).alias("hour"), _views())
-        .groupBy("view.by", "api", "view.value", "hour")
+        .select(
+            "cluster", "api", "latency_us", read.alias("failed"), _hour(F.unix_seconds("ts")).alias("hour"), _views()
+        )
+        .groupBy("cluster", "view.by", "api", "view.value", "hour")
         .agg(
             F.count("failed").alias("responses"),
             F.count_if("failed").alias("failed"),

@@ -25,8 +25,9 @@ def batches(lines: DataFrame) -> DataFrame:
         that have no other than ``none``. Most requests first.
     """
     produced = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce"))
-    entries = produced.select(client_name().alias("client"), F.explode("topics").alias("entry"))
+    entries = produced.select("cluster", client_name().alias("client"), F.explode("topics").alias("entry"))
     entries = entries.select(
+        "cluster",
         "client",
         topic_name(F.col("entry")).alias("topic"),
         "entry.batches",
@@ -38,7 +39,7 @@ def batches(lines: DataFrame) -> DataFrame:
     sizes = F.percentile(F.col("bytes") / F.col("batches"), F.array(F.lit(0.5), F.lit(0.99)), F.col("batches"))
     grouped = (
         entries.where(F.col("batches") > 0)
-        .groupBy("client", "topic")
+        .groupBy("cluster", "client", "topic")
         .agg(
             F.count("*").alias("requests"),
             F.sum("batches").alias("batches"),
@@ -50,6 +51,7 @@ def batches(lines: DataFrame) -> DataFrame:
         )
     )
     return grouped.select(
+        "cluster",
         "client",
         "topic",
         "requests",
@@ -63,4 +65,4 @@ def batches(lines: DataFrame) -> DataFrame:
         F.col("sizes")[1].alias("p99_batch_bytes"),
         "codecs",
         F.try_divide("plain", "total_bytes").alias("uncompressed_share"),
-    ).orderBy(F.desc("requests"), "client", "topic")
+    ).orderBy(F.desc("requests"), "client", "topic", "cluster")

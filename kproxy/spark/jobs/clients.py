@@ -16,7 +16,7 @@ from kproxy.spark.jobs import job
 from kproxy.spark.words import chosen, text
 
 _WORST_FIRST = (Verdict.REFUSED, Verdict.UNKNOWN, Verdict.WORKS)
-_CLIENT = ("client", "software_name", "software_version")
+_CLIENT = ("client", "software_name", "software_version", "cluster")
 
 
 @job("clients with their software, the API versions they use, and which release of Kafka refuses them")

@@ -30,15 +30,15 @@ def connections(lines: DataFrame) -> DataFrame:
     minute = F.date_trunc("minute", "opened_at")
     life = F.unix_micros("closed_at") - F.unix_micros("opened_at")
     each = connections_of(lines).select(
-        client_name().alias("client"), "host", F.col("server").alias("broker"), minute.alias("minute"),
+        "cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), minute.alias("minute"),
         life.alias("life_us"), "requests", "unanswered", "by", "how", "opened_at",
     )  # fmt: skip
-    together = Window.partitionBy("client", "host", "broker", "minute")
+    together = Window.partitionBy("cluster", "client", "host", "broker", "minute")
     opened = F.col("opened_at").isNotNull()
     peak = F.when(opened, F.struct((-F.count("*").over(together)).alias("less"), "minute"))
     return (
         each.withColumn("peak", peak)
-        .groupBy("client", "host", "broker")
+        .groupBy("cluster", "client", "host", "broker")
         .agg(
             F.count("*").alias("connections"),
             F.count("opened_at").alias("opened"),
@@ -54,12 +54,12 @@ def connections(lines: DataFrame) -> DataFrame:
             F.sum("unanswered").alias("unanswered"),
         )
         .select(
-            "client", "host", "broker", "connections", "opened",
+            "cluster", "client", "host", "broker", "connections", "opened",
             F.coalesce(-F.col("peak.less"), F.lit(0)).alias("peak_a_minute"), F.col("peak.minute").alias("peak_at"),
             "short", "p50_life_us", "unused", "per_connection", "by_client", "by_broker", "by_proxy", "resets",
             "unanswered",
         )
-        .orderBy(F.desc("peak_a_minute"), F.desc("connections"), "client", "host", "broker")
+        .orderBy(F.desc("peak_a_minute"), F.desc("connections"), "client", "host", "broker", "cluster")
     )  # fmt: skip
 
 

@@ -50,15 +50,16 @@ def errors(lines: DataFrame) -> DataFrame:
     each = F.explode(F.array_append(F.array_distinct("view.errors"), F.lit(None))).alias("error")
     counted = (
         lines.where(is_decoded())
-        .select("ts", F.explode(views).alias("view"))
+        .select("cluster", "ts", F.explode(views).alias("view"))
         .where(F.col("view.value").isNotNull())
-        .select("ts", "view.by", "view.value", each)
-        .groupBy("by", "value", "error")
+        .select("cluster", "ts", "view.by", "view.value", each)
+        .groupBy("cluster", "by", "value", "error")
         .agg(F.count("*").alias("responses"), F.min("ts").alias("first_at"), F.max("ts").alias("last_at"))
     )
-    total = F.max("responses").over(Window.partitionBy("by", "value"))
+    total = F.max("responses").over(Window.partitionBy("cluster", "by", "value"))
     table = counted.withColumn("share", F.col("responses") / total).where(F.col("error").isNotNull())
     return table.select(
+        "cluster",
         "by",
         "value",
         F.col("error.name").alias("error"),
@@ -67,7 +68,7 @@ def errors(lines: DataFrame) -> DataFrame:
         "share",
         "first_at",
         "last_at",
-    ).orderBy(place_in(_ORDER, "by"), F.desc("responses"), "value", "error", "code")
+    ).orderBy(place_in(_ORDER, "by"), F.desc("responses"), "value", "error", "code", "cluster")
 
 
 def _error(entry: Column) -> Column:

@@ -35,6 +35,7 @@ def fetches(lines: DataFrame) -> DataFrame:
         partitions in it: those of one broker. Most fetches first, a topic behind its client.
     """
     fetched = lines.where(is_decoded("Fetch", "ShareFetch")).select(
+        "cluster",
         "ts",
         "offset",
         "latency_us",
@@ -43,14 +44,22 @@ def fetches(lines: DataFrame) -> DataFrame:
         F.col("group_id").alias("own_group"),
         F.explode(_views()).alias("view"),
     )
-    of_client = Window.partitionBy("client", "group_id")
+    of_client = Window.partitionBy("cluster", "client", "group_id")
     return (
-        fetched.join(_members(lines), ["client", "host"], "left")
+        fetched.join(_members(lines), ["cluster", "client", "host"], "left")
         .withColumn("group_id", F.coalesce("own_group", "member_group"))
-        .groupBy("client", "group_id", "view.topic")
+        .groupBy("cluster", "client", "group_id", "view.topic")
         .agg(*_counts())
         .withColumn("all_fetches", F.max("fetches").over(of_client))
-        .orderBy(F.desc("all_fetches"), "client", "group_id", F.col("topic").isNotNull(), F.desc("fetches"), "topic")
+        .orderBy(
+            F.desc("all_fetches"),
+            "client",
+            "group_id",
+            "cluster",
+            F.col("topic").isNotNull(),
+            F.desc("fetches"),
+            "topic",
+        )
         .drop("all_fetches")
     )
 
@@ -81,11 +90,11 @@ def _sum(key: str) -> Column:
 def _members(lines: DataFrame) -> DataFrame:
     """The group of each client on a host; null if it is in several."""
     asked = lines.where((F.col("kind") == "request") & F.col("api").isin(*_MEMBERSHIP) & (F.col("group_id") != ""))
-    groups = asked.groupBy(client_name().alias("client"), host(F.col("client")).alias("host")).agg(
+    groups = asked.groupBy("cluster", client_name().alias("client"), host(F.col("client")).alias("host")).agg(
         F.min("group_id").alias("lowest"), F.max("group_id").alias("highest")
     )
     return groups.select(
-        "client", "host", F.when(F.col("lowest") == F.col("highest"), F.col("lowest")).alias("member_group")
+        "cluster", "client", "host", F.when(F.col("lowest") == F.col("highest"), F.col("lowest")).alias("member_group")
     )
 
 

@@ -34,10 +34,11 @@ def findings(lines: DataFrame) -> DataFrame:
         severity first, then the most.
     """
     # First by names as they are: Spark sorts all lines where it is to take the greatest of texts.
-    names = lines.groupBy("connection_id", "client", "server", "client_id").agg(F.max("ts").alias("ts"))
+    names = lines.groupBy("connection_id", "client", "server", "client_id", "cluster").agg(F.max("ts").alias("ts"))
     ends = names.groupBy("connection_id").agg(
         F.max("client").alias("client"),
         F.max("server").alias("broker"),
+        F.max("cluster").alias("its_cluster"),
         F.max(F.when(F.col("client_id").isNotNull(), F.struct("ts", "client_id"))).alias("last"),
     )
     of_line = F.when(F.col("kind") == "finding", F.array(_found(F.struct(*_ENTRY))))
@@ -45,6 +46,7 @@ def findings(lines: DataFrame) -> DataFrame:
     counted = F.transform("repeated", lambda entry: _found(entry, entry["count"]))
     found = (
         lines.select(
+            "cluster",
             "connection_id",
             "ts",
             "client_id",
@@ -54,13 +56,14 @@ def findings(lines: DataFrame) -> DataFrame:
         )
         .join(ends, "connection_id", "left")
         .withColumn("client_id", F.coalesce("client_id", "last.client_id"))
+        .withColumn("cluster", F.coalesce("cluster", "its_cluster"))
     )
     rank = place_in(Severity, "found.severity")
     example = F.struct(
         "ts", "connection_id", F.coalesce("offset", F.lit(0)), "direction", "offset", F.col("found.message")
     )
     grouped = found.groupBy(
-        "found.code", "found.name", client_name().alias("client"), F.col("broker").alias("broker")
+        "cluster", "found.code", "found.name", client_name().alias("client"), F.col("broker").alias("broker")
     ).agg(
         F.sum("found.times").alias("findings"),
         F.max_by("found.severity", rank).alias("severity"),
@@ -71,6 +74,7 @@ def findings(lines: DataFrame) -> DataFrame:
     own = F.create_map(*map(F.lit, chain.from_iterable((rule.code, rule.severity.value) for rule in rules())))
     severity = F.coalesce("severity", own[F.col("code")])
     return grouped.select(
+        "cluster",
         severity.alias("severity"),
         "code",
         "name",
@@ -84,7 +88,15 @@ def findings(lines: DataFrame) -> DataFrame:
         "example.direction",
         "example.offset",
         F.col("example.ts").alias("at"),
-    ).orderBy(F.desc_nulls_last(place_in(Severity, "severity")), F.desc("findings"), "code", "name", "client", "broker")
+    ).orderBy(
+        F.desc_nulls_last(place_in(Severity, "severity")),
+        F.desc("findings"),
+        "code",
+        "name",
+        "client",
+        "broker",
+        "cluster",
+    )
 
 
 def _found(entry: Column, times: Column | None = None) -> Column:

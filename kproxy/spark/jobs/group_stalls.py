@@ -50,10 +50,10 @@ def group_stalls(lines: DataFrame) -> DataFrame:
     ]
     told = _without_what_is_said(_seen(lines, reduce(DataFrame.unionByName, found)))
     return told.select(
-        "group_id", "stall", "severity", F.timestamp_micros("since_us").alias("since"),
+        "group_id.*", "stall", "severity", F.timestamp_micros("since_us").alias("since"),
         F.timestamp_micros("until_us").alias("until"), F.col("lasted_us").alias("duration_us"), "waiting", "blamed",
         "error", "times", "sentence", "look", "connection_id",
-    ).orderBy(F.desc("duration_us"), "group_id", "since", "stall", "sentence")  # fmt: skip
+    ).orderBy(F.desc("duration_us"), "group_id", "since", "stall", "sentence", "cluster")  # fmt: skip
 
 
 def _seen(lines: DataFrame, stalls: DataFrame) -> DataFrame:

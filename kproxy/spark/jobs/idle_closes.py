@@ -41,7 +41,7 @@ def idle_closes(lines: DataFrame) -> DataFrame:
     found = idle.unionByName(_races(lines, ended))
     raced = F.col("raced_at").isNotNull()
     return (
-        found.groupBy("client", "host", "broker", "closed_by")
+        found.groupBy("cluster", "client", "host", "broker", "closed_by")
         .agg(
             F.count_if(~raced).alias("idle_closes"),
             F.count_if(raced).alias("races"),
@@ -51,12 +51,18 @@ def idle_closes(lines: DataFrame) -> DataFrame:
             F.max("raced_at").alias("last_race_at"),
             F.max(F.when(raced, F.struct("raced_at", "connection_id")))["connection_id"].alias("connection_id"),
         )
-        .orderBy(F.desc("races"), F.desc("idle_closes"), "client", "host", "broker", "closed_by")
+        .orderBy(F.desc("races"), F.desc("idle_closes"), "client", "host", "broker", "closed_by", "cluster")
     )
 
 
 def _whom() -> list[Column | str]:
-    return [client_name().alias("client"), "host", F.col("server").alias("broker"), F.col("by").alias("closed_by")]
+    return [
+        "cluster",
+        client_name().alias("client"),
+        "host",
+        F.col("server").alias("broker"),
+        F.col("by").alias("closed_by"),
+    ]
 
 
 def _races(lines: DataFrame, ended: DataFrame) -> DataFrame:
@@ -84,6 +90,6 @@ def _races(lines: DataFrame, ended: DataFrame) -> DataFrame:
     return first.where(
         (F.col("place") == 1) & (idle >= _IDLE_US) & (F.unix_micros("closed_at") - asked <= _AWAKE_US)
     ).select(
-        "client", "host", "broker", "closed_by", idle.alias("idle_us"), "api", F.col("ts").alias("raced_at"),
+        "cluster", "client", "host", "broker", "closed_by", idle.alias("idle_us"), "api", F.col("ts").alias("raced_at"),
         "connection_id",
     )  # fmt: skip

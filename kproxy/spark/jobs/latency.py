@@ -37,8 +37,8 @@ def latency(lines: DataFrame) -> DataFrame:
     answered = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())
     shares = F.array(*map(F.lit, _QUANTILES.values()))
     table = (
-        answered.select("api", "latency_us", F.explode(views).alias("view"))
-        .groupBy("view.by", "api", "view.value")
+        answered.select("cluster", "api", "latency_us", F.explode(views).alias("view"))
+        .groupBy("cluster", "view.by", "api", "view.value")
         .agg(
             F.count("*").alias("responses"),
             F.percentile("latency_us", shares).alias("quantiles"),
@@ -46,6 +46,6 @@ def latency(lines: DataFrame) -> DataFrame:
         )
     )
     quantiles = [F.col("quantiles")[place].alias(name) for place, name in enumerate(_QUANTILES)]
-    return table.select("by", "api", "value", "responses", *quantiles, "max_us").orderBy(
-        place_in(_ORDER, "by"), F.desc("p99_us"), "api", "value"
+    return table.select("cluster", "by", "api", "value", "responses", *quantiles, "max_us").orderBy(
+        place_in(_ORDER, "by"), F.desc("p99_us"), "api", "value", "cluster"
     )

@@ -33,9 +33,9 @@ def metadata_storms(lines: DataFrame) -> DataFrame:
         metadata_runs(lines)
         .withColumn("lasted_us", lasted)
         .select(
-            client_name().alias("client"), "host", "broker", "first_at", "last_at", "lasted_us", "requests",
+            "cluster", client_name().alias("client"), "host", "broker", "first_at", "last_at", "lasted_us", "requests",
             F.try_divide((F.col("requests") - 1) * 1_000_000.0, F.col("lasted_us")).alias("per_second"),
             "refused", "error", "topic", "connections", "topics", "bytes", "connection_id",
         )
-        .orderBy(F.desc("requests"), "first_at", "client", "host")
+        .orderBy(F.desc("requests"), "first_at", "client", "host", "cluster")
     )  # fmt: skip

@@ -24,31 +24,35 @@ def partitions(lines: DataFrame) -> DataFrame:
         The highest skew of the two first, then most bytes.
     """
     entries = lines.where(F.col("kind").isin("request", "response")).select(
-        "kind", carries_records().alias("carries"), F.explode("topics").alias("entry")
+        "cluster", "kind", carries_records().alias("carries"), F.explode("topics").alias("entry")
     )
     parts = F.transform(
         "entry.partitions",
         lambda number, at: F.struct(number.alias("partition"), F.get("entry.partition_bytes", at).alias("bytes")),
     )
-    named = entries.select("kind", "carries", topic_name(F.col("entry")).alias("topic"), F.explode(parts).alias("part"))
+    named = entries.select(
+        "cluster", "kind", "carries", topic_name(F.col("entry")).alias("topic"), F.explode(parts).alias("part")
+    )
     size = F.when(F.col("carries"), F.col("part.bytes"))
     counted = (
         named.where(F.col("topic").isNotNull())
-        .groupBy("topic", "part.partition")
+        .groupBy("cluster", "topic", "part.partition")
         .agg(
             F.coalesce(F.sum(F.when(F.col("kind") == "request", size)), F.lit(0)).alias("written_bytes"),
             F.coalesce(F.sum(F.when(F.col("kind") == "response", size)), F.lit(0)).alias("read_bytes"),
         )
     )
     table = counted.select(
-        "topic", "partition", "written_bytes", *_against("written"), "read_bytes", *_against("read")
+        "cluster", "topic", "partition", "written_bytes", *_against("written"), "read_bytes", *_against("read")
     ).where(F.col("written_share").isNotNull() | F.col("read_share").isNotNull())
     skew = F.greatest("written_skew", "read_skew")
-    return table.orderBy(F.desc(skew), F.desc(F.col("written_bytes") + F.col("read_bytes")), "topic", "partition")
+    return table.orderBy(
+        F.desc(skew), F.desc(F.col("written_bytes") + F.col("read_bytes")), "topic", "partition", "cluster"
+    )
 
 
 def _against(way: str) -> list[Column]:
     """The part of the topic's bytes that a partition has, and how many times the mean that is."""
-    topic = Window.partitionBy("topic")
+    topic = Window.partitionBy("cluster", "topic")
     part = F.try_divide(F.col(f"{way}_bytes"), F.sum(f"{way}_bytes").over(topic))
     return [part.alias(f"{way}_share"), (part * F.count("*").over(topic)).alias(f"{way}_skew")]

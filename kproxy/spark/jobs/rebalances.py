@@ -39,7 +39,7 @@ def rebalances(lines: DataFrame) -> DataFrame:
         rows.withColumn("most", F.max("a_minute").over(Window.partitionBy("group_id")))
         .orderBy(F.desc("most"), "group_id", "since_us", "generation")
         .select(
-            "group_id", "protocol", "generation", F.timestamp_micros("since_us").alias("since"),
+            "group_id.*", "protocol", "generation", F.timestamp_micros("since_us").alias("since"),
             F.timestamp_micros("until_us").alias("until"), (F.col("until_us") - F.col("since_us")).alias("duration_us"),
             "by", "why", "members", "a_minute", "storm", "connection_id",
         )

@@ -45,7 +45,7 @@ def retries(lines: DataFrame) -> DataFrame:
     return (
         lost.unionByName(refused)
         .unionByName(_batches(lines))
-        .groupBy("client", "host", "broker", "api", "kind", "why")
+        .groupBy("cluster", "client", "host", "broker", "api", "kind", "why")
         .agg(
             F.sum("times").alias("retries"),
             F.min("pause_us").alias("shortest_us"),
@@ -53,15 +53,15 @@ def retries(lines: DataFrame) -> DataFrame:
             F.max("at").alias("last_at"),
             F.max(F.struct("at", "connection_id"))["connection_id"].alias("connection_id"),
         )
-        .orderBy(F.desc("retries"), "client", "host", "broker", "api", "kind", "why")
+        .orderBy(F.desc("retries"), "client", "host", "broker", "api", "kind", "why", "cluster")
     )
 
 
 def _row(kind: str, why: str, before_us: str) -> list[Column | str]:
     """A retry, of rows with again_us; what comes before the end of the other is no pause."""
     return [
-        client_name().alias("client"), "host", F.col("server").alias("broker"), "api", F.lit(kind).alias("kind"),
-        F.col(why).alias("why"), F.lit(1).cast("long").alias("times"),
+        "cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), "api",
+        F.lit(kind).alias("kind"), F.col(why).alias("why"), F.lit(1).cast("long").alias("times"),
         F.greatest(F.col("again_us") - F.col(before_us), F.lit(0)).alias("pause_us"),
         F.timestamp_micros("again_us").alias("at"), "connection_id",
     ]  # fmt: skip
@@ -73,14 +73,14 @@ def _batches(lines: DataFrame) -> DataFrame:
     found = F.filter(F.concat(maybe(told), maybe(counted)), lambda each: each["code"].isin(*_SAME_BATCH))
     # The close line that counts has no client id: it is that of the connection's frames.
     rows = lines.where(F.col("findings").isNotNull() | F.col("repeated").isNotNull()).select(
-        "connection_id", "client", "server", "client_id", "ts", F.explode(found).alias("found")
+        "cluster", "connection_id", "client", "server", "client_id", "ts", F.explode(found).alias("found")
     )
-    named = rows.groupBy("connection_id").agg(
+    named = rows.groupBy("cluster", "connection_id").agg(
         F.max("client").alias("client"), F.max("server").alias("server"), F.max("client_id").alias("client_id"),
         F.collect_list(F.struct("ts", "found")).alias("each"),
     )  # fmt: skip
     return named.withColumn("each", F.explode("each")).select(
-        client_name().alias("client"), host(F.col("client")).alias("host"), F.col("server").alias("broker"),
+        "cluster", client_name().alias("client"), host(F.col("client")).alias("host"), F.col("server").alias("broker"),
         F.lit("Produce").alias("api"), F.lit("batch").alias("kind"), F.col("each.found.name").alias("why"),
         F.col("each.found.times").alias("times"), F.lit(None).cast("long").alias("pause_us"),
         F.col("each.ts").alias("at"), "connection_id",

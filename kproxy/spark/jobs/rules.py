@@ -28,5 +28,5 @@ def rules(lines: DataFrame) -> DataFrame:
     """
     found = reduce(DataFrame.unionByName, (rule.findings(lines) for rule in fleet_rules()))
     return found.orderBy(
-        F.desc(place_in(Severity, "severity")), "code", F.desc("findings"), "client", "broker", "message"
+        F.desc(place_in(Severity, "severity")), "code", F.desc("findings"), "client", "broker", "message", "cluster"
     )

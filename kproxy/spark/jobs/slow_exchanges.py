@@ -31,11 +31,12 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
         Produce with acks 0, which has no answer, is not among them. Slowest first.
     """
     answered = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())
-    order = Window.partitionBy("api").orderBy(F.desc("latency_us"), "ts", "connection_id", "offset")
+    order = Window.partitionBy("cluster", "api").orderBy(F.desc("latency_us"), "ts", "connection_id", "offset")
     slow = (
         answered.withColumn("place", F.row_number().over(order))
         .where(F.col("place") <= _OF_EACH)
         .select(
+            "cluster",
             "api",
             "api_version",
             "latency_us",
@@ -67,5 +68,5 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
     )
     first = F.transform(F.slice("others", 1, _MOST_AHEAD), lambda each: each["other_api"])
     return grouped.select(*slow.columns, "ahead", "ahead_us", first.alias("ahead_apis")).orderBy(
-        F.desc("latency_us"), "answered_at", "connection_id", "offset"
+        F.desc("latency_us"), "answered_at", "connection_id", "offset", "cluster"
     )

@@ -24,6 +24,7 @@ def throttling(lines: DataFrame) -> DataFrame:
     """
     hour = F.window("ts", "1 hour")["start"]
     answers = lines.where(is_decoded()).select(
+        "cluster",
         client_name().alias("client"),
         F.col("server").alias("broker"),
         (F.coalesce("throttle_time_ms", F.lit(0)) * 1000).alias("throttle_us"),
@@ -32,7 +33,7 @@ def throttling(lines: DataFrame) -> DataFrame:
     is_throttled = F.col("throttle_us") > 0
     grouped = (
         answers.withColumn("since", F.explode(F.array(F.lit(None), "hour_at")))
-        .groupBy("client", "broker", "since")
+        .groupBy("cluster", "client", "broker", "since")
         .agg(
             F.count("*").alias("responses"),
             F.count_if(is_throttled).alias("throttled"),
@@ -42,9 +43,9 @@ def throttling(lines: DataFrame) -> DataFrame:
         )
         .where(F.col("throttled") > 0)
     )
-    longest = F.max("total_throttle_us").over(Window.partitionBy("client", "broker"))
+    longest = F.max("total_throttle_us").over(Window.partitionBy("cluster", "client", "broker"))
     return (
         grouped.withColumn("longest", longest)
-        .orderBy(F.desc("longest"), "client", "broker", F.asc_nulls_first("since"))
+        .orderBy(F.desc("longest"), "client", "broker", "cluster", F.asc_nulls_first("since"))
         .drop("longest")
     )

@@ -24,8 +24,9 @@ def throughput(lines: DataFrame) -> DataFrame:
         its name. `requests` and `responses` count frames, of a topic its entries in them, of which a Fetch of a session
         has few (KIP-227). `request_*_bytes` and `response_*_bytes` are the sum, the percentiles and the largest of
         their sizes; of a topic the record data alone counts, written in requests and read in responses.
-        `requests_per_s` and `rate_bytes` (a second, both ways) are means over all the time that the lines are of, at
-        least a second; `first_at` and `last_at` are the first and last frame. In the order of `by`, most bytes first.
+        `requests_per_s` and `rate_bytes` (a second, both ways) are means over all the time that the cluster's lines are
+        of, at least a second; `first_at` and `last_at` are the first and last frame. In the order of `by`, most bytes
+        first.
     """
     records = F.when(carries_records(), F.lit(1))
     views = F.concat(
@@ -36,10 +37,12 @@ def throughput(lines: DataFrame) -> DataFrame:
         ),
         maybe(F.transform("topics", lambda entry: view("topic", topic_name(entry), size=entry["bytes"] * records))),
     )
-    frames = lines.where(F.col("kind").isin("request", "response")).select("kind", "ts", F.explode(views).alias("view"))
+    frames = lines.where(F.col("kind").isin("request", "response")).select(
+        "cluster", "kind", "ts", F.explode(views).alias("view")
+    )
     counted = (
         frames.where(F.col("view.value").isNotNull())
-        .groupBy("view.by", "view.value")
+        .groupBy("cluster", "view.by", "view.value")
         .agg(
             F.count_if(F.col("kind") == "request").alias("requests"),
             F.count_if(F.col("kind") == "response").alias("responses"),
@@ -49,11 +52,12 @@ def throughput(lines: DataFrame) -> DataFrame:
             F.max("ts").alias("last_at"),
         )
     )
-    everything = Window.partitionBy(F.lit(0))
+    everything = Window.partitionBy("cluster")
     span_us = F.max(F.unix_micros("last_at")).over(everything) - F.min(F.unix_micros("first_at")).over(everything)
     seconds = F.greatest(span_us, F.lit(_US)) / _US
     total = F.col("request.total") + F.col("response.total")
     table = counted.select(
+        "cluster",
         "by",
         "value",
         "requests",
@@ -65,7 +69,7 @@ def throughput(lines: DataFrame) -> DataFrame:
         "first_at",
         "last_at",
     )
-    return table.orderBy(place_in(_ORDER, "by"), F.desc("rate_bytes"), "value")
+    return table.orderBy(place_in(_ORDER, "by"), F.desc("rate_bytes"), "value", "cluster")
 
 
 def _sizes(kind: str) -> Column:

@@ -38,7 +38,7 @@ def arrow_type(kind: T.DataType) -> pa.DataType:
 
 
 class Batches:
-    """Makes batches of a schema: columns of TRACE, `file`, and `corrupt` where texts that are no lines are wanted."""
+    """Makes batches of a schema: columns of ROW. Without `corrupt` what is no line is left out."""
 
     def __init__(self, schema: T.StructType) -> None:
         self._types = {field.name: field.dataType for field in schema}
@@ -47,7 +47,7 @@ class Batches:
         self._read = pa.struct([field.with_type(_read_type(field.type)) for field in self._schema])
 
     def of(self, texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
-        """Lines (bytes) of one file, and sentences about what is none (str)."""
+        """Lines (bytes) of one file, and sentences about its damage (str)."""
         for some in _portions(texts):
             yield from self._batches(some, file)
 
@@ -61,27 +61,25 @@ class Batches:
             if len(texts) > 1:
                 for text in texts:
                     yield from self._batches([text], file)
-            elif (row := self._corrupt(texts[0])) is not None:
+            elif isinstance(text := texts[0], bytes) and (row := self._aside("corrupt", text.decode(errors="replace"))):
                 yield self._batch([row | {"file": file}])
 
     def _row(self, text: bytes | str) -> dict[str, Any] | None:
         if isinstance(text, str):
-            return self._corrupt(text)
+            return self._aside("damage", text)
         try:
             if parse_line(text).v > FORMAT:
-                return self._corrupt(text)
+                return self._aside("corrupt", text.decode(errors="replace"))
             row: dict[str, Any] = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return self._corrupt(text)
+            return self._aside("corrupt", text.decode(errors="replace"))
         for name, value in row.items():
             if isinstance(value, dict | list) and name in self._types:
                 row[name] = _fitted(value, self._types[name])
         return row
 
-    def _corrupt(self, text: bytes | str) -> dict[str, Any] | None:
-        if "corrupt" not in self._types:
-            return None
-        return {"corrupt": (text if isinstance(text, str) else text.decode(errors="replace"))[:MOST_CORRUPT]}
+    def _aside(self, column: str, text: str) -> dict[str, Any] | None:
+        return {column: text[:MOST_CORRUPT]} if column in self._types else None
 
     def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_struct_array(pa.array(rows, self._read)).cast(self._schema)

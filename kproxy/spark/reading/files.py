@@ -61,7 +61,9 @@ def parsed(texts: DataFrame) -> DataFrame:
     corrupt = F.when(~sound, F.substring("value", 1, MOST_CORRUPT))
     rows = rows.select("line", "file", corrupt.alias("corrupt"))
     is_line = F.col("corrupt").isNull()
-    return rows.select(*(F.when(is_line, F.col("line")[name]).alias(name) for name in TRACE.names), "file", "corrupt")
+    damage = F.lit(None).cast("string").alias("damage")
+    columns = (F.when(is_line, F.col("line")[name]).alias(name) for name in TRACE.names)
+    return rows.select(*columns, "file", "corrupt", damage)
 
 
 def counts() -> list[Column]:
@@ -69,9 +71,18 @@ def counts() -> list[Column]:
     is_corrupt = F.col("corrupt").isNotNull()
     text = F.concat_ws(": ", "file", F.left("corrupt", F.lit(_EXAMPLE)))
     return [
-        F.count_if(~is_corrupt).alias("lines"),
+        F.count_if(~is_corrupt & F.col("damage").isNull()).alias("lines"),
         F.count_if(is_corrupt).alias("corrupt"),
         F.min(F.when(is_corrupt, text)).alias("example"),
+    ]
+
+
+def bad_files() -> list[Column]:
+    """Aggregates of ROW: corrupt_files, with texts that are no line; damaged, sentences; damaged_files, a count."""
+    return [
+        F.array_sort(F.collect_set(F.when(F.col("corrupt").isNotNull(), F.col("file")))).alias("corrupt_files"),
+        F.array_sort(F.collect_set("damage")).alias("damaged"),
+        F.size(F.collect_set(F.when(F.col("damage").isNotNull(), F.col("file")))).alias("damaged_files"),
     ]
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from kproxy.capture import CaptureError
 from kproxy.inputs import NO_INPUT, is_input, is_trace
-from kproxy.spark.reading.decode import is_growing, uri_of, whole_name
+from kproxy.spark.reading.decode import is_growing, local_path, uri_of, whole_name
 from kproxy.trace.reader import SUFFIXES, TraceError
 
 
@@ -39,10 +39,17 @@ class File:
         return self.uri.startswith("file:")
 
 
-def find_files(spark: SparkSession, paths: Iterable[str], *, growing: bool = False) -> list[File]:
+def find_files(
+    spark: SparkSession,
+    paths: Iterable[str],
+    *,
+    growing: bool = False,
+    empty: Callable[[str], object] = lambda path: None,
+) -> list[File]:
     """The files of traces and captures at or below paths and globs, each once, by URI.
 
-    `growing`: also traces that are being written, which only a classic session finds, in local directories.
+    `growing`: also traces that are being written, which only a classic session finds, in local directories. `empty` is
+    called with the path of each file that has no bytes; these are left out.
 
     Raises:
         NothingToRead: Nothing is at one of the paths.
@@ -51,7 +58,7 @@ def find_files(spark: SparkSession, paths: Iterable[str], *, growing: bool = Fal
     for path in paths:
         # First those that grow: one that gets its name meanwhile is in both lists, and not in none.
         parts = _growing(path) if growing else []
-        listed = [each for each in _listed(spark, path) if growing or not is_growing(each.uri)]
+        listed = [each for each in _listed(spark, path, empty) if growing or not is_growing(each.uri)]
         here = {each.uri: each for each in (*listed, *parts)}
         if not here:
             raise NothingToRead(f"{path}: {NO_INPUT} in it")
@@ -59,15 +66,19 @@ def find_files(spark: SparkSession, paths: Iterable[str], *, growing: bool = Fal
     return [found[uri] for uri in sorted(found) if not (is_growing(uri) and whole_name(uri) in found)]
 
 
-def _listed(spark: SparkSession, path: str) -> list[File]:
+def _listed(spark: SparkSession, path: str, empty: Callable[[str], object]) -> list[File]:
     try:
         files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
         rows = files.select("_metadata.file_path", "path", "length").collect()
+        everything = files.inputFiles()  # the rows are without files of 0 bytes
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         raise NothingToRead(f"{path}: no such file or directory") from None
     named = _named(path)
+    for found in sorted({_plain(uri) for uri in everything} - {_plain(uri) for uri, _, _ in rows}):
+        if is_input(found):
+            empty(found)
     return [File(uri, where, length) for uri, where, length in rows if is_input(where) or uri == named]
 
 
@@ -83,6 +94,11 @@ def _named(path: str) -> str | None:
     except (CaptureError, TraceError) as error:
         raise NothingToRead(str(error)) from None
     return uri_of(here)
+
+
+def _plain(uri: str) -> str:
+    """The path of a file of this machine, or the URI of another one as people write it."""
+    return str(local_path(uri)) if uri.startswith("file:") else unquote(uri)
 
 
 def _here(path: str) -> Path | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
 
+from kproxy.spark.derived.clusters import clustered, names_cluster
 from kproxy.spark.reading.convert import Batch, batches, convert, read_table
 from kproxy.spark.reading.decode import Options
 from kproxy.spark.reading.hours import hour_of
@@ -52,6 +53,14 @@ class Period:
         return (self.since is None or hour + _HOUR > self.since) and (self.until is None or hour < self.until)
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Rows of TABLE with the column `kproxy.spark.derived.clusters.CLUSTER`, and the names of all clusters."""
+
+    rows: DataFrame
+    clusters: Sequence[str]
+
+
 @contextmanager
 def open_lines(
     spark: SparkSession,
@@ -61,17 +70,20 @@ def open_lines(
     period: Period,
     where: Column | None = None,
     made: Callable[[Batch], object] = lambda batch: None,
-) -> Iterator[DataFrame]:
-    """The lines at paths, as TABLE: of tables that `convert` made, of traces, and of captures.
+    empty: Callable[[str], object] = lambda path: None,
+) -> Iterator[Lines]:
+    """The lines at paths, as TABLE with their cluster: of tables that `convert` made, of traces, and of captures.
 
     Traces and captures become a table that lives as long as the context. It lies in a directory of this machine, so on
-    a cluster they have to be converted before. `made` is told each of its batches.
+    a cluster they have to be converted before. `made` is told each of its batches, `empty` the paths of files without
+    a byte.
 
     Raises:
         NothingToRead: Nothing is at one of the paths.
         NotHere: Traces or captures, on a cluster or of a Spark Connect server.
     """
-    wanted = period.column() if where is None else period.column() & where
+    # What names clusters is needed of lines that the filter leaves out.
+    kept = period.column() if where is None else period.column() & (where | names_cluster())
     tables = {path: batches(spark, path) is not None for path in paths}
     found = [path for path, is_table in tables.items() if is_table]
     others = [path for path, is_table in tables.items() if not is_table]
@@ -82,8 +94,9 @@ def open_lines(
                     "traces are converted before a cluster analyzes them: run kproxy analyze convert TRACES --out DIR, "
                     "with a DIR that all machines see, then kproxy analyze DIR"
                 )
-            files = [file for file in find_files(spark, others, growing=True) if period.may_have(file)]
-            if convert(spark, files, folder, options, where=wanted, made=made):
+            files = [file for file in find_files(spark, others, growing=True, empty=empty) if period.may_have(file)]
+            if convert(spark, files, folder, options, where=kept, made=made):
                 found.append(folder)
         parts = [read_table(spark, path) for path in found] or [spark.createDataFrame([], TABLE)]
-        yield reduce(DataFrame.unionAll, parts).where(wanted)
+        rows, clusters = clustered(reduce(DataFrame.unionAll, parts).where(period.column()))
+        yield Lines(rows if where is None else rows.where(where), clusters)

@@ -69,8 +69,9 @@ def _trace() -> T.StructType:
 #: A line of a trace.
 TRACE = _trace()
 
-#: A line with the file that it is from; or a text that is no line, then every column of TRACE is null.
-ROW = T.StructType([*TRACE.fields, T.StructField("file", T.StringType()), T.StructField("corrupt", T.StringType())])
+#: A line with the file that it is from. Or `corrupt`, a text that is no line, or `damage`, a sentence about a file that
+#: cannot be read to its end; then every column of TRACE is null.
+ROW = T.StructType([*TRACE.fields, *(T.StructField(name, T.StringType()) for name in ("file", "corrupt", "damage"))])
 
 #: A line as the text that it is, not yet read, with the file that it is from.
 TEXT = T.StructType([T.StructField("value", T.BinaryType()), T.StructField("file", T.StringType())])

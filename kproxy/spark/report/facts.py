@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
+from kproxy.spark.derived.clusters import with_cluster
 from kproxy.spark.derived.exchanges import watcher
 from kproxy.spark.routine import refusals
 
@@ -36,24 +37,28 @@ class Facts:
 def facts(lines: DataFrame) -> Facts:
     """Count them, in one pass."""
     is_frame = F.col("kind").isin("request", "response")
-    each = lines.groupBy(
-        "connection_id", F.when(is_frame, client_name()).alias("client"), F.col("server").alias("broker")
-    ).agg(
-        F.count("*").alias("lines"),
-        F.count_if(F.col("kind") == "request").alias("requests"),
-        F.count_if(F.col("kind") == "response").alias("responses"),
-        F.count_if(F.size(refusals()) > 0).alias("refused"),
-        F.sum("size").alias("wire_bytes"),
-        F.sum("bytes").alias("missed_bytes"),
-        F.min(F.unix_micros("ts")).alias("first_us"),
-        F.max(F.unix_micros("ts")).alias("last_us"),
+    each = (
+        with_cluster(lines)
+        .groupBy(
+            "cluster", "connection_id", F.when(is_frame, client_name()).alias("client"), F.col("server").alias("broker")
+        )
+        .agg(
+            F.count("*").alias("lines"),
+            F.count_if(F.col("kind") == "request").alias("requests"),
+            F.count_if(F.col("kind") == "response").alias("responses"),
+            F.count_if(F.size(refusals()) > 0).alias("refused"),
+            F.sum("size").alias("wire_bytes"),
+            F.sum("bytes").alias("missed_bytes"),
+            F.min(F.unix_micros("ts")).alias("first_us"),
+            F.max(F.unix_micros("ts")).alias("last_us"),
+        )
     )
     sums = ("lines", "requests", "responses", "refused", "wire_bytes", "missed_bytes")
     [row] = each.agg(
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums),
         F.count_distinct("connection_id").alias("connections"),
-        F.count_distinct("client").alias("clients"),
-        F.count_distinct("broker").alias("brokers"),
+        F.count_distinct("cluster", "client").alias("clients"),
+        F.count_distinct("cluster", "broker").alias("brokers"),
         F.count_distinct(watcher()).alias("proxies"),
         F.min("first_us").alias("first_us"),
         F.max("last_us").alias("last_us"),

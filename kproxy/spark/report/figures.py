@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from kproxy.spark import jobs
+from kproxy.spark.derived.clusters import CLUSTER
 from kproxy.spark.report import charts
 from kproxy.spark.report.axis import Axis, axis
 from kproxy.spark.report.charts import Series
 from kproxy.spark.report.facts import Facts, facts
 from kproxy.spark.report.listed import Listed, listed
+from kproxy.spark.words import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +36,27 @@ class Figures:
     tables: dict[str, Listed]
 
 
-def figures(lines: DataFrame, during: Callable[[str], AbstractContextManager[object]] = nullcontext) -> Figures:
-    """Ask Spark for all of them; `during` is given the name of what is asked, and lasts as long as that takes."""
+def figures(
+    lines: DataFrame,
+    during: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    *,
+    clusters: Sequence[str] = (),
+) -> Figures:
+    """Ask Spark for all of them.
+
+    `during` is given the name of what is asked, and lasts as long as that takes. If there are several clusters, they
+    are named in tables and charts.
+    """
+    several = len(clusters) > 1
+    broker = text(F.col("server"), " · ", F.col(CLUSTER)) if several else F.col("server")
     with during("charts"):
         counted = facts(lines)
         over = axis(lines, counted.first_us or 0, counted.last_us or 0)
         seen_us = charts.observed_us(lines, over) if over.begins else []
-        heat, brokers, errors, traffic = (
-            made(lines, over) for made in (charts.heat, charts.brokers, charts.errors, charts.traffic)
-        )
+        brokers = charts.brokers(lines.withColumn("server", broker), over)
+        heat, errors, traffic = (made(lines, over) for made in (charts.heat, charts.errors, charts.traffic))
     tables = {}
     for job, table in jobs.planned(jobs.names(), lines):
         with during(job.name):
-            tables[job.name] = listed(job, table())
+            tables[job.name] = listed(job, table() if several else table().drop(CLUSTER))
     return Figures(counted, over, seen_us, heat, brokers, errors, traffic, tables)

@@ -68,9 +68,12 @@ def headlines(figures: Figures) -> list[Headline]:
         if about in figures.tables
         for said in read(figures.tables[about].records())
     ]
-    return sorted(found, key=lambda each: (each.about == _UPGRADE, _LEVELS.index(each.level))) or [
-        Headline("info", "Nothing stands out.", "latency")
-    ]
+    return sorted(found, key=urgency) or [Headline("info", "Nothing stands out.", "latency")]
+
+
+def urgency(headline: Headline) -> tuple[bool, int]:
+    """The sort key of headlines: what is wrong now comes before what an upgrade will break, then the worst first."""
+    return headline.about == _UPGRADE, _LEVELS.index(headline.level)
 
 
 def _clients(rows: list[Row]) -> Iterator[Said]:

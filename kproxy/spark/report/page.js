@@ -40,12 +40,17 @@ const NUMBERS = new Set(["duration", "size", "share", "number"]);
 const shown = (kind, value) => value === null ? "" : FORMS[kind](value);
 const counted = (count, noun) => `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
 
+/** What names a row of a table; with its cluster, if there are several. */
+const NAMES = { clients: "client", errors: "value", findings: "client", "group-stalls": "group_id", latency: "api", rules: "client" };
+
 /** The rows of a job's table by the names of its columns; none if there is no such job. */
 const tables = new Map(data.tables.map((table) => [table.name, table]));
 const records = (name) => {
   const table = tables.get(name);
   if (!table) return [];
-  return table.rows.map((row) => Object.fromEntries(table.columns.map(([column], place) => [column, row[place]])));
+  const rows = table.rows.map((row) => Object.fromEntries(table.columns.map(([column], place) => [column, row[place]])));
+  for (const row of rows) if (row.cluster && row[NAMES[name]]) row[NAMES[name]] += ` · ${row.cluster}`;
+  return rows;
 };
 
 /* What is under the pointer. */

@@ -10,8 +10,8 @@ from kproxy import __version__
 from kproxy.html.assemble import page
 from kproxy.outputs import rulebook
 from kproxy.outputs.text import safe
+from kproxy.spark.report.clusters import headlines_by_cluster
 from kproxy.spark.report.figures import Figures
-from kproxy.spark.report.headlines import headlines
 from kproxy.spark.report.listed import MOST_ROWS
 
 #: Bytes of a page.
@@ -45,7 +45,7 @@ def contents(figures: Figures, sources: list[str], most: int = MOST_ROWS) -> dic
         "version": __version__,
         "sources": sources,
         "facts": asdict(figures.facts),
-        "headlines": [[each.level, each.text, each.about] for each in headlines(figures)],
+        "headlines": [[each.level, each.text, each.about] for each in headlines_by_cluster(figures)],
         "axis": {"step_us": figures.axis.step_us, "begins": figures.axis.begins, "observed_us": figures.observed_us},
         **{
             name: [asdict(series) for series in getattr(figures, name)]

@@ -16,11 +16,23 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dissectors.offline import OFFLINE_RULES, OfflineRule
+from kproxy.spark.derived.clusters import with_cluster
 
 Find = Callable[[DataFrame], DataFrame]
 
 #: What a rule tells of each thing that it found.
-_TOLD: Final = ("client", "broker", "findings", "first_at", "last_at", "message", "expected", "got", "connection_id")
+_TOLD: Final = (
+    "cluster",
+    "client",
+    "broker",
+    "findings",
+    "first_at",
+    "last_at",
+    "message",
+    "expected",
+    "got",
+    "connection_id",
+)
 _BY_CODE: Final = {rule.code: rule for rule in OFFLINE_RULES}
 
 
@@ -36,14 +48,14 @@ class Fleet:
         """What it finds in rows of TABLE, a row each, in the shape of findings of a trace.
 
         Returns:
-            severity, code, name, client, broker (null where it is about none or several), findings (how often),
-            first_at, last_at, message, blame, hint, expected, got and connection_id (an example).
+            cluster, severity, code, name, client, broker (null where it is about none or several), findings (how
+            often), first_at, last_at, message, blame, hint, expected, got and connection_id (an example).
         """
         same = {name: F.lit(getattr(self.rule, name)) for name in ("code", "name", "blame")}
         same |= {"severity": F.lit(self.rule.severity.value), "hint": F.lit(self.hint)}
-        return self.find(lines).withColumns(same).select(
-            "severity", "code", "name", "client", "broker", "findings", "first_at", "last_at", "message", "blame",
-            "hint", "expected", "got", "connection_id",
+        return self.find(with_cluster(lines)).withColumns(same).select(
+            "cluster", "severity", "code", "name", "client", "broker", "findings", "first_at", "last_at", "message",
+            "blame", "hint", "expected", "got", "connection_id",
         )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ def connection_per_request(lines: DataFrame) -> DataFrame:
     for_one = F.col("errands").between(1, _FEW)
     found = (
         whole.withColumn("hour", F.date_trunc("hour", "opened_at"))
-        .groupBy(client_name().alias("client"), "host", F.col("server").alias("broker"), "hour")
+        .groupBy("cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), "hour")
         .agg(
             *when("opened_at"),
             F.count_if(for_one).alias("short"),

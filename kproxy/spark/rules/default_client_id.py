@@ -23,10 +23,10 @@ def default_client_id(lines: DataFrame) -> DataFrame:
     """Client ids that are the default of a library, with the hosts that go by them."""
     few = (
         lines.where((F.col("kind") == "request") & F.rlike("client_id", F.lit(_DEFAULTS)))
-        .groupBy("client_id", "client", "connection_id")
+        .groupBy("cluster", "client_id", "client", "connection_id")
         .agg(F.min("ts").alias("ts"), F.max("ts").alias("until"))
     )
-    found = few.groupBy("client_id").agg(
+    found = few.groupBy("cluster", "client_id").agg(
         *when(), F.max("until").alias("until"), F.count_distinct(host(F.col("client"))).alias("hosts")
     )
     text = said("client id %s is a library's default: %d connections from %d hosts go by it", "client_id",

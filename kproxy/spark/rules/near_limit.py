@@ -25,20 +25,20 @@ def near_limit(lines: DataFrame) -> DataFrame:
         answers.withColumn("error", F.explode("errors"))
         .where(F.col("error.name").isin(*_TOO_LARGE))
         .withColumn("topic", F.get("topics", F.regexp_extract("error.path", _PLACE, 1).cast("int")))
-        .groupBy("server", topic_name(F.col("topic")).alias("topic"))
+        .groupBy("cluster", "server", topic_name(F.col("topic")).alias("topic"))
         .agg(
             F.min(F.get("topic.partition_bytes", F.regexp_extract("error.path", _PLACE, 2).cast("int"))).alias("limit")
         )
         .where(F.col("limit") > 0)
     )
     taken = answers.where(F.col("errors").isNull()).withColumn("entry", F.explode("topics")).select(
-        "ts", "connection_id", "server", client_name().alias("client"), topic_name(F.col("entry")).alias("topic"),
-        F.explode("entry.partition_bytes").alias("size"),
+        "cluster", "ts", "connection_id", "server", client_name().alias("client"),
+        topic_name(F.col("entry")).alias("topic"), F.explode("entry.partition_bytes").alias("size"),
     )  # fmt: skip
     found = (
-        taken.join(refused, ["server", "topic"])
+        taken.join(refused, ["cluster", "server", "topic"])
         .where((F.col("size") > _NEAR * F.col("limit")) & (F.col("size") < F.col("limit")))
-        .groupBy("client", F.col("server").alias("broker"), "topic", "limit")
+        .groupBy("cluster", "client", F.col("server").alias("broker"), "topic", "limit")
         .agg(*when(), F.max("size").alias("most"))
     )
     return told(

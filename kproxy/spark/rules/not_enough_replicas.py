@@ -20,7 +20,7 @@ def not_enough_replicas(lines: DataFrame) -> DataFrame:
     refused = answers.withColumn("error", F.explode("errors")).where(F.col("error.name").isin(*_TOO_FEW))
     entry = F.get("topics", F.regexp_extract("error.path", r"\[([0-9]+)\]", 1).cast("int"))
     found = (
-        refused.groupBy(F.col("server").alias("broker"), topic_name(entry).alias("topic"))
+        refused.groupBy("cluster", F.col("server").alias("broker"), topic_name(entry).alias("topic"))
         .agg(*when(), F.mode("error.name", True).alias("error"))
         .where(F.col("findings") >= _LEAST)
     )

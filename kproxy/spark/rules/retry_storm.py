@@ -19,16 +19,16 @@ _LEAST = 10
 def retry_storm(lines: DataFrame) -> DataFrame:
     """Seconds in which the same request was refused ten times with a retriable error, and sent again within 50 ms."""
     at_once = refused_again(lines, retriable=True).where(F.col("again_us") - F.col("refused_us") < _AT_ONCE_US)
-    by = ["client_id", "client", "server", "api", "error", "connection_id"]
+    by = ["cluster", "client_id", "client", "server", "api", "error", "connection_id"]
     seconds = (
         at_once.withColumn("ts", F.timestamp_micros("again_us"))
         .groupBy(*by, F.date_trunc("second", "ts"))
         .agg(F.count("*").alias("count"), F.min("ts").alias("ts"), F.max("ts").alias("until"))
         .where(F.col("count") >= _LEAST)
     )
-    found = seconds.groupBy(client_name().alias("client"), F.col("server").alias("broker"), "api", "error").agg(
-        *when(), F.max("until").alias("until"), F.max("count").alias("most")
-    )
+    found = seconds.groupBy(
+        "cluster", client_name().alias("client"), F.col("server").alias("broker"), "api", "error"
+    ).agg(*when(), F.max("until").alias("until"), F.max("count").alias("most"))
     text = said("client %s sent the same %s to %s %d times in a second, each time upon %s", "client", "api", "broker",
                 "most", "error")  # fmt: skip
     return told(found, message=text, last_at=F.col("until"), got=F.col("error"))

@@ -25,11 +25,11 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
     """
     written = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce") & F.col("body").isNotNull())
     topic, values = F.col("entry"), F.col("values")
-    totals = Window.partitionBy("topic")
+    totals = Window.partitionBy("cluster", "topic")
     found = (
         written.withColumn("entry", F.explode(F.from_json("body", _BODY)["topic_data"]))
         .select(
-            "ts", "connection_id", F.col("server").alias("broker"), client_name().alias("client"),
+            "cluster", "ts", "connection_id", F.col("server").alias("broker"), client_name().alias("client"),
             F.coalesce(topic["name"], _name_of(topic["topic_id"]), topic["topic_id"]).alias("topic"),
             _values(topic).alias("values"),
         )
@@ -37,7 +37,7 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
             "right": F.size(F.filter(values, _has_id)),
             "wrong": F.size(F.filter(values, lambda each: ~_has_id(each))),
         })
-        .groupBy("client", "broker", "topic", (F.col("wrong") > 0).alias("lacking"))
+        .groupBy("cluster", "client", "broker", "topic", (F.col("wrong") > 0).alias("lacking"))
         .agg(*when(), F.sum("right").alias("right"), F.sum("wrong").alias("wrong"))
         .withColumns({"have": F.sum("right").over(totals), "lack": F.sum("wrong").over(totals)})
         .where(F.col("lacking") & (F.col("have") >= _LEAST) & (F.col("have") > F.col("lack")))

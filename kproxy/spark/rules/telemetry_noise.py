@@ -18,7 +18,7 @@ def telemetry_noise(lines: DataFrame) -> DataFrame:
     """Three answers or more with an error to the APIs of KIP-714, by client, broker and API."""
     found = (
         lines.where((F.col("kind") == "response") & F.col("api").isin(*_TELEMETRY) & (F.size("errors") > 0))
-        .groupBy(client_name().alias("client"), F.col("server").alias("broker"), "api")
+        .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"), "api")
         .agg(*when(), F.mode(F.col("errors")[0]["name"], True).alias("error"))
         .where(F.col("findings") >= _LEAST)
     )

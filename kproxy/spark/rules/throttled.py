@@ -14,7 +14,7 @@ def throttled(lines: DataFrame) -> DataFrame:
     """Answers that ask their client to wait, by client and broker; the job throttling has them by the hour."""
     found = (
         lines.where((F.col("kind") == "response") & (F.col("throttle_time_ms") > 0))
-        .groupBy(client_name().alias("client"), F.col("server").alias("broker"))
+        .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"))
         .agg(*when(), F.sum("throttle_time_ms").alias("total"), F.max("throttle_time_ms").alias("most"))
     )
     text = said("client %s was told by %s to wait %d times, %.1f s in sum and %d ms at most", "client", "broker",

@@ -45,7 +45,7 @@ def parsed(texts: Iterable[bytes | str]) -> list[dict[str, Any]]:
 
 def lines_in(rows: DataFrame) -> list[dict[str, Any]]:
     """The lines that rows were, sorted; of TABLE or of ROW."""
-    found = rows.where("corrupt is null").drop("file", "corrupt", "date", "hour")
+    found = rows.where("corrupt is null and damage is null").drop("file", "corrupt", "damage", "date", "hour")
     return sorted(map(line_of, found.collect()), key=_place)
 
 

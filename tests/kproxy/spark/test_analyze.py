@@ -139,6 +139,33 @@ def test_convert_says_what_was_new_what_has_grown_and_what_was_no_line(
     assert analyze("convert", tmp_path / "in", "--out", table)[2].splitlines()[0] == said
 
 
+def test_convert_counts_lines_and_files_apart_and_names_every_bad_file(analyze: Analyze, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    traces = [write(folder / f"{name}.jsonl", b"no line\nno line either\n" + text_of(request())) for name in "ab"]
+    captures = [write(folder / f"{number:02d}.pcap", b"no capture at all") for number in range(12)]
+    write(folder / "torn.jsonl.gz", text_of(request(), request())[:-9])
+    empty = [write(folder / "deep" / "empty.pcap", b""), write(folder / "e mpty.pcapng.1.zst", b"")]
+    empty[1].write_bytes(b"")
+    status, out, err = analyze("convert", folder, "--out", tmp_path / "table")
+    assert (status, out) == (0, "")
+    empties, (bad_lines, bad_files, said) = err.splitlines()[:-3], err.splitlines()[-3:]
+    assert sorted(empties) == [f"kproxy: {path} is empty (0 bytes) and left out" for path in empty[:1]]
+    assert bad_lines == (
+        f"kproxy: 4 of 7 lines could not be read and are left out, as in file:{traces[0]}: no line; "
+        f"file:{traces[0]}, file:{traces[1]} have such lines"
+    )
+    assert bad_files.startswith("kproxy: 13 of 15 files could not be read, or not to the end: ")
+    assert [str(path) in bad_files for path in captures] == [True] * 10 + [False] * 2
+    assert bad_files.endswith(" and 3 more")
+    assert said == f"15 of 15 files were new: 3 lines are in {tmp_path / 'table'} now"
+    (folder / "only").mkdir()
+    only = write(folder / "only" / "empty.pcap", b"")
+    for args in (("convert", only.parent, "--out", tmp_path / "other"), (only.parent, "--job", "latency")):
+        status, out, err = analyze(*args)
+        assert (status, out) == (2, "")
+        assert err.splitlines()[0] == f"kproxy: {only} is empty (0 bytes) and left out"
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

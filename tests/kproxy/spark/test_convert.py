@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -14,6 +15,7 @@ from kproxy.spark.reading.convert import batches, convert, grown, read_table
 from kproxy.spark.reading.decode import Options
 from kproxy.spark.reading.inputs import find_files
 from kproxy.spark.reading.schema import TABLE
+from kproxy.trace.lines import RequestLine
 from tests.kproxy.spark.files import TRACE_1, lines_in, parsed, text_of, write
 from tests.kproxy.spark.made import request
 
@@ -75,6 +77,23 @@ def test_what_is_no_line_is_counted_and_kept_aside(spark: SparkSession, tmp_path
     assert read_table(spark, table).count() == 3
     aside = spark.read.option("basePath", table).parquet(f"{table}/batch=*").where("corrupt is not null")
     assert sorted(len(row["corrupt"]) for row in aside.collect()) == [1, 7, 4096]
+
+
+def test_every_time_that_a_line_may_have_is_in_the_partition_of_its_day(spark: SparkSession, tmp_path: Path) -> None:
+    """In a double, microseconds of a far year are rounded up to the next day."""
+    times = ["0001-01-01T00:00:00.000000Z", "1969-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"]
+    lines = text_of(*(RequestLine(**(structs.asdict(request()) | {"ts": at})) for at in times))
+    for name in ("a.jsonl", "b.jsonl.gz"):
+        write(tmp_path / "in" / name, lines)
+    assert add(spark, tmp_path / "in", tmp_path / "table") == [2]
+    partitions = sorted(path.relative_to(tmp_path / "table") for path in tmp_path.glob("table/batch=1/date=*/hour=*"))
+    assert [str(path) for path in partitions] == [
+        "batch=1/date=0001-01-01/hour=00", "batch=1/date=1969-12-31/hour=23", "batch=1/date=9999-12-31/hour=23",
+    ]  # fmt: skip
+    days = read_table(spark, str(tmp_path / "table")).select(F.col("date").cast("string"), F.col("ts").cast("string"))
+    assert sorted(map(tuple, days.distinct().collect())) == [
+        (at[:10], at[:-1].replace("T", " ").removesuffix(".000000")) for at in times
+    ]
 
 
 def test_a_file_that_has_grown_is_told(spark: SparkSession, tmp_path: Path) -> None:

@@ -95,7 +95,8 @@ def test_tables_traces_and_captures_are_one(spark: SparkSession, table: str, tmp
     )
     made: list[Batch] = []
     paths = [table, str(tmp_path)]
-    with open_lines(spark, paths, Options(), period=Period(), made=made.append) as lines:
+    with open_lines(spark, paths, Options(), period=Period(), made=made.append) as opened:
+        lines = opened.rows
         assert offsets(lines) == [*range(48), 100, 101]
         assert lines.where(F.col("date").isNull() | F.col("hour").isNull() | F.col("corrupt").isNotNull()).count() == 0
         [folder] = {Path(found[1]) for name in lines.inputFiles() if (found := _OWN.match(name)) is not None}
@@ -103,10 +104,10 @@ def test_tables_traces_and_captures_are_one(spark: SparkSession, table: str, tmp
     assert not folder.exists()
     assert [(batch.lines, batch.corrupt) for batch in made] == [(2, 1)]
     period, where = Period(until=at(21, 6)), F.col("offset") >= 1
-    with open_lines(spark, paths, Options(), period=period, where=where) as lines:
-        assert offsets(lines) == [100]
-    with open_lines(spark, [str(tmp_path)], Options(), period=Period(since=at(23, 0))) as lines:
-        assert offsets(lines) == []
+    with open_lines(spark, paths, Options(), period=period, where=where) as opened:
+        assert offsets(opened.rows) == [100]
+    with open_lines(spark, [str(tmp_path)], Options(), period=Period(since=at(23, 0))) as opened:
+        assert offsets(opened.rows) == []
 
 
 def test_what_is_not_there_and_what_a_cluster_cannot_read_is_said(

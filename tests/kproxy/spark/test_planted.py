@@ -10,22 +10,27 @@ import os
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from kproxy.spark.derived.shared import shared
 from kproxy.spark.reading.convert import convert, read_table
 from kproxy.spark.reading.decode import Options
 from kproxy.spark.reading.inputs import find_files
+from kproxy.spark.reading.lines import Period, open_lines
 from kproxy.spark.report import listed
 from kproxy.spark.report.charts import MOST_APIS, WAITING, Series
 from kproxy.spark.report.figures import Figures, figures
-from kproxy.spark.report.pages import MOST_ROWS, MOST_SIZE, report
+from kproxy.spark.report.headlines import headlines
+from kproxy.spark.report.pages import MOST_ROWS, MOST_SIZE, contents, report
 from kproxy.trace.encoding import encode_json
 from tests.kproxy.html.pages import Opened
 from tests.kproxy.spark import planted
 from tests.kproxy.spark.cases import PLANTED
+from tests.kproxy.spark.files import write
 from tests.kproxy.spark.oracle import Oracle, Table
 
 LINES = int(os.environ.get("KPROXY_PLANTED_LINES", "20000"))
@@ -73,7 +78,8 @@ def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flee
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(listed, "MOST_OF_A_KIND", 10_000)
         patch.setattr(listed, "MOST_ROWS", 10_000)
-        made = figures(lines)
+        with shared(lines):
+            made = figures(lines)
     return Fleet(made, oracle)
 
 
@@ -275,3 +281,41 @@ def test_the_page_says_it_all(fleet: Fleet) -> None:
         assert any(name in text for text in texts), name
     [stalls] = [text for text in texts if PLANTED.stalled_group in text]
     assert "every day at 02:00 UTC (7 days)" in stalls
+
+
+def test_two_clusters_in_which_everything_has_the_same_name_are_told_apart(
+    spark: SparkSession, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The traces say no cluster id: it is the brokers, and the proxies in front of them, that differ."""
+    planted.write(tmp_path / "a", LINES)
+    for path in (tmp_path / "a").rglob("*.jsonl"):
+        data = path.read_bytes().replace(b'"10.1.', b'"10.2.').replace(b'"web-', b'"lab-')
+        write(tmp_path / "b" / path.relative_to(tmp_path / "a").with_name(path.name.replace("web-", "lab-")), data)
+    monkeypatch.setattr(listed, "MOST_OF_A_KIND", 20_000)
+    monkeypatch.setattr(listed, "MOST_ROWS", 20_000)
+    with open_lines(spark, [str(tmp_path / name) for name in "ab"], Options(), period=Period()) as lines:
+        assert lines.clusters == ["10.1.0.1:9092", "10.2.0.1:9092"]
+        with shared(lines.rows):
+            both = figures(lines.rows, clusters=lines.clusters)
+    for job, table in both.tables.items():
+        alone = fleet.figures.tables[job]
+        assert [name for name, _ in table.columns] == [*(name for name, _ in alone.columns), "cluster"]
+        for cluster, net in zip(lines.clusters, ("10.1.", "10.2."), strict=True):
+            found = [row[:-1] for row in table.rows if row[-1] == cluster]
+            expected = json.loads(encode_json(alone.rows).replace(b"10.1.", net.encode()))
+            assert _sorted(found) == _sorted(expected), job
+    one, facts = fleet.figures.facts, both.facts
+    assert (facts.lines, facts.clients, facts.brokers) == (2 * one.lines, 2 * one.clients, 2 * one.brokers)
+    told = [each.text for each in headlines(fleet.figures)]
+    expected = [f"Cluster 10.1.0.1:9092: {text}" for text in told]
+    expected += [text.replace("10.1.", "10.2.") for text in expected]
+    assert sorted(text for _, text, _ in contents(both, [])["headlines"]) == sorted(expected)
+
+
+def _sorted(rows: list[list[Any]]) -> list[str]:
+    """Rows as texts; sums of numbers may differ in their last digits, and proxies have other names."""
+
+    def plain(value: Any) -> Any:
+        return f"{value:.9g}" if isinstance(value, float) else re.sub("lab-|web-", "", str(value))
+
+    return sorted(str(list(map(plain, row))) for row in rows)

@@ -23,11 +23,11 @@ NAMES = ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"]
 
 
 def read(spark: SparkSession, *paths: Path | str, growing: bool = False) -> tuple[list[int], list[str]]:
-    """Correlation ids of the lines, and the texts that are none."""
+    """Correlation ids of the lines, and the texts that are none, and sentences about damaged files."""
     files = find_files(spark, map(str, paths), growing=growing)
-    rows: list[Row] = read_files(spark, files, Options()).select("correlation_id", "corrupt").collect()
+    rows: list[Row] = read_files(spark, files, Options()).select("correlation_id", "corrupt", "damage").collect()
     ids = sorted(row["correlation_id"] for row in rows if row["correlation_id"] is not None)
-    return ids, sorted(row["corrupt"] for row in rows if row["corrupt"] is not None)
+    return ids, sorted(filter(None, (row["corrupt"] or row["damage"] for row in rows)))
 
 
 @pytest.mark.parametrize("name", NAMES)

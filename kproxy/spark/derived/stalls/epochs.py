@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from kproxy.browse.overviews.groups import Kind, StallKind, meanings
 from kproxy.browse.overviews.groups.stalls.waits import DENIED_PATIENCE, EPOCH_PATIENCE
-from kproxy.spark.derived.groups import group_events, in_lives, is_kind
+from kproxy.spark.derived.groups import group_events, in_lives, is_kind, qualified
 from kproxy.spark.derived.stalls import ago, ids, labels, stall_rows
 from kproxy.spark.words import chosen, names, text, times
 
@@ -83,7 +83,7 @@ def coordinator_stalls(lines: DataFrame) -> DataFrame:
     """Groups whose coordinator is none, is not there, or is not ready: members are told so again and again."""
     error = F.get("errors", F.lit(0))["name"]
     own = Window.partitionBy("group_id", "error").orderBy("at")
-    denied = lines.where(
+    denied = qualified(lines).where(
         (F.col("kind") == "response") & F.col("group_id").isNotNull() & F.col("api").isin(*meanings.KINDS)
         & error.isin(*meanings.DENIED)
     ).select("group_id", error.alias("error"), F.unix_micros("ts").alias("at"), "connection_id")  # fmt: skip

@@ -9,6 +9,7 @@ from kproxy.browse.overviews.groups import StallKind
 from kproxy.browse.overviews.groups.meanings import REJOIN
 from kproxy.browse.overviews.groups.stalls.members import LEAST_SILENCE
 from kproxy.browse.overviews.groups.stalls.waits import JOIN_PATIENCE
+from kproxy.spark.derived.groups import qualified
 from kproxy.spark.derived.stalls import ago, have, ids, labels, severity, stall_rows
 from kproxy.spark.words import names, text, times
 
@@ -74,7 +75,7 @@ def _watched(lines: DataFrame, slow: DataFrame) -> DataFrame:
                 "left_out"]  # fmt: skip
     each = slow.select(*of_round, F.explode_outer("blamed_ones").alias("one"))
     answers = (F.col("kind") == "response") & F.col("api").isin(*_BEATS) & F.col("group_id").isNotNull()
-    heard = lines.where(answers).select(
+    heard = qualified(lines).where(answers).select(
         F.col("group_id").alias("of_group"), F.col("member_id").alias("beats"), F.unix_micros("ts").alias("at"),
         (F.get("errors", F.lit(0))["name"] == REJOIN).alias("told"),
     )  # fmt: skip

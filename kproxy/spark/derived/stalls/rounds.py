@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from kproxy.browse.overviews.groups import Kind
 from kproxy.browse.overviews.groups.stalls.waits import JOIN_PATIENCE
-from kproxy.spark.derived.groups import group_events, in_lives, is_kind
+from kproxy.spark.derived.groups import group_events, in_lives, is_kind, qualified
 
 APIS: Final = ("JoinGroup", "SyncGroup", "LeaveGroup")
 
@@ -29,7 +29,12 @@ def begun(lines: DataFrame) -> DataFrame:
     """When members of each group were given a generation of the classic protocol: group_id, and begun, an array."""
     given = (F.col("kind") == "response") & (F.col("api") == "JoinGroup") & F.col("errors").isNull()
     at = F.collect_set(F.unix_micros("ts"))
-    return lines.where(given & (F.col("generation_id") > 0)).groupBy("group_id").agg(F.array_sort(at).alias("begun"))
+    return (
+        qualified(lines)
+        .where(given & (F.col("generation_id") > 0))
+        .groupBy("group_id")
+        .agg(F.array_sort(at).alias("begun"))
+    )
 
 
 def rounds(events: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ from kproxy.browse.overviews.groups import Kind, StallKind
 from kproxy.browse.overviews.groups.rebalances import LEADERS_BYTES
 from kproxy.browse.overviews.groups.stalls.members import UNSYNCED
 from kproxy.browse.overviews.groups.stalls.waits import SYNC_PATIENCE
-from kproxy.spark.derived.groups import coming, is_kind
+from kproxy.spark.derived.groups import coming, is_kind, qualified
 from kproxy.spark.derived.stalls import ago, have, ids, labels, stall_rows
 from kproxy.spark.words import member_label, names, text, times
 
@@ -118,7 +118,7 @@ def loop_stalls(lines: DataFrame) -> DataFrame:
     own = Window.partitionBy("group_id", "connection_id").orderBy("ts", "correlation_id")
     synced = F.col("api") == "SyncGroup"
     accepted = (F.col("kind") == "response") & F.col("errors").isNull() & F.col("request_ts").isNotNull()
-    answers = lines.where(accepted & F.col("api").isin("JoinGroup", "SyncGroup"))
+    answers = qualified(lines).where(accepted & F.col("api").isin("JoinGroup", "SyncGroup"))
     placed = answers.withColumns(
         {
             "place": F.count_if(synced).over(own),

@@ -1,0 +1,37 @@
+"""Headlines of several clusters: of each those that it would have alone, with its name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kproxy.spark.derived.clusters import CLUSTER
+from kproxy.spark.report.figures import Figures
+from kproxy.spark.report.headlines import Headline, headlines, urgency
+from kproxy.spark.report.listed import Listed
+
+
+def headlines_by_cluster(figures: Figures) -> list[Headline]:
+    """The headlines of a report, the most urgent first; where tables name clusters, each headline does."""
+    found = {row[CLUSTER] for table in figures.tables.values() for row in table.records() if row.get(CLUSTER)}
+    nothing = headlines(replace(figures, tables={}))
+    if not found:
+        return headlines(figures)
+    told = [
+        replace(each, text=f"Cluster {name}: {each.text}")
+        for name in sorted(found)
+        for each in headlines(replace(figures, tables=_of(figures.tables, name)))
+        if each not in nothing
+    ]
+    return sorted(told, key=urgency) or nothing
+
+
+def _of(tables: dict[str, Listed], cluster: str) -> dict[str, Listed]:
+    """The tables with the rows of one cluster."""
+    return {
+        name: replace(table, rows=[row for row in table.rows if _cluster(table, row) == cluster])
+        for name, table in tables.items()
+    }
+
+
+def _cluster(table: Listed, row: list[object]) -> object:
+    return dict(zip([name for name, _ in table.columns], row, strict=True)).get(CLUSTER)

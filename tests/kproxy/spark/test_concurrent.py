@@ -1,0 +1,252 @@
+"""Runs of convert that write to the same table at once, and the repair of tables from before they had a lock."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kproxy.cli import main
+from kproxy.spark.follow.lines import follow_lines
+from kproxy.spark.reading import convert as converting
+from kproxy.spark.reading.convert import DamagedTable, batches, convert, read_table
+from kproxy.spark.reading.decode import Options
+from kproxy.spark.reading.inputs import find_files
+from kproxy.spark.reading.repair import NoRepair, repair
+from tests.kproxy.spark import planted
+from tests.kproxy.spark.files import text_of, write
+from tests.kproxy.spark.made import request
+
+_LINES = 8000
+_DEADLINE_S = 400
+
+
+def trace(folder: Path, number: int) -> Path:
+    """A trace of 3 lines; they have its number as their connection."""
+    lines = (request(at=number * 3600 + each, connection_id=f"n-1-{number}", offset=each) for each in range(3))
+    return write(folder / f"{number}.jsonl", text_of(*lines) + b"no line\n" * 2)
+
+
+def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
+    """Convert what is new; how many files each batch had."""
+    return [len(batch.files) for batch in convert(spark, find_files(spark, [str(traces)]), str(table), Options())]
+
+
+def counted(spark: SparkSession, table: Path) -> dict[str, int]:
+    """The lines of each connection."""
+    rows = read_table(spark, str(table)).groupBy("connection_id").count().collect()
+    return {row["connection_id"]: row["count"] for row in rows}
+
+
+def test_of_three_processes_that_begin_at_once_one_is_killed_and_the_table_has_every_line_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    expected = planted.write(tmp_path / "in", _LINES)
+    table = tmp_path / "table"
+    command = [sys.executable, "-m", "kproxy", "analyze", "convert", str(tmp_path / "in"), "--out", str(table)]
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    logs = [tmp_path / f"{number}.log" for number in range(3)]
+    runs = []
+    try:
+        for log in logs:
+            with log.open("wb") as file:
+                runs.append(subprocess.Popen(command, stdout=file, stderr=file, env=environment))
+        deadline = time.monotonic() + _DEADLINE_S
+        while not any(table.glob("batch=1/_temporary/**/*.parquet")):
+            assert time.monotonic() < deadline, [log.read_text() for log in logs]
+            time.sleep(0.01)
+        # Whoever writes does not wait; others may still be starting.
+        [writing] = _lock_holders(table / "_lock", runs)
+        writing.send_signal(signal.SIGKILL)
+        others = [run for run in runs if run is not writing]
+        assert [run.wait(_DEADLINE_S) for run in others] == [0, 0], [log.read_text() for log in logs]
+    finally:
+        for run in runs:
+            run.kill()
+            run.wait()
+    texts = [log.read_text() for log, run in zip(logs, runs, strict=True) if run is not writing]
+    said = sorted(re.sub(r"^waiting: .*\n", "", text) for text in texts)
+    files = len(list((tmp_path / "in").rglob("*.jsonl")))
+    assert said == [
+        f"0 of {files} files were new: 0 lines are in {table} now\n",
+        f"{files} of {files} files were new: {expected} lines are in {table} now\n",
+    ]
+    assert read_table(spark, str(table)).count() == expected
+    assert [batch.number for batch in batches(spark, str(table)) or ()] == [1]
+
+
+def _lock_holders(lock: Path, runs: Sequence[subprocess.Popen[bytes]]) -> list[subprocess.Popen[bytes]]:
+    """Those of the runs whose Java holds a lock on the file, as the kernel says."""
+    inode = f":{lock.stat().st_ino} "
+    locks = [line for line in Path("/proc/locks").read_text().splitlines() if inode in line and "->" not in line]
+    pids = {int(line.split()[4]) for line in locks}
+    return [run for run in runs if any(run.pid in _ancestors(pid) for pid in pids)]
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    while pid > 1:
+        yield pid
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_a_run_waits_for_the_other_and_then_adds_what_is_new_only(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces, table = tmp_path / "in", tmp_path / "table"
+    trace(traces, 0), trace(traces, 1)
+    files = find_files(spark, [str(traces)])
+    with _held(tmp_path / "table" / "_lock") as release:
+        told: list[str] = []
+
+        def waiting() -> None:
+            told.append("waiting")
+            release()
+            add(spark, traces, tmp_path / "other")
+            for name in ("batch=1", "_files"):
+                shutil.copytree(tmp_path / "other" / name, table / name)
+
+        assert convert(spark, files, str(table), Options(), waiting=waiting) == []
+    assert told == ["waiting"]
+    assert counted(spark, table) == {"n-1-0": 3, "n-1-1": 3}
+
+
+@contextmanager
+def _held(lock: Path) -> Iterator[object]:
+    """A process that holds a lock until it is told to end."""
+    lock.parent.mkdir(parents=True)
+    script = (
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.kill
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def damaged(spark: SparkSession, tmp_path: Path) -> Path:
+    """A table as two runs at once left it before there was a lock: batch 2 has the rows of both, and both records."""
+    table = tmp_path / "table"
+    trace(tmp_path / "in", 0)
+    add(spark, tmp_path / "in", table)
+    for number in (1, 2):
+        trace(tmp_path / "in", number)
+    shutil.copytree(table, tmp_path / "other")
+    for each in (table, tmp_path / "other"):
+        assert add(spark, tmp_path / "in", each) == [2]
+    for name in ("batch=2", "_files/batch=2"):
+        shutil.copytree(tmp_path / "other" / name, table / name, dirs_exist_ok=True)
+    return table
+
+
+def test_a_table_that_has_lines_twice_is_not_read_but_repaired(
+    spark: SparkSession,
+    tmp_path: Path,
+    damaged: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    sentence = (
+        f"kproxy: {damaged} has lines twice, because two runs of convert wrote to it at once: "
+        f"run kproxy analyze convert --repair --out {damaged}\n"
+    )
+    traces = str(tmp_path / "in")
+
+    def run(*args: str) -> tuple[int, str]:
+        capfd.readouterr()
+        return main(["analyze", *args]), capfd.readouterr().err
+
+    assert run("--job", "latency", str(damaged)) == (2, sentence)
+    assert run("convert", traces, "--out", str(damaged)) == (2, sentence)
+    record = next((damaged / "_files" / "batch=2").glob("*.json"))
+    record.unlink()  # now its record is sound, and its rows are there twice
+    for read in (lambda: read_table(spark, str(damaged)), lambda: follow_lines(spark, [str(damaged)])):
+        with pytest.raises(DamagedTable, match="has lines twice"):
+            read()
+    assert run("convert", "--repair", "--out", str(damaged)) == (
+        0,
+        f"6 lines were removed from 1 batches of {damaged}\n",
+    )
+    assert counted(spark, damaged) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
+    assert [(each.lines, len(each.files)) for each in batches(spark, str(damaged)) or ()] == [(3, 1), (6, 2)]
+    assert run("convert", traces, "--out", str(damaged)) == (
+        0,
+        f"0 of 3 files were new: 0 lines are in {damaged} now\n",
+    )
+    assert run("convert", "--repair", "--out", str(damaged)) == (0, f"{damaged} is sound: nothing is there twice\n")
+
+
+def test_of_a_batch_that_lost_lines_the_files_are_read_again_if_they_are_there(
+    spark: SparkSession, tmp_path: Path, damaged: Path
+) -> None:
+    for path in (damaged / "batch=2").glob("date=*/hour=07/*.parquet"):
+        path.unlink()
+    shutil.copytree(damaged, tmp_path / "elsewhere")
+    [done] = repair(spark, str(damaged))
+    assert (done.lost, [Path(uri).name for uri in done.again]) == (True, ["1.jsonl", "2.jsonl"])
+    assert counted(spark, damaged) == {"n-1-0": 3}
+    assert add(spark, tmp_path / "in", damaged) == [2]
+    assert counted(spark, damaged) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
+    shutil.rmtree(tmp_path / "in")
+    [done] = repair(spark, str(tmp_path / "elsewhere"))
+    assert (done.lost, done.again) == (True, [])
+    assert counted(spark, tmp_path / "elsewhere") == {"n-1-0": 3, "n-1-1": 3}
+
+
+def test_where_there_is_no_lock_runs_do_not_touch_each_others_batches_and_a_file_counts_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on an object store: the second run does not see what the first one writes."""
+    traces, table = tmp_path / "in", tmp_path / "table"
+    monkeypatch.setattr("kproxy.spark.reading.locks._local_folder", lambda *_: None)
+    trace(traces, 0), trace(traces, 1)
+    assert add(spark, traces, table) == [2]
+    traces.joinpath("0.jsonl").rename(tmp_path / "0.jsonl")
+    trace(traces, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(converting, "batches", lambda *_: None)
+        assert add(spark, traces, table) == [2]
+    expected = {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
+    numbers = {batch.number for batch in batches(spark, str(table)) or ()}
+    assert len(numbers) == 2
+    assert counted(spark, table) == expected
+    [done] = repair(spark, str(table))
+    assert (done.removed, done.lost) == (3, False)
+    assert counted(spark, table) == expected
+    assert repair(spark, str(table)) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("convert", "x", "--repair", "--out", "y"), "write kproxy analyze convert --repair --out DIR"),
+        (("convert", "--repair"), "write kproxy analyze convert --repair --out DIR"),
+        (("x", "--repair"), "--repair is for convert"),
+    ],
+)
+def test_repair_is_asked_for_a_directory_alone(
+    args: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["analyze", *args]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_what_is_no_table_is_not_repaired(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(NoRepair, match="no table of traces"):
+        repair(spark, str(tmp_path))
