@@ -87,8 +87,8 @@ def _by_value(found: list[tuple[int, Row]], by: str | None = None) -> dict[str, 
 
 
 def _is_cause(found: list[tuple[int, Row]], clients: dict[str, list[tuple[int, Row]]]) -> bool:
-    """Whether the slow APIs of a broker are its own doing: several of them, or one that is slow for several clients."""
-    return len(found) > 1 or any(len(clients.get(row["api"], [])) > 1 for _, row in found)
+    """Whether a broker is slow by itself: in several APIs, or in one and not for one client alone."""
+    return len(found) > 1 or any(len(clients.get(row["api"], [])) != 1 for _, row in found)
 
 
 def _explained(row: Row, brokers: set[tuple[str, float]]) -> bool:

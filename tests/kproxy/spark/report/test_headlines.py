@@ -145,6 +145,7 @@ def test_a_slow_broker_is_told_once_and_no_client_is_blamed() -> None:
         ("warning", "Produce of d: p99 is 900.0 ms, usually 10.0 ms, 2026-11-21 13:00-14:00 UTC."),
         once,
     ]
+    assert told(listed("anomalies", unusual("broker", "b:1", 25))) == [once]  # no client has enough responses
     longer = [*slow, *({**row, "since": row["since"] + 3_600_000_000} for row in slow)]
     assert told(listed("anomalies", *longer)) == [(once[0], once[1].replace("14:00", "15:00"))]
 
