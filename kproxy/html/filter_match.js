@@ -179,6 +179,7 @@ const READS = {
   direction: (line) => line.kind === "request" || line.kind === "response" ? line.kind : line.direction,
   topic: inEach("topics", "topic"), topic_id: inEach("topics", "topic_id"), partition: allInEach("topics", "partitions"),
   records: inEach("topics", "records"), batches: inEach("topics", "batches"), lag: inEach("topics", "lag"),
+  broker: (line) => line.brokers || [],
   compression: allInEach("topics", "compression"),
   bytes: (line) => isThere(line.bytes) ? [line.bytes] : inEach("topics", "bytes")(line),
   software: ({ software_name: name, software_version: version }) => !isThere(name) ? [] : isThere(version) ? [name, `${name} ${version}`] : [name],

@@ -66,6 +66,7 @@ def _bytes() -> Column:
 
 _MANY: Mapping[str, Callable[[], Column]] = {
     "client": lambda: F.array_compact(F.array("client_id", "client")),
+    "broker": lambda: F.col("brokers"),
     "topic": _in("topics", "topic"),
     "topic_id": _in("topics", "topic_id"),
     "partition": _all_in("topics", "partitions"),
