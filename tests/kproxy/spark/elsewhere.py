@@ -18,6 +18,7 @@ from typing import Any
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
+from kproxy.spark.derived.clusters import clustered
 from kproxy.spark.reading.convert import Batch, convert, read_table
 from kproxy.spark.reading.decode import Options
 from kproxy.spark.reading.inputs import find_files
@@ -70,7 +71,8 @@ class Local:
 def local_of(spark: SparkSession, inputs: Path, table: Path) -> Local:
     """Convert the inputs and analyze them here."""
     [batch] = convert(spark, find_files(spark, [str(inputs)]), str(table), Options())
-    page = report(figures(read_table(spark, str(table))), [table.name])
+    lines, clusters = clustered(read_table(spark, str(table)))
+    page = report(figures(lines, clusters=clusters), [table.name])
     return Local(table, batch, Opened(page).data)
 
 
