@@ -76,7 +76,6 @@ _MANY: Mapping[str, Callable[[], Column]] = {
     "lag": _in("topics", "lag"),
     "bytes": _bytes,
     "software": _software,
-    "brokers": lambda: F.col("brokers"),
     "error": _errors,
     "finding": _of_finding("code", "name"),
     "severity": _of_finding("severity"),
