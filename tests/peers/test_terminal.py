@@ -128,8 +128,7 @@ def test_a_proxy_of_its_own_with_the_built_in_broker(tmp_path: Path, alone: Mapp
     with kproxy("tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=alone) as terminal:
         port = listening(terminal)
         ask(port, 3)
-        screen = terminal.wait_for("5 rows")
-        assert screen.count("ApiVersions v0") == 3
+        screen = terminal.wait_for(lambda screen: "5 rows" in screen and screen.count("ApiVersions v0") == 3)
         assert "tester" in screen
         terminal.press("q")
         terminal.wait_for("Quitting stops the proxy")

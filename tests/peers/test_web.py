@@ -40,7 +40,7 @@ def alone() -> Iterator[Mapping[str, str]]:
 def test_a_capture_with_keys_mouse_and_another_size(chromium: Browser, tmp_path: Path) -> None:
     with web(_BUG, cwd=tmp_path) as server:
         window = Window(chromium, server.address)
-        assert "L005 field-from-newer-version" in window.wait_for("FindCoordinator")
+        window.wait_for(lambda screen: "FindCoordinator" in screen and "L005 field-from-newer-version" in screen)
         first = window.tab.picture()
         window.press("!")
         screen = window.wait_for("throttle_time_ms  0")
