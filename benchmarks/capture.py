@@ -16,7 +16,7 @@ from struct import Struct
 
 import google_crc32c
 
-from kproxy.capture import Data, Reassembler, open_capture
+from kproxy.capture import BytesCaptured, Reassembler, open_capture
 
 _FILE_HEAD = Struct("<IHHiIII")
 _PACKET_HEAD = Struct("<IIII")
@@ -137,7 +137,7 @@ def main() -> None:
             started, payload, reassembler = time.process_time(), 0, Reassembler()
             for packet in capture:
                 for event in reassembler.receive(packet):
-                    if isinstance(event, Data):
+                    if isinstance(event, BytesCaptured):
                         payload += len(event.data)
             seconds = time.process_time() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

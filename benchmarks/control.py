@@ -26,8 +26,8 @@ from pathlib import Path
 
 from relay import cpu_seconds, process
 
-from dissectors.encode import encode
-from dissectors.message import plan
+from dissectors.messages.message import plan
+from dissectors.wire.encode import encode
 from kproxy.control.client import connect
 from kproxy.control.paths import find
 

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from dissectors.decode import decode
-from dissectors.message import plan, read_request, read_response
+from dissectors.messages.message import plan, read_request, read_response
+from dissectors.wire.decode import decode
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.kproxy.captured import DATA, lines_of
 

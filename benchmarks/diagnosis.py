@@ -11,10 +11,10 @@ import time
 import traceback
 from collections import Counter
 
+from dissectors.connections.events import Direction
 from dissectors.diagnosis import diagnose
-from dissectors.events import Direction
-from kproxy.explain import explain
-from kproxy.inspector import Inspector
+from kproxy.inspection.explain import explain
+from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import RequestLine, ResponseLine
 from tests.dissectors.diagnosis.broken import LARGE, Broken, Mutations
 

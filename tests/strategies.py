@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dissectors import schemas
-from dissectors.encode import encode
-from dissectors.layout import Field, Layout, layout
-from dissectors.message import plan
-from dissectors.primitives import uuid_text
+from dissectors.messages.message import plan
 from dissectors.schemas import VersionRange
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import Field, Layout, layout
+from dissectors.wire.primitives import uuid_text
 from tests.kproxy.frames import framed
 
 #: (name, version) of every message that the schemas have.

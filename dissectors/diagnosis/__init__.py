@@ -5,6 +5,6 @@ that the next frame is read in that way at once.
 """
 
 from dissectors.diagnosis.diagnose import Diagnosis, Rival, certain, diagnose
-from dissectors.diagnosis.learned import Learned, examine
+from dissectors.diagnosis.known_departures import KnownDepartures, examine
 
-__all__ = ["Diagnosis", "Learned", "Rival", "certain", "diagnose", "examine"]
+__all__ = ["Diagnosis", "KnownDepartures", "Rival", "certain", "diagnose", "examine"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from typing import NamedTuple
 
-from dissectors.diagnosis.pair import Pair
-from dissectors.diagnosis.parts import Array, inner_of, part_of
+from dissectors.diagnosis.checkpoints import StructLocation, Trace
+from dissectors.diagnosis.frame_layouts import Pair
 from dissectors.diagnosis.proposals import Proposal, of_body, of_header
+from dissectors.diagnosis.struct_reader import Array, inner_of, part_of
 from dissectors.diagnosis.structs import Proposals, of_struct
-from dissectors.diagnosis.trace import Spot, Trace
 from dissectors.edits import Edit
-from dissectors.layout import Layout
+from dissectors.wire.layout import Layout
 
 #: The prior, in bits, of the departures that servers are known for.
 COMMON = 6.0
@@ -32,7 +32,7 @@ class Candidate(NamedTuple):
 
 
 #: A proposal with its prior, and the struct that it is of, None for the whole frame.
-Choice = tuple[float, Proposal, Spot | None]
+Choice = tuple[float, Proposal, StructLocation | None]
 
 
 def choices(pair: Pair, proposals: Proposals, most: float = float("inf")) -> list[Choice]:
@@ -102,19 +102,19 @@ def singles(frame: Layout, version: int, most: float = float("inf")) -> tuple[Ca
     return tuple(Candidate(edit, edit.apply(frame), prior) for edit, prior in edits)
 
 
-def spots_of(body: Layout) -> list[Spot]:
+def spots_of(body: Layout) -> list[StructLocation]:
     """The structs of a body that are read in one way alone, looked for once: for bodies that are kept anyway."""
-    made: list[Spot] | None = body.cache.get("structs")
+    made: list[StructLocation] | None = body.cache.get("structs")
     if made is None:
         made = body.cache["structs"] = _spots(body)
     return made
 
 
-def _spots(body: Layout) -> list[Spot]:
-    return list(_below(Spot((), body, part_of(body))))
+def _spots(body: Layout) -> list[StructLocation]:
+    return list(_below(StructLocation((), body, part_of(body))))
 
 
-def _below(spot: Spot) -> Iterator[Spot]:
+def _below(spot: StructLocation) -> Iterator[StructLocation]:
     yield spot
     layout, part = spot.layout, spot.part
     names = [one.name for one in (*layout.fields, *layout.tagged)]
@@ -123,7 +123,7 @@ def _below(spot: Spot) -> Iterator[Spot]:
         if one.struct is None or inner is None or one.exception is not None or names.count(one.name) > 1:
             continue
         path, ups = (*spot.path, one.name + "[]" * one.array), (*spot.ups, (part, min(index, len(layout.fields))))
-        below = Spot(path, one.struct, inner.part, ups, spot.above, spot.outer)
+        below = StructLocation(path, one.struct, inner.part, ups, spot.above, spot.outer)
         if isinstance(inner, Array):
             below = below._replace(above=spot.above | {inner}, outer=spot.outer or inner, array=inner)
         elif inner.null is None and spot.array is not None and one.tag is None:

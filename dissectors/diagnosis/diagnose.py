@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dissectors.decode import decode
 from dissectors.diagnosis import wording
 from dissectors.diagnosis.candidates import COMMON
-from dissectors.diagnosis.evidence import ordinary
-from dissectors.diagnosis.place import Place, first_departure
+from dissectors.diagnosis.first_difference import Difference, first_departure
 from dissectors.diagnosis.ranking import SMALL, Ranked, rank
 from dissectors.diagnosis.search import Search
+from dissectors.diagnosis.value_costs import ordinary
 from dissectors.edits import LOOSE, Edit, frame_layout, write
-from dissectors.errors import EncodeError
-from dissectors.layout import Layout
-from dissectors.message import Message, plan
-from dissectors.paths import render
-from dissectors.sensitive import may_hold_secrets
-from dissectors.walk import walk
+from dissectors.messages.message import Message, plan
+from dissectors.messages.sensitive import may_hold_secrets
+from dissectors.wire.decode import decode
+from dissectors.wire.errors import EncodeError
+from dissectors.wire.layout import Layout
+from dissectors.wire.paths import render
+from dissectors.wire.walk import walk
 
 #: Bits by which an edit must be cheaper than the right layout where that reads to the last byte too.
 MARGIN = 30.0
@@ -114,7 +114,7 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
         return None
     words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
     reads = message.error is None and message.end == len(message.frame)
-    doubtful = reads and all(odd.kind == "implausible" for odd in message.oddities)
+    doubtful = reads and all(odd.kind == "implausible" for odd in message.decode_warnings)
     most = COMMON if doubtful else float("inf")
     search = Search(
         message.frame, right, message.version, reads=reads, left=message.trailing, most=most, words=words, usual=usual,
@@ -133,7 +133,7 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
         ):
             return None
         walked = walk(best.layout, message.frame, 4)
-        if walked.oddities or not ordinary(best.layout, walked.values):
+        if walked.decode_warnings or not ordinary(best.layout, walked.values):
             return None
     return _diagnosis(message, right, ranked)
 
@@ -156,7 +156,7 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
     edit, surplus = best.edit, None
     if edit.kind in LOOSE:
         end = message.error.offset if message.error else message.end
-        place = Place((), end, len(frame), None, None)
+        place = Difference((), end, len(frame), None, None)
         path = render(message.error.path) if message.error else ""
         if edit.kind == "trailing_bytes":
             surplus = len(frame) - end
@@ -166,7 +166,7 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         size = len(frame) if len(frame) <= SMALL else BEGINNING
         walked = walk(best.layout, frame, 4, size)
         found = first_departure(right, best.layout, walked.nodes, 4)
-        place = found or Place((), 4, len(frame), None, None)
+        place = found or Difference((), 4, len(frame), None, None)
         shown = place.path[1:] if place.path[:1] == ("body",) else place.path
         path = render(shown)
         surplus = _surplus(frame, right, walked.values)
@@ -240,7 +240,7 @@ def repaired(message: Message, diagnosis: Diagnosis) -> None:
     message.header_layout, message.layout = header, body
     message.header, message.body = head.values, rest.values
     message.body_start, message.end = head.end, rest.end
-    message.error, message.oddities = None, head.oddities + rest.oddities
+    message.error, message.decode_warnings = None, head.decode_warnings + rest.decode_warnings
 
 
 def again(message: Message, known: Diagnosis) -> Diagnosis | None:
@@ -250,7 +250,7 @@ def again(message: Message, known: Diagnosis) -> Diagnosis | None:
     header, body = _parts(known.layout)
     head = decode(header, message.frame, 4)
     rest = decode(body, message.frame, head.end)
-    if head.error or rest.error or head.oddities or rest.oddities or rest.end != len(message.frame):
+    if head.error or rest.error or head.decode_warnings or rest.decode_warnings or rest.end != len(message.frame):
         return None
     return replace(known, rivals=(), surplus=None)
 

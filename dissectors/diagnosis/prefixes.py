@@ -8,19 +8,19 @@ from typing import Protocol
 from dissectors.diagnosis.misfit import Misfit
 
 
-class Source(Protocol):
+class FrameBytes(Protocol):
     """The frame that is read."""
 
     data: bytes
     end: int
 
 
-def length_reader(encoding: str) -> Callable[[Source, int], tuple[int, int]]:
+def length_reader(encoding: str) -> Callable[[FrameBytes, int], tuple[int, int]]:
     """What reads a length and gives it with where it ends; -1 is null."""
     if encoding in ("int16", "int32"):
         width = 2 if encoding == "int16" else 4
 
-        def fixed(state: Source, pos: int) -> tuple[int, int]:
+        def fixed(state: FrameBytes, pos: int) -> tuple[int, int]:
             end = pos + width
             if end > state.end:
                 raise Misfit(pos)
@@ -32,7 +32,7 @@ def length_reader(encoding: str) -> Callable[[Source, int], tuple[int, int]]:
         return fixed
     less = {"uvarint": 1, "uvarint-1": 0, "uvarint+1": 2}[encoding]
 
-    def compact(state: Source, pos: int) -> tuple[int, int]:
+    def compact(state: FrameBytes, pos: int) -> tuple[int, int]:
         size, end = uvarint(state, pos)
         if size == 0:
             return (-1 if less else 0), end
@@ -43,7 +43,7 @@ def length_reader(encoding: str) -> Callable[[Source, int], tuple[int, int]]:
     return compact
 
 
-def uvarint(state: Source, pos: int) -> tuple[int, int]:
+def uvarint(state: FrameBytes, pos: int) -> tuple[int, int]:
     data, end = state.data, state.end
     value = shift = 0
     while pos < end and shift < 35:

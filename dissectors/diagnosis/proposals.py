@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from dissectors import schemas
-from dissectors.diagnosis.others import versions
-from dissectors.diagnosis.parts import Exchange, Part, copied, least_of, step_of
-from dissectors.diagnosis.reading import Step
-from dissectors.diagnosis.trace import Spot
+from dissectors.diagnosis.checkpoints import StructLocation
+from dissectors.diagnosis.costs import Step
+from dissectors.diagnosis.other_versions import versions
+from dissectors.diagnosis.struct_reader import Replacement, StructSteps, copied, least_of, step_of
 from dissectors.edits import KINDS, Edit
 from dissectors.edits.fields import moved_in, with_field, without
 from dissectors.edits.tags import with_tag
-from dissectors.layout import Field, Layout
+from dissectors.wire.layout import Field, Layout
 
 #: The edits that there are most of: they only put the steps of a struct in another order, or one in or out.
 _IN_STEPS = ("field_moved", "field_missing", "field_duplicated", "field_from_version")
@@ -45,16 +45,16 @@ class Proposal:
         """The edit as a value."""
         return Edit(self.kind, self.field, tuple(zip(KINDS[self.kind].details, self.arguments, strict=True)))
 
-    def exchange(self, spot: Spot) -> Exchange:
+    def exchange(self, spot: StructLocation) -> Replacement:
         """What reads the struct at a spot under the edit."""
         if self._read is None:
             self._read = self._in_steps(spot.part)
         if self._read is None:
-            part = Part(self._changed(spot.layout))
+            part = StructSteps(self._changed(spot.layout))
             self._read = part.steps, part.least
         return spot.exchange(*self._read)
 
-    def _in_steps(self, part: Part) -> tuple[tuple[Step, ...], int] | None:
+    def _in_steps(self, part: StructSteps) -> tuple[tuple[Step, ...], int] | None:
         """What stands in for the steps of a part, for the edits that there are most of, which need no layout then."""
         if part.copies or self.kind not in _IN_STEPS:
             return None

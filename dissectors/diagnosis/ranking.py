@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dissectors.diagnosis.evidence import TEMPER
-from dissectors.diagnosis.naming import leaves_the_same
-from dissectors.diagnosis.relations import agreement
+from dissectors.diagnosis.best_explanation import leaves_the_same
+from dissectors.diagnosis.relation_costs import agreement
 from dissectors.diagnosis.search import Found
+from dissectors.diagnosis.value_costs import TEMPER
 from dissectors.edits import LOOSE, Edit
-from dissectors.layout import Layout
-from dissectors.node import Node
-from dissectors.walk import walk
+from dissectors.wire.layout import Layout
+from dissectors.wire.node import Node
+from dissectors.wire.walk import walk
 
 #: Readings that are looked at once more, and the size of a frame up to which that is worth its time.
 FINALISTS = 16

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dissectors.diagnosis.candidates import WHOLE, Choice, choices, seconds
+from dissectors.diagnosis.checkpoints import Trace
+from dissectors.diagnosis.costs import FrameReading
+from dissectors.diagnosis.frame_layouts import Pair
 from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
-from dissectors.diagnosis.pair import Pair
-from dissectors.diagnosis.parts import read_whole
 from dissectors.diagnosis.proposals import Proposal
-from dissectors.diagnosis.reading import Frame
+from dissectors.diagnosis.struct_reader import read_whole
 from dissectors.diagnosis.structs import proposals_for
-from dissectors.diagnosis.trace import Trace
 from dissectors.edits import LOOSE, Edit
-from dissectors.layout import Layout
+from dissectors.wire.layout import Layout
 
 #: The bound of the work for a frame, in fields read (a microsecond or less each); of large frames only the beginning
 #: is read, which shows how they depart, and two edits at once are hardly tried.
@@ -120,7 +120,7 @@ class Search:
         self._proposals = proposals_for(layout.name, version)
         self._size = len(frame)
         self._pair = Pair.of(layout)
-        self._frame = Frame(frame, words, WORK if self._size < LARGE else WORK_LARGE)
+        self._frame = FrameReading(frame, words, WORK if self._size < LARGE else WORK_LARGE)
         self._horizon = HORIZON if self._size < LARGE else HORIZON // 4
         self._prefix = 0.0  # what the right layout would cost, where it was read well so far but not to the end
         self._found: list[tuple[float, float, Edit | None]] = []  # cost, prior and edit

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dissectors.diagnosis.others import Others, others
+from dissectors.diagnosis.checkpoints import StructLocation
+from dissectors.diagnosis.other_versions import Others, others
 from dissectors.diagnosis.proposals import Proposal
-from dissectors.diagnosis.trace import Spot
 from dissectors.edits.fields import INTEGERS
-from dissectors.layout import WIDTHS, Field, Layout
-from dissectors.ledgers import Bounded
+from dissectors.trackers import BoundedDict
+from dissectors.wire.layout import WIDTHS, Field, Layout
 
 THROTTLE = "throttle_time_ms"
 
@@ -46,7 +46,7 @@ class Proposals:
         self.version = version
         self._made: dict[tuple[int, float], tuple[Layout, list[Proposal]]] = {}
 
-    def of(self, spot: Spot, most: float = float("inf")) -> list[Proposal]:
+    def of(self, spot: StructLocation, most: float = float("inf")) -> list[Proposal]:
         """Those for a struct, none rarer than `most` bits."""
         key = id(spot.layout), most
         made = self._made.get(key)
@@ -59,8 +59,8 @@ class Proposals:
 #: Messages, by name and version, of which proposals are kept, if they are among the last so many that were looked at.
 MOST_KEPT = 16
 MOST_SEEN = 32
-_kept: Bounded[tuple[str, int], Proposals] = Bounded(MOST_KEPT)
-_seen: Bounded[tuple[str, int], None] = Bounded(MOST_SEEN)
+_kept: BoundedDict[tuple[str, int], Proposals] = BoundedDict(MOST_KEPT)
+_seen: BoundedDict[tuple[str, int], None] = BoundedDict(MOST_SEEN)
 
 
 def proposals_for(name: str, version: int) -> Proposals:

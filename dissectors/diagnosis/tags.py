@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from dissectors.diagnosis.others import versions
+from dissectors.diagnosis.other_versions import versions
 from dissectors.edits import Edit
-from dissectors.layout import Field, Layout
-from dissectors.layout import layout as layout_of
-from dissectors.message import Message
+from dissectors.messages.message import Message
+from dissectors.wire.layout import Field, Layout
+from dissectors.wire.layout import layout as layout_of
 
 
 class Known(NamedTuple):
@@ -25,7 +25,7 @@ def of_other_version(message: Message, path: tuple[str | int, ...], tag: int) ->
 
     Args:
         message: One that carries the tag unknown.
-        path: The struct that does, as `dissectors.locate.locate` takes it.
+        path: The struct that does, as `dissectors.messages.locate.locate` takes it.
         tag: Its number.
     """
     if message.layout is None or path[:1] == ("header",):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.edits import Edit
-from dissectors.edits.places import parts, struct_of
-from dissectors.layout import WIDTHS, Layout
+from dissectors.edits.targets import parts, struct_of
+from dissectors.wire.layout import WIDTHS, Layout
 
 
 def sentence(edit: Edit, right: Layout) -> str:

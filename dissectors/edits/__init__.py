@@ -3,7 +3,7 @@
 from dissectors.edits import fields, frames, lengths, payloads, tags  # noqa: F401  # they register
 from dissectors.edits.edit import KINDS, Edit, EditError, parse
 from dissectors.edits.frames import LOOSE
-from dissectors.edits.places import frame_layout
+from dissectors.edits.targets import frame_layout
 from dissectors.edits.write import write
 
 __all__ = ["KINDS", "LOOSE", "Edit", "EditError", "frame_layout", "parse", "write"]

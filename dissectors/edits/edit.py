@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
-from dissectors.layout import Layout
+from dissectors.wire.layout import Layout
 
 #: Makes the layout that the edit writes in.
 Apply = Callable[..., Layout]
@@ -16,7 +16,7 @@ MOST_STEPS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class EditKind:
     """A kind of edit: its details, what it does to a layout, and its sentence.
 
     `details` are their types, by name. `apply(layout, field, **detail)` raises `EditError` where it does not fit.
@@ -36,7 +36,7 @@ class EditError(ValueError):
     """An edit that is none, or that does not fit a layout; a sentence."""
 
 
-KINDS: dict[str, Kind] = {}
+KINDS: dict[str, EditKind] = {}
 
 
 def kind(
@@ -52,14 +52,14 @@ def kind(
         name: Of the kind.
         details: Their names; the types are those of the arguments of `apply`.
         sentence: What is written wrongly: a template, or what makes it of the field and the details.
-        values: See `Kind`.
+        values: See `EditKind`.
         data: The same.
     """
 
     def register(apply: Apply) -> Apply:
         types = get_type_hints(apply)
         says = sentence.format if isinstance(sentence, str) else sentence
-        KINDS[name] = Kind(name, {each: types[_argument(each)] for each in details}, apply, says, values, data)
+        KINDS[name] = EditKind(name, {each: types[_argument(each)] for each in details}, apply, says, values, data)
         return apply
 
     return register

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.edits.edit import EditError, kind
-from dissectors.edits.places import change_field, change_struct, index_of, not_empty, parent, parts, struct_of
-from dissectors.layout import Field, Layout
-from dissectors.layout import layout as layout_of
+from dissectors.edits.targets import change_field, change_struct, index_of, not_empty, parent, parts, struct_of
+from dissectors.wire.layout import Field, Layout
+from dissectors.wire.layout import layout as layout_of
 
 #: Integers that a writer mistakes for one another.
 INTEGERS = ("int8", "int16", "int32", "int64")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.edits.edit import EditError, kind
-from dissectors.edits.places import change_body, change_struct, is_frame
-from dissectors.layout import Field, Layout
-from dissectors.layout import layout as layout_of
+from dissectors.edits.targets import change_body, change_struct, is_frame
+from dissectors.wire.layout import Field, Layout
+from dissectors.wire.layout import layout as layout_of
 
 
 def _whole(field: str, body_version: int, header: int | None) -> str:

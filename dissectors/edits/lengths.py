@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.edits.edit import EditError, kind
-from dissectors.edits.places import Everywhere, change_field, parts
-from dissectors.layout import Field, Layout
+from dissectors.edits.targets import Everywhere, change_field, parts
+from dissectors.wire.layout import Field, Layout
 
 FIXED = {"string": "int16", "bytes": "int32", "records": "int32"}
 WRITTEN = ("fixed", "compact")

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dissectors import records, schemas
-from dissectors.decode import decode
 from dissectors.edits.edit import Edit, EditError, kind
-from dissectors.edits.places import change_field, parts
+from dissectors.edits.targets import change_field, parts
 from dissectors.edits.write import write
 from dissectors.embedded.registry import VERSION, lenient
-from dissectors.errors import DecodeError
-from dissectors.layout import Field, Layout
-from dissectors.records.departures import write_departed
 from dissectors.records.formats import entries
-from dissectors.records.ways import WAYS
+from dissectors.records.layout_departures import write_departed
+from dissectors.records.layout_variants import WAYS
+from dissectors.wire.decode import decode
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.layout import Field, Layout
 
 _FORMAT_2 = 2
 
@@ -41,7 +41,7 @@ def _said(field: str, written: str) -> str:
 
 @kind("record_encoding", "written", sentence=_said, values=_records)
 def record_encoding(layout: Layout, field: str, written: str) -> Layout:
-    """Records of format 2 in one of `dissectors.records.ways.WAYS`; length and CRC of the batches are right."""
+    """Records of format 2 in one of `layout_variants.WAYS`; length and CRC of the batches are right."""
     if written not in WAYS:
         raise EditError(f"records are written wrongly as one of {', '.join(WAYS)}, not as {written}")
     return _holds(layout, field, "records")

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from dissectors import schemas
 from dissectors.edits.edit import EditError, kind
-from dissectors.edits.places import change_struct, not_empty, parent, parts, struct_of
-from dissectors.layout import Field, Layout
-from dissectors.layout import layout as layout_of
+from dissectors.edits.targets import change_struct, not_empty, parent, parts, struct_of
 from dissectors.schemas import VersionRange
+from dissectors.wire.layout import Field, Layout
+from dissectors.wire.layout import layout as layout_of
 
 
 def _behind(field: str) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from dissectors.edits.edit import KINDS, Edit
-from dissectors.edits.places import is_frame
-from dissectors.encode import encode
-from dissectors.layout import Layout
+from dissectors.edits.targets import is_frame
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import Layout
 
 
 def write(edit: Edit | None, layout: Layout, values: Mapping[str, Any]) -> bytes:
@@ -17,11 +17,11 @@ def write(edit: Edit | None, layout: Layout, values: Mapping[str, Any]) -> bytes
     Args:
         edit: None for how it should be.
         layout: The right one; for a whole frame as `frame_layout` makes it.
-        values: As `dissectors.encode.encode` takes them; of a whole frame under ``header`` and ``body``.
+        values: As `dissectors.wire.encode.encode` takes them; of a whole frame under ``header`` and ``body``.
 
     Raises:
         EditError: The edit does not fit the layout.
-        EncodeError: See `dissectors.encode.encode`.
+        EncodeError: See `dissectors.wire.encode.encode`.
     """
     steps = edit.steps if edit else ()
     written = edit.apply(layout) if edit else layout

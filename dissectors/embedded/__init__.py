@@ -12,14 +12,14 @@ Secrets are text, ``(redacted, 32 bytes)``, and so is record data of which nobod
 
 from __future__ import annotations
 
-from dissectors import sensitive
 from dissectors.embedded import assignors, control, coordinators, group, metadata  # noqa: F401  # they register
-from dissectors.embedded.nodes import Expander
+from dissectors.embedded.locations import TopicName, no_name, spots, topics
 from dissectors.embedded.registry import Row
-from dissectors.embedded.spots import TopicName, no_name, spots, topics
+from dissectors.embedded.tree import Expander
 from dissectors.embedded.values import expanded
-from dissectors.message import Message, walk_message
-from dissectors.node import Node
+from dissectors.messages import sensitive
+from dissectors.messages.message import Message, walk_message
+from dissectors.wire.node import Node
 
 __all__ = ["expand", "expand_nodes", "holds_secret_topic", "presentable", "secret_record_spans"]
 

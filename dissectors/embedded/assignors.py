@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dissectors.embedded import streams
 from dissectors.embedded.registry import Rows, embedded, exact, hand_made, said
-from dissectors.layout import Field, Layout
+from dissectors.wire.layout import Field, Layout
 
 _GENERATION = Field("generation", "int32")
 _PREVIOUS = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.embedded.registry import VERSION, Rows, embedded, hand_made, int16
-from dissectors.layout import Field, Layout
+from dissectors.wire.layout import Field, Layout
 
 _CONNECTOR = Layout(
     "ConnectorAssignment",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.embedded.registry import VERSION, lenient
-from dissectors.layout import Layout
+from dissectors.wire.layout import Layout
 
 
 def subscription(data: bytes) -> Layout:

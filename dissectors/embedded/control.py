@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.embedded.registry import CONTROL, VERSION, Rows, embedded, lenient
-from dissectors.layout import Layout
+from dissectors.wire.layout import Layout
 
 #: By the record's type; these say their version in their first field.
 _QUORUM = {

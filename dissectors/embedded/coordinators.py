@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dissectors import schemas
 from dissectors.embedded.registry import VERSION, Reader, Rows, embedded, int16, payload
-from dissectors.errors import DecodeError
-from dissectors.layout import Field, Layout
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.layout import Field, Layout
 
 _RECORD_TYPE = Field("record_type", "int16")
 _COMPONENTS = {

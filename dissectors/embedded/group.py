@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from dissectors.embedded import connect, consumer
 from dissectors.embedded.registry import Rows, embedded, exact, said
-from dissectors.errors import DecodeError
-from dissectors.layout import Layout
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.layout import Layout
 
 ByType = Mapping[str, Callable[[bytes], Layout]]
 

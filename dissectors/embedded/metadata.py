@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dissectors import schemas
 from dissectors.embedded.registry import Reader, Rows, embedded, payload
-from dissectors.errors import DecodeError
-from dissectors.layout import Field, Layout
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.layout import Field, Layout
 
 _COMPONENTS = {"__cluster_metadata": "kafka-metadata", "__remote_log_metadata": "kafka-storage"}
 

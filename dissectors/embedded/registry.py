@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dissectors import schemas
-from dissectors.decode import decode
-from dissectors.errors import DecodeError
-from dissectors.layout import Field, Layout, layout
 from dissectors.schemas import VersionRange
+from dissectors.wire.decode import decode
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.layout import Field, Layout, layout
 
 Row = dict[str, Any]
 #: The structs around a field, outermost first; those of the payload or record that it stands in come last.
@@ -94,7 +94,7 @@ def exact(data: bytes, layouts: Iterable[Layout]) -> Layout | None:
     """The first of the layouts in which the bytes read well and to the last."""
     for one in layouts:
         read = decode(one, data)
-        if read.error is None and not read.oddities and read.end == len(data):
+        if read.error is None and not read.decode_warnings and read.end == len(data):
             return one
     return None
 

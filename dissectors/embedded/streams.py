@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 
 from dissectors.embedded.registry import hand_made, payload
-from dissectors.errors import DecodeError
-from dissectors.layout import Field, Layout
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.layout import Field, Layout
 
 _LATEST_VERSION = 11
 _NAMED_TOPOLOGIES = 10

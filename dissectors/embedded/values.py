@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dissectors import records
-from dissectors.decode import decode
+from dissectors.embedded.locations import EmbeddedLocation, TopicName, no_name, spots, topic_of
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
-from dissectors.embedded.spots import Spot, TopicName, no_name, spots, topic_of
-from dissectors.errors import DecodeError
-from dissectors.sensitive import SECRET_TOPICS, payload_secrets, withheld
+from dissectors.messages.sensitive import SECRET_TOPICS, payload_secrets, withheld
+from dissectors.wire.decode import decode
+from dissectors.wire.errors import DecodeError
 
 
-def expanded(row: Row, inside: tuple[Spot, ...], rows: Rows, topic_name: TopicName) -> Row:
+def expanded(row: Row, inside: tuple[EmbeddedLocation, ...], rows: Rows, topic_name: TopicName) -> Row:
     """A copy of a struct with what its spots hold decoded; the same object if there are none."""
     if not inside:
         return row

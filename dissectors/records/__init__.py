@@ -2,7 +2,17 @@
 
 from dissectors.records.compression import DEFAULT_LIMIT
 from dissectors.records.encode import encode
-from dissectors.records.reader import Walked, decode, walk
+from dissectors.records.reader import WalkedRecords, decode, walk
 from dissectors.records.summary import Outline, RecordsSummary, outline, summarize
 
-__all__ = ["DEFAULT_LIMIT", "Outline", "RecordsSummary", "Walked", "decode", "encode", "outline", "summarize", "walk"]
+__all__ = [
+    "DEFAULT_LIMIT",
+    "Outline",
+    "RecordsSummary",
+    "WalkedRecords",
+    "decode",
+    "encode",
+    "outline",
+    "summarize",
+    "walk",
+]

@@ -8,13 +8,10 @@ from typing import Any
 
 import google_crc32c
 
-from dissectors.errors import DecodeError
-from dissectors.node import Node
-from dissectors.primitives import TEXT_ERRORS, Odd
 from dissectors.records.compression import Decompressor, codec_name
 from dissectors.records.control import control
 from dissectors.records.cursor import Cursor
-from dissectors.records.fast import read_records
+from dissectors.records.fast_path import read_records
 from dissectors.records.formats import (
     CONTROL,
     DELETE_HORIZON,
@@ -24,6 +21,9 @@ from dissectors.records.formats import (
     sentence,
     timestamp_type,
 )
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.node import Node
+from dissectors.wire.primitives import TEXT_ERRORS, Odd
 
 #: The header in wire order, with `struct` codes.
 HEADER_FIELDS = (

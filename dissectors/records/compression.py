@@ -6,7 +6,7 @@ import struct
 
 import cramjam
 
-from dissectors.errors import DecodeError
+from dissectors.wire.errors import DecodeError
 
 #: Names by codec number, the low three bits of the attributes.
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

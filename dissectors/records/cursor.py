@@ -6,11 +6,11 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dissectors.errors import DecodeError
-from dissectors.node import Node
-from dissectors.primitives import Odd
 from dissectors.records.formats import counted
 from dissectors.records.varint import read_zigzag
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.node import Node
+from dissectors.wire.primitives import Odd
 
 
 class Cursor:

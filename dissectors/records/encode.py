@@ -9,12 +9,12 @@ from typing import Any
 
 import google_crc32c
 
-from dissectors.errors import EncodeError
-from dissectors.primitives import TEXT_ERRORS
 from dissectors.records.batch import CRC_START, HEADER
 from dissectors.records.compression import CODECS, compress
 from dissectors.records.formats import CONTROL, DELETE_HORIZON, LOG_OVERHEAD, TIMESTAMP_TYPE, TRANSACTIONAL
 from dissectors.records.varint import write_zigzag
+from dissectors.wire.errors import EncodeError
+from dissectors.wire.primitives import TEXT_ERRORS
 
 Values = Mapping[str, Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from dissectors.records.departures import Departure
+from dissectors.records.layout_departures import Departure
 
 
-class Kind(Enum):
+class FaultKind(Enum):
     """What a fault is about."""
 
     CRC = auto()
@@ -36,7 +36,7 @@ class Fault:
     is how the records are written, `rivals` are other ways that leave these bytes.
     """
 
-    kind: Kind
+    kind: FaultKind
     path: tuple[str, ...]
     start: int
     end: int

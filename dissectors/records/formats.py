@@ -6,8 +6,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dissectors.errors import DecodeError
-from dissectors.paths import render
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.paths import render
 
 #: Bytes up to and with the length field, which the length does not count.
 LOG_OVERHEAD = 12
@@ -23,7 +23,7 @@ CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
 
-class Entry(NamedTuple):
+class BatchEntry(NamedTuple):
     """A batch of format 2 or an outermost message of format 0 or 1: ``data[start:end]``.
 
     `magic` is None at the end, where either less is there than the length says, or `fault` says why nothing more can
@@ -36,30 +36,30 @@ class Entry(NamedTuple):
     fault: DecodeError | None = None
 
 
-def entries(data: bytes | memoryview, start: int, end: int) -> Iterator[Entry]:
+def entries(data: bytes | memoryview, start: int, end: int) -> Iterator[BatchEntry]:
     """The batches and messages in ``data[start:end]``, cut as Kafka cuts them (ByteBufferLogInputStream)."""
     while start < end:
         left = end - start
         if left < LOG_OVERHEAD:
-            yield Entry(start, end, None)
+            yield BatchEntry(start, end, None)
             return
         (length,) = _LENGTH.unpack_from(data, start)
         if length < _MINIMUM_LENGTH:
             message = f"length {length} is below the {_MINIMUM_LENGTH} bytes of the smallest message"
-            yield Entry(start, end, None, DecodeError(message, offset=start + 8, path=("batch_length",)))
+            yield BatchEntry(start, end, None, DecodeError(message, offset=start + 8, path=("batch_length",)))
             return
         if left < _UP_TO_MAGIC.size:
-            yield Entry(start, end, None)
+            yield BatchEntry(start, end, None)
             return
         length, magic = _UP_TO_MAGIC.unpack_from(data, start)
         if not 0 <= magic <= 2:
             message = f"record format {magic} does not exist"
-            yield Entry(start, end, None, DecodeError(message, offset=start + 16, path=("magic",)))
+            yield BatchEntry(start, end, None, DecodeError(message, offset=start + 16, path=("magic",)))
             return
         if length + LOG_OVERHEAD > left:
-            yield Entry(start, end, None)
+            yield BatchEntry(start, end, None)
             return
-        yield Entry(start, start + LOG_OVERHEAD + length, magic)
+        yield BatchEntry(start, start + LOG_OVERHEAD + length, magic)
         start += LOG_OVERHEAD + length
 
 

@@ -6,11 +6,11 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from dissectors.errors import DecodeError
-from dissectors.node import Node
 from dissectors.records.compression import CODECS, Decompressor, codec_name
 from dissectors.records.cursor import Cursor
 from dissectors.records.formats import TIMESTAMP_TYPE, counted, entries, sentence, timestamp_type
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.node import Node
 
 #: The CRC covers everything from the magic on.
 CRC_START = 16

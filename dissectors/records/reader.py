@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dissectors.errors import DecodeError
-from dissectors.node import Node
 from dissectors.records import batch, message_set
 from dissectors.records.compression import DEFAULT_LIMIT, Decompressor
 from dissectors.records.cursor import Cursor
-from dissectors.records.formats import LOG_OVERHEAD, Entry, entries, sentence
+from dissectors.records.formats import LOG_OVERHEAD, BatchEntry, entries, sentence
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.node import Node
 
 _MAGIC_AT = 16
 
 
-class Walked(NamedTuple):
+class WalkedRecords(NamedTuple):
     """The batches as nodes, and the first error in them; a cut-off end is none."""
 
     nodes: list[Node]
@@ -57,7 +57,7 @@ def decode(data: bytes | memoryview, *, limit: int = DEFAULT_LIMIT) -> list[dict
     return [_decode(data, entry, decompressor) for entry in entries(data, 0, len(data))]
 
 
-def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> Walked:
+def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> WalkedRecords:
     """Read ``frame[start:end]`` field by field.
 
     Returns:
@@ -73,10 +73,12 @@ def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> W
         node, error = walk_entry(frame, index, entry, decompressor)
         first = first or error
         nodes.append(node)
-    return Walked(nodes, first)
+    return WalkedRecords(nodes, first)
 
 
-def walk_entry(frame: bytes, index: int, entry: Entry, decompressor: Decompressor) -> tuple[Node, DecodeError | None]:
+def walk_entry(
+    frame: bytes, index: int, entry: BatchEntry, decompressor: Decompressor
+) -> tuple[Node, DecodeError | None]:
     """The node of one batch, as `walk` gives it, and the error in it."""
     cursor = Cursor(frame, entry.start, entry.end)
     found: DecodeError | None = None
@@ -95,7 +97,7 @@ def walk_entry(frame: bytes, index: int, entry: Entry, decompressor: Decompresso
     return node, found
 
 
-def _decode(data: bytes, entry: Entry, decompressor: Decompressor) -> dict[str, Any]:
+def _decode(data: bytes, entry: BatchEntry, decompressor: Decompressor) -> dict[str, Any]:
     if entry.magic == 2 and entry.end - entry.start >= batch.HEADER.size:
         return batch.decode_batch(data, entry.start, entry.end, decompressor)
     if entry.magic in (0, 1):
@@ -115,7 +117,7 @@ def _decode(data: bytes, entry: Entry, decompressor: Decompressor) -> dict[str, 
     return {name: read[name] for name in ("base_offset", "batch_length", "magic") if name in read} | found
 
 
-def _walk(cursor: Cursor, entry: Entry, decompressor: Decompressor) -> None:
+def _walk(cursor: Cursor, entry: BatchEntry, decompressor: Decompressor) -> None:
     """Read one entry; a cut-off one as far as its header goes."""
     if entry.magic == 2:
         batch.walk_batch(cursor, decompressor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.primitives import Odd, write_uvarint
+from dissectors.wire.primitives import Odd, write_uvarint
 
 #: What each one-byte varint means, so that the commonest case is one look-up.
 ONE_BYTE = tuple((raw >> 1) ^ -(raw & 1) for raw in range(128))

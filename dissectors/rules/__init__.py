@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dissectors.conversation import Conversation
+from dissectors.connections.events import InspectionFailed
 from dissectors.edits import LOOSE
-from dissectors.events import InspectionFailed
 from dissectors.failures import Failure
 from dissectors.findings import Finding, Problem, Severity
-from dissectors.triggers import ALL, ANY, Dispatch, Only, Trigger
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import ALL, ANY, Dispatch, FrameFlags, Trigger
 
-Check = Callable[[Any, Conversation], Iterator[Problem]]
+Check = Callable[[Any, ConnectionState], Iterator[Problem]]
 CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Problem]])
 
 
@@ -52,7 +52,7 @@ def rule(
     events: tuple[type, ...],
     apis: tuple[str, ...] = (),
     broken: bool = False,
-    only: Only = ANY,
+    only: FrameFlags = ANY,
     versions: range = ALL,
     also: tuple[Trigger, ...] = (),
     since: str,
@@ -63,11 +63,11 @@ def rule(
     Args:
         code: Family letter and three digits.
         severity: Of its findings; a problem may say otherwise.
-        events: Event classes it wants to see. With `DeadlinePassed`, what it asked for with `conversation.expect`.
+        events: Event classes it wants to see. With `DeadlinePassed`, what it asked for with `connection.expect`.
         apis: Kafka's names of the APIs whose frames it wants to see; none are all.
         broken: It also wants frames that do not read well, that the schemas do not know, or that nobody asked for.
         only: Of frames, it wants those alone in which that is out of the ordinary, unless it is awake
-            (`conversation.cluster.wake`).
+            (`connection.run.subscribe`).
         versions: Of these APIs, the versions whose frames it wants to see.
         also: Other events that it wants to see.
         since: Version of kproxy.
@@ -93,39 +93,39 @@ def rules() -> tuple[Rule, ...]:
     return tuple(_RULES[code] for code in sorted(_RULES))
 
 
-_listening: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code) for each in rules()))
+_interested: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code) for each in rules()))
 
 
-def check(event: object, conversation: Conversation) -> list[Finding]:
+def check(event: object, connection: ConnectionState) -> list[Finding]:
     """What the rules say of an event, in the order of their codes; each cause once in a run, then it is counted."""
     found: list[Finding] = []
-    for each in _listening(event, conversation.marks, conversation.cluster.awake):
+    for each in _interested(event, connection.flags, connection.run.subscribed):
         try:
-            for problem in each.check(event, conversation):
-                if _is_news(each, problem, event, conversation):
+            for problem in each.check(event, connection):
+                if _is_news(each, problem, event, connection):
                     severity = problem.severity or each.severity
                     found.append(Finding(each.code, each.name, severity, problem.blame or each.blame, problem))
                 else:
-                    conversation.repeated[each.code, each.name] += 1
+                    connection.repeated[each.code, each.name] += 1
         except Exception as error:  # noqa: BLE001  # one rule's bug is not the others'
-            conversation.failures.append(Failure.of(f"checking rule {each.code}", error))
-    if conversation.failures and type(event) is not InspectionFailed:
-        found += failed(event, conversation)
+            connection.failures.append(Failure.of(f"checking rule {each.code}", error))
+    if connection.failures and type(event) is not InspectionFailed:
+        found += failed(event, connection)
     return found
 
 
-def failed(event: Any, conversation: Conversation) -> list[Finding]:
-    """The findings of steps that failed at this event (`conversation.failures`), each cause once in a run."""
-    failures, conversation.failures = conversation.failures, []
+def failed(event: Any, connection: ConnectionState) -> list[Finding]:
+    """The findings of steps that failed at this event (`connection.failures`), each cause once in a run."""
+    failures, connection.failures = connection.failures, []
     return [
-        finding for failure in failures for finding in check(InspectionFailed(event.at, failure, event), conversation)
+        finding for failure in failures for finding in check(InspectionFailed(event.at, failure, event), connection)
     ]
 
 
 _INDEX = re.compile(r"\[\d+\]")
 
 
-def _is_news(rule: Rule, problem: Problem, event: Any, conversation: Conversation) -> bool:
+def _is_news(rule: Rule, problem: Problem, event: Any, connection: ConnectionState) -> bool:
     message = getattr(event, "message", None)
     what = (message.api_key, message.version, message.is_request) if message is not None else type(event)
     path = _INDEX.sub("[]", problem.path) if problem.path else None
@@ -133,7 +133,7 @@ def _is_news(rule: Rule, problem: Problem, event: Any, conversation: Conversatio
     how = _INDEX.sub("[]", str(edit)) if edit and edit.kind not in LOOSE else None  # how many bytes, or which element
     client = None
     if (problem.blame or rule.blame) == "client":
-        client = conversation.client_id or conversation.client_software
-    server = None if isinstance(event, InspectionFailed) else conversation.server  # our bugs are not one server's
+        client = connection.client_id or connection.client_software
+    server = None if isinstance(event, InspectionFailed) else connection.server  # our bugs are not one server's
     cause = (rule.code, server, client, what, path, how, problem.cause)
-    return conversation.cluster.is_news(cause, event.at)
+    return connection.run.is_new_cause(cause, event.at)

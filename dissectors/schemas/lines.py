@@ -29,7 +29,7 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ReleaseLine:
     """A release line, e.g. 4.4.
 
     Attributes:
@@ -72,7 +72,7 @@ def lines() -> tuple[str, ...]:
 
 
 @functools.cache
-def line(release: str) -> Line:
+def line(release: str) -> ReleaseLine:
     """The line that a release belongs to.
 
     Args:
@@ -83,7 +83,7 @@ def line(release: str) -> Line:
     """
     row = _rows()[_name(release)]
     advertised = _ranges(row["apis"])
-    return Line(
+    return ReleaseLine(
         name=row["line"],
         release=row["release"],
         kraft=row["listener"] == "broker",

@@ -12,16 +12,16 @@ from typing import Any, Self, TypeVar
 
 from dissectors import schemas
 from kproxy.broker.auto_creation import AutoCreation
-from kproxy.broker.cluster import Cluster, Node
+from kproxy.broker.cluster import BrokerNode, Cluster
 from kproxy.broker.configs.checks import check_static
-from kproxy.broker.connection import Connection
+from kproxy.broker.connection import ClientConnection
 from kproxy.broker.errors import Refused
 from kproxy.broker.log.logs import Logs
-from kproxy.broker.options import Options
+from kproxy.broker.options import BrokerOptions
 from kproxy.broker.quirks.engine import Quirks
 from kproxy.broker.registry import served
-from kproxy.broker.request import Session
-from kproxy.broker.security.listener import Listener, check_mechanisms, listeners_of, new_session, tls_context
+from kproxy.broker.request import ClientSession
+from kproxy.broker.security.listener import BrokerListener, check_mechanisms, listeners_of, new_session, tls_context
 from kproxy.broker.storage import FileJournal, Unusable
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
@@ -31,14 +31,14 @@ T = TypeVar("T")
 Report = Callable[[str], None]
 
 
-class Server:
+class NodeListener:
     """One listener of one node."""
 
     def __init__(
         self,
         cluster: Cluster,
-        node: Node,
-        listener: Listener,
+        node: BrokerNode,
+        listener: BrokerListener,
         tasks: asyncio.TaskGroup,
         report: Report,
         tls: ssl.SSLContext | None,
@@ -49,17 +49,17 @@ class Server:
         self.tasks = tasks
         self._tls = tls if listener.tls else None
         self.report = report
-        self.connections: set[Connection] = set()
+        self.connections: set[ClientConnection] = set()
         self._server: asyncio.Server | None = None
 
-    def session(self, client_host: str, certificate: dict[str, Any] | None) -> Session:
+    def session(self, client_host: str, certificate: dict[str, Any] | None) -> ClientSession:
         """What a new connection begins with."""
         return new_session(self.cluster, self._listener, client_host, certificate)
 
     async def start(self, sock: socket.socket) -> None:
         """Accept clients on a bound socket."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(self), sock=sock, ssl=self._tls)
+        self._server = await loop.create_server(lambda: ClientConnection(self), sock=sock, ssl=self._tls)
 
     def stop(self) -> None:
         """Accept nobody and close every connection."""
@@ -79,24 +79,24 @@ class Broker:
             producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap)
 
     Args:
-        options: All of them at once; else each by its name, see `Options`.
+        options: All of them at once; else each by its name, see `BrokerOptions`.
         ports: To listen on, one a broker, by listener; of the only listener without its name. Free ones by default.
         report: Told in one sentence why a connection was closed.
     """
 
     def __init__(
         self,
-        options: Options | None = None,
+        options: BrokerOptions | None = None,
         *,
         ports: Sequence[int] | Mapping[str, Sequence[int]] = (),
         report: Report = lambda sentence: None,
         **settings: object,
     ) -> None:
-        self.options = dataclasses.replace(options or Options(), **settings)  # type: ignore[arg-type]
+        self.options = dataclasses.replace(options or BrokerOptions(), **settings)  # type: ignore[arg-type]
         self._wanted_ports = ports
         self._advertised: Mapping[str, Sequence[tuple[str, int]]] = {}
         self._report = report
-        self._servers: dict[tuple[str, int], Server] = {}  # by listener and node
+        self._servers: dict[tuple[str, int], NodeListener] = {}  # by listener and node
         self._bound: dict[tuple[str, int], int] = {}  # the port of each
         self._stack = AsyncExitStack()
 
@@ -164,7 +164,7 @@ class Broker:
         return next(each.protocol for each in listeners_of(self.options) if each.name == listener)
 
     def advertise(self, listener: str, node: int, host: str, port: int) -> None:
-        """Clients of a listener are told this address from now on, unless `Options.advertised` gives another."""
+        """Clients of a listener are told this address from now on, unless `BrokerOptions.advertised` gives another."""
         if listener not in self._advertised:
             self.cluster.nodes[node].addresses[listener] = (host, port)
 
@@ -212,9 +212,9 @@ class Broker:
         for listener, number, port, advertised in self._places(listeners):
             sockets.append(self._stack.enter_context(self._listen(port)))
             bound = self._bound[listener.name, number] = sockets[-1].getsockname()[1]
-            node = cluster.nodes.setdefault(number, Node(number, {}))
+            node = cluster.nodes.setdefault(number, BrokerNode(number, {}))
             node.addresses[listener.name] = advertised or ("127.0.0.1", bound)
-            self._servers[listener.name, number] = Server(cluster, node, listener, tasks, self._report, tls)
+            self._servers[listener.name, number] = NodeListener(cluster, node, listener, tasks, self._report, tls)
         self._stack.callback(self._stop)
         try:
             cluster.part(Topics)  # what was kept is there before anybody asks
@@ -226,7 +226,9 @@ class Broker:
         for server, sock in zip(self._servers.values(), sockets, strict=True):
             await server.start(sock)
 
-    def _places(self, listeners: Sequence[Listener]) -> Iterator[tuple[Listener, int, int, tuple[str, int] | None]]:
+    def _places(
+        self, listeners: Sequence[BrokerListener]
+    ) -> Iterator[tuple[BrokerListener, int, int, tuple[str, int] | None]]:
         """Each listener of each node, with the port that it wants, or 0, and what clients are told instead."""
         names, numbers = [each.name for each in listeners], range(self.options.brokers)
         ports = _by_listener(names, "ports", self._wanted_ports, len(numbers))

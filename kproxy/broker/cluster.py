@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.clock import Clock
 from kproxy.broker.journal import Forgetful, Journal
-from kproxy.broker.options import Options
-from kproxy.broker.registry import Served
+from kproxy.broker.options import BrokerOptions
+from kproxy.broker.registry import BrokerApi
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Node:
+class BrokerNode:
     """A broker: its id, and the host and port that clients of each listener are told.
 
     One that is not `up` takes no connections.
@@ -39,8 +39,8 @@ class Cluster:
 
     def __init__(
         self,
-        options: Options,
-        served: Mapping[int, Served],
+        options: BrokerOptions,
+        served: Mapping[int, BrokerApi],
         clock: Clock | None = None,
         journal: Journal | None = None,
     ) -> None:
@@ -49,12 +49,12 @@ class Cluster:
         self.served = served
         self.clock = clock or Clock()
         self.journal: Journal = journal or Forgetful()
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, BrokerNode] = {}
         self._parts: dict[type[Any], Any] = {}
         self.id = self._made_once("cluster", new_uuid)
 
     @property
-    def controller(self) -> Node:
+    def controller(self) -> BrokerNode:
         """The node that clients are told is the controller: the first that is up."""
         return min((node for node in self.nodes.values() if node.up), key=lambda node: node.id)
 

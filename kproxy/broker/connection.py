@@ -9,15 +9,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dissectors import schemas
-from dissectors.errors import EncodeError
-from kproxy.broker.answers import Head, Unreadable, read_body, read_head, response_frame
+from dissectors.wire.errors import EncodeError
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.frames import Head, Unreadable, read_body, read_head, response_frame
 from kproxy.broker.quirks.engine import Quirks, depart
 from kproxy.broker.quirks.quirk import Quirk
-from kproxy.broker.request import Request, Session
+from kproxy.broker.request import ClientSession, Request
 
 if TYPE_CHECKING:
-    from kproxy.broker.broker import Server
+    from kproxy.broker.broker import NodeListener
     from kproxy.broker.security.login import Login
 
 #: Kafka's socket.request.max.bytes.
@@ -27,7 +27,7 @@ _READ_AHEAD: Final = 1 << 20  # bytes of frames that wait for the one before the
 _LINGER_S: Final = 1.0  # that an answer may take to come when the client has sent its last
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One connection. Like Kafka it takes the next request when the one before has been answered.
 
     Args:
@@ -36,7 +36,7 @@ class Connection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: NodeListener) -> None:
         self._server = server
         self._buffer = bytearray()
         self._frames: deque[bytes] = deque()
@@ -46,7 +46,7 @@ class Connection(asyncio.Protocol):
         self._room.set()
         self._ended = False
         self._patience: asyncio.Timeout | None = None
-        self.session = Session("")
+        self.session = ClientSession("")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from kproxy.broker.broker import Broker
-from kproxy.broker.cluster import Node
-from kproxy.stdin import follow_stdin
+from kproxy.broker.cluster import BrokerNode
+from kproxy.io.stdin import follow_stdin
 
 HELP = "stop BROKER | start BROKER | lead TOPIC PARTITION BROKER | brokers | help"
 
@@ -60,7 +60,7 @@ def listen_to_stdin(broker: Broker, say: Callable[[str], None], ended: Callable[
     )
 
 
-def _addresses(node: Node) -> str:
+def _addresses(node: BrokerNode) -> str:
     return " ".join(f"{host}:{port}" for host, port in node.addresses.values())
 
 

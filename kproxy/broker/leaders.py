@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kproxy.broker.topics import Partition
 
 
-class Leaders:
+class LeaderHints:
     """Collects the leaders that one answer names."""
 
     def __init__(self, request: Request) -> None:

@@ -14,7 +14,7 @@ RETENTION_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class BrokerOptions:
     """What a cluster is like; everything has a default.
 
     Attributes:

@@ -15,7 +15,7 @@ from dissectors import schemas
 if TYPE_CHECKING:
     from kproxy.broker.request import Request
 
-#: The body of a response, by snake_case names as `dissectors.encode.encode` takes them (what is left out gets its
+#: The body of a response, by snake_case names as `dissectors.wire.encode.encode` takes them (what is left out gets its
 #: default); None where nothing is answered (Produce with acks=0).
 Body: TypeAlias = Mapping[str, Any] | None
 #: Answers a request at once, or after awaiting what it needs. Requests of a connection are answered one by one.
@@ -23,7 +23,7 @@ Handler: TypeAlias = Callable[["Request"], "Body | Awaitable[Body]"]
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class BrokerApi:
     """An API of the broker. `lowest` to `highest` are the versions that it answers, whatever release it stands in for.
 
     `advertised` is the lowest version in ApiVersions: Kafka 4 says that it has Produce from 0, and has it from 3.
@@ -39,7 +39,7 @@ class Served:
     unauthenticated: bool
 
 
-_APIS: Final[dict[int, Served]] = {}
+_APIS: Final[dict[int, BrokerApi]] = {}
 
 
 def api(
@@ -53,7 +53,7 @@ def api(
     def register(handler: Handler) -> Handler:
         page = inspect.getdoc(inspect.getmodule(handler)) or ""
         low = known.min_version if lowest is None else lowest
-        _APIS[known.key] = Served(
+        _APIS[known.key] = BrokerApi(
             known, handler, low, stable if highest is None else highest, low, page, unauthenticated
         )
         return handler
@@ -62,7 +62,7 @@ def api(
 
 
 @functools.cache
-def served() -> Mapping[int, Served]:
+def served() -> Mapping[int, BrokerApi]:
     """Every API of the broker, by key; loads their files at the first call."""
     package = importlib.import_module("kproxy.broker.apis")
     for module in sorted(each.name for each in pkgutil.iter_modules(package.__path__)):

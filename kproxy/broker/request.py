@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from kproxy.broker.cluster import Cluster, Node
+    from kproxy.broker.cluster import BrokerNode, Cluster
     from kproxy.broker.security.login import Login
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Session:
+class ClientSession:
     """What is known of one connection.
 
     Attributes:
@@ -58,11 +58,11 @@ class Request:
     version: int
     client_id: str | None
     body: Mapping[str, Any]
-    session: Session
-    node: Node
+    session: ClientSession
+    node: BrokerNode
     cluster: Cluster
 
-    def endpoint(self, node: Node) -> Mapping[str, Any]:
+    def endpoint(self, node: BrokerNode) -> Mapping[str, Any]:
         """``host`` and ``port`` of a node on the listener that this request came to."""
         host, port = node.addresses[self.session.listener]
         return {"host": host, "port": port}

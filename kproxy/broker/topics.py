@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from dissectors.layout import NULL_UUID
+from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.changes import Changed
 from kproxy.broker.cluster import new_uuid
 from kproxy.broker.configs import Configs
@@ -15,7 +15,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log import Log
 
 if TYPE_CHECKING:
-    from kproxy.broker.cluster import Cluster, Node
+    from kproxy.broker.cluster import BrokerNode, Cluster
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _LONGEST_NAME: Final = 249
@@ -103,7 +103,7 @@ class Topics:
         return found
 
     def led_by(
-        self, node: Node, topic: Topic, index: int, leader_epoch: int = -1, *, any_replica: bool = False
+        self, node: BrokerNode, topic: Topic, index: int, leader_epoch: int = -1, *, any_replica: bool = False
     ) -> Partition:
         """A partition for a request that only its leader answers, or any replica.
 

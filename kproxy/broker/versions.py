@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 
 from dissectors.schemas.lines import line
-from kproxy.broker.registry import Served
+from kproxy.broker.registry import BrokerApi
 
 
-def of_release(apis: Mapping[int, Served], release: str | None) -> Mapping[int, Served]:
+def of_release(apis: Mapping[int, BrokerApi], release: str | None) -> Mapping[int, BrokerApi]:
     """What of these APIs a release served, at the versions that it did; all with None.
 
     Raises:
@@ -18,7 +18,7 @@ def of_release(apis: Mapping[int, Served], release: str | None) -> Mapping[int, 
     if release is None:
         return apis
     known = line(release)
-    found: dict[int, Served] = {}
+    found: dict[int, BrokerApi] = {}
     for key, each in apis.items():
         if key not in known.served:
             continue

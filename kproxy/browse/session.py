@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from kproxy.browse.overviews.every import Overviews
+from kproxy.browse.overviews.all_overviews import Overviews
 from kproxy.browse.overviews.matching import Matching
-from kproxy.browse.rows.asking import asker
 from kproxy.browse.rows.exchange import Exchange
-from kproxy.browse.rows.index import Index, State, time_of
-from kproxy.browse.rows.light import parse_light
-from kproxy.browse.rows.shown import Shown
+from kproxy.browse.rows.index import RowIndex, RowState, time_of
+from kproxy.browse.rows.partial_parse import parse_light
+from kproxy.browse.rows.row_filter import asker
+from kproxy.browse.rows.visible_rows import Shown
 from kproxy.browse.sources.source import Source
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import FindingLine, GapLine, Line, RequestLine, ResponseLine
@@ -29,12 +29,12 @@ class Note:
 
 
 @dataclass(slots=True)
-class Session:
+class BrowseSession:
     """Reads a source as far as it goes, a slice at a time, so that whoever shows it stays awake."""
 
     source: Source
     overviews: Overviews = field(default_factory=Overviews)
-    index: Index = field(init=False)
+    index: RowIndex = field(init=False)
     shown: Shown = field(init=False)
     _matching: Matching = field(init=False)
     notes: dict[int, Note] = field(init=False, default_factory=dict)
@@ -43,7 +43,7 @@ class Session:
     _lines: Iterator[tuple[int, bytes]] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.index = Index()
+        self.index = RowIndex()
         self.shown = Shown(self.index, lambda chosen: asker(chosen, self.index, self.source.store))
         self._matching = Matching(self.index, self.shown, self._light)
 
@@ -106,7 +106,7 @@ class Session:
         if not 0 <= entry < len(index.at):
             return None
         lines = [self._line(index.places[side][entry], index.sizes[side][entry]) for side in (0, 1)]
-        state = State(index.state[entry])
+        state = RowState(index.state[entry])
         request, response, event = None, None, None
         for line in lines:
             if isinstance(line, RequestLine):

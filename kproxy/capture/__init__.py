@@ -1,19 +1,19 @@
 """From capture files to TCP byte streams, and through TLS where its keys were logged."""
 
-from kproxy.capture.flows import Data, Ended, Event, Flow, Lost, Opened
+from kproxy.capture.flows import BytesCaptured, BytesLost, Event, Flow, FlowEnded, FlowOpened
 from kproxy.capture.packet import CaptureError, Packet
 from kproxy.capture.source import Capture, open_capture
 from kproxy.capture.tcp import Reassembler
 
 __all__ = [
+    "BytesCaptured",
+    "BytesLost",
     "Capture",
     "CaptureError",
-    "Data",
-    "Ended",
     "Event",
     "Flow",
-    "Lost",
-    "Opened",
+    "FlowEnded",
+    "FlowOpened",
     "Packet",
     "Reassembler",
     "open_capture",

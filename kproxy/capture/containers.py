@@ -16,7 +16,7 @@ from struct import error as StructError
 from typing import Any
 
 from kproxy.capture.links import LINK_TYPES
-from kproxy.capture.packet import CaptureError, Notes, Packet
+from kproxy.capture.packet import CaptureError, CaptureNotes, Packet
 
 logging.getLogger("scapy").setLevel(logging.CRITICAL)  # before the import, which sets WARNING if nobody did
 
@@ -31,7 +31,7 @@ _TLS_KEY_LOG = 0x544C534B
 _SECOND = 1_000_000_000
 
 
-def read_packets(file: io.BufferedReader[Any], name: str, notes: Notes) -> Iterator[Packet]:
+def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[Packet]:
     """The packets of an open file; `notes.damage` says where it ends too early, if it does.
 
     Raises:
@@ -58,7 +58,7 @@ def read_packets(file: io.BufferedReader[Any], name: str, notes: Notes) -> Itera
     return _pcap_packets(file, Struct(reader.endian + "4I"), 1 if reader.nano else 1000, link_type, notes)
 
 
-def _because(notes: Notes) -> str:
+def _because(notes: CaptureNotes) -> str:
     return f", {notes.damage}" if notes.damage else ""
 
 
@@ -68,7 +68,7 @@ def _unsupported(name: str, link_type: int) -> CaptureError:
 
 
 def _pcap_packets(
-    file: io.BufferedReader[Any], head: Struct, fraction_ns: int, link_type: int, notes: Notes
+    file: io.BufferedReader[Any], head: Struct, fraction_ns: int, link_type: int, notes: CaptureNotes
 ) -> Iterator[Packet]:
     read, unpack, number = file.read, head.unpack, 0
     while start := read(16):
@@ -94,7 +94,7 @@ class _PcapNg(RawPcapNgReader):
         self.interfaces.clear()  # each section counts its own from 0
         super()._read_block_shb()
 
-    def packets(self, file: io.BufferedReader[Any], name: str, notes: Notes) -> Iterator[Packet]:
+    def packets(self, file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[Packet]:
         """Every packet of the file, after the section header that the constructor has read."""
         at = 0
         for number, kind, body in self._blocks(file, notes):
@@ -121,7 +121,7 @@ class _PcapNg(RawPcapNgReader):
                 raise _unsupported(name, link_type)
             yield Packet(at, link_type, data, wire_length)
 
-    def _blocks(self, file: io.BufferedReader[Any], notes: Notes) -> Iterator[tuple[int, int, bytes]]:
+    def _blocks(self, file: io.BufferedReader[Any], notes: CaptureNotes) -> Iterator[tuple[int, int, bytes]]:
         """Each block's number in the file, its type, and its body with the four bytes that repeat its length."""
         read, unpack = file.read, self._set_byte_order()
         for number in itertools.count(2):
@@ -160,7 +160,7 @@ class _PcapNg(RawPcapNgReader):
         self._old_packet_head = Struct(self.endian + "HH4I")
         return self._word.unpack
 
-    def _read_other(self, kind: int, body: bytes, notes: Notes) -> None:
+    def _read_other(self, kind: int, body: bytes, notes: CaptureNotes) -> None:
         if kind == _INTERFACE:
             self._read_block_idb(body[:-4], 0)
         elif kind == _SECRETS:

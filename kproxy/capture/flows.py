@@ -33,14 +33,14 @@ class Flow:
         return self.endpoints[1]
 
 
-class Opened(NamedTuple):
+class FlowOpened(NamedTuple):
     """A connection is seen for the first time."""
 
     flow: Flow
     at: int
 
 
-class Data(NamedTuple):
+class BytesCaptured(NamedTuple):
     """The next bytes of one direction; `at` is when the packet came that made them readable."""
 
     flow: Flow
@@ -49,7 +49,7 @@ class Data(NamedTuple):
     data: bytes
 
 
-class Lost(NamedTuple):
+class BytesLost(NamedTuple):
     """The next `size` bytes of one direction travelled but are not in the capture."""
 
     flow: Flow
@@ -58,7 +58,7 @@ class Lost(NamedTuple):
     size: int
 
 
-class Ended(NamedTuple):
+class FlowEnded(NamedTuple):
     """Nothing follows on this flow. `by` is the direction that first sent a FIN, or the reset; None for other ends."""
 
     flow: Flow
@@ -67,4 +67,4 @@ class Ended(NamedTuple):
     by: int | None
 
 
-Event: TypeAlias = Opened | Data | Lost | Ended
+Event: TypeAlias = FlowOpened | BytesCaptured | BytesLost | FlowEnded

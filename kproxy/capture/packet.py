@@ -24,7 +24,7 @@ class Packet(NamedTuple):
 
 
 @dataclass(slots=True)
-class Notes:
+class CaptureNotes:
     """Filled while packets are read: why reading stopped too early, and the TLS key logs that a pcapng carries."""
 
     damage: str | None = None

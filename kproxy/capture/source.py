@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from kproxy.capture.packet import CaptureError, Notes, Packet
-from kproxy.compression import DAMAGE, Compressed, decompress
+from kproxy.capture.packet import CaptureError, CaptureNotes, Packet
+from kproxy.io.compression import DAMAGE, Compressed, decompress
 
 _CHUNK = 1 << 16
 _HEAD = 24  # a whole pcap header, so that looking at the first bytes never sees too few of them
@@ -26,7 +26,7 @@ class Capture:
         self.name = name
         self._source = source if owned else None
         self._raw = _Raw(source)
-        self._notes = Notes()
+        self._notes = CaptureNotes()
         file: io.BufferedReader[Any] = io.BufferedReader(self._raw, _CHUNK)
         if compressed := decompress(file, file.peek(4)):
             file = io.BufferedReader(_Decompressed(compressed, self._notes), _CHUNK)
@@ -105,7 +105,7 @@ class _Raw(io.RawIOBase):
 class _Decompressed(io.RawIOBase):
     """Ends where compressed data can no longer be read, and notes why."""
 
-    def __init__(self, compressed: Compressed, notes: Notes) -> None:
+    def __init__(self, compressed: Compressed, notes: CaptureNotes) -> None:
         self._kind, self._file = compressed
         self._notes = notes
         self._begun = False

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TypeAlias
 
-from kproxy.capture.flows import Data, Ended, Event, Flow, How, Opened
-from kproxy.capture.halves import WRAP, Half
+from kproxy.capture.flows import BytesCaptured, Event, Flow, FlowEnded, FlowOpened, How
 from kproxy.capture.links import ACK, FIN, RST, SYN, Segment, endpoints, reverse, tcp_segment
 from kproxy.capture.packet import Packet
+from kproxy.capture.reassembly import WRAP, Half
 
 #: A sequence number further off belongs to another connection: no window that Kafka or a system sets is this large.
 _FAR = 1 << 26
@@ -82,7 +82,7 @@ class Reassembler:
                 if not payload:
                     return ()
                 half.next += len(payload)
-                return (Data(half.flow, half.direction, at, payload),)
+                return (BytesCaptured(half.flow, half.direction, at, payload),)
         return self._receive_unusual(segment, at, sender)
 
     def close(self) -> Iterator[Event]:
@@ -143,7 +143,7 @@ class Reassembler:
         self._connections[connection] = None
         self._senders[keys[0]] = (connection, client, server)
         self._senders[keys[1]] = (connection, server, client)
-        events.append(Opened(flow, at))
+        events.append(FlowOpened(flow, at))
         return self._senders[key]
 
     def _bound(self, half: Half, peer: Half, at: int, events: list[Event]) -> None:
@@ -173,7 +173,7 @@ class Reassembler:
             self._count_waiting(half)
         connection.ended = True
         connection.in_step = False
-        events.append(Ended(connection.flow, at, how, by))
+        events.append(FlowEnded(connection.flow, at, how, by))
 
     def _forget(self, connection: _Connection, at: int, how: How, events: list[Event]) -> None:
         self._end(connection, at, how, None, events)

@@ -10,7 +10,7 @@ from kproxy.cli import broker_listeners, options
 from kproxy.cli.errors import CommandError
 
 if TYPE_CHECKING:
-    from kproxy.broker import Options
+    from kproxy.broker import BrokerOptions
 
 #: What ``--upstream`` without a value stands for.
 BUILT_IN = ""
@@ -57,13 +57,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def options_of(args: argparse.Namespace) -> Options | None:
+def options_of(args: argparse.Namespace) -> BrokerOptions | None:
     """The broker that is asked for; None if none is.
 
     Raises:
         CommandError: Options that do not fit, or that no broker has asked for.
     """
-    from kproxy.broker.options import RETENTION_BYTES, Options
+    from kproxy.broker.options import RETENTION_BYTES, BrokerOptions
     from kproxy.broker.security.listener import listeners_of
 
     given = {name: value for name in _NAMES if (value := getattr(args, name)) not in (None, False)}
@@ -81,7 +81,7 @@ def options_of(args: argparse.Namespace) -> Options | None:
         raise CommandError(f"--brokers takes 1 to {_MOST_BROKERS}")
     broker_listeners.addresses(args, brokers)
     _check(args)
-    options = Options(
+    options = BrokerOptions(
         brokers=brokers,
         listeners=broker_listeners.names(args),
         advertised=broker_listeners.advertised(args, brokers),

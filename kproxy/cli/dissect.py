@@ -16,10 +16,10 @@ from kproxy.outputs.stderr import say, warn
 
 if TYPE_CHECKING:
     from kproxy.capture import Capture, Event
+    from kproxy.capture.kafka_flows import Dissector
     from kproxy.capture.tls import TlsDecryptor
-    from kproxy.dissect import Dissector
-    from kproxy.inspector import Inspector
-    from kproxy.outputs.choice import Output
+    from kproxy.inspection.inspector import Inspector
+    from kproxy.outputs.selecting import Output
     from kproxy.trace.lines import Line
 
 HELP = "decode captures (pcap, pcapng) and traces"
@@ -76,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; the exit status."""
-    from kproxy.outputs.choice import output_for
+    from kproxy.outputs.selecting import output_for
     from kproxy.outputs.selection import Selection
 
     selection = Selection.of_options(args)
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _inputs(names: list[str]) -> Iterator[tuple[str, bool]]:
     """The files, and whether the user has chosen each: one of a directory that cannot be read is passed over."""
-    from kproxy.inputs import NO_INPUT, input_files
+    from kproxy.capture.inputs import NO_INPUT, input_files
 
     for name in names:
         if name != "-" and Path(name).is_dir():
@@ -135,7 +135,7 @@ def _shown(name: str) -> str:
 
 def _lines(name: str, stem: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
     from kproxy.capture import CaptureError
-    from kproxy.piped import Piped
+    from kproxy.io.pipe import Piped
     from kproxy.trace.reader import TraceError, open_trace
 
     try:
@@ -156,8 +156,8 @@ def _lines(name: str, stem: str, args: argparse.Namespace, output: Output) -> It
 
 def _captured(source: BinaryIO, name: str, stem: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
     from kproxy.capture import Capture, Reassembler
-    from kproxy.dissect import Dissector
-    from kproxy.inspector import Inspector
+    from kproxy.capture.kafka_flows import Dissector
+    from kproxy.inspection.inspector import Inspector
     from kproxy.outputs.progress import progress
     from kproxy.trace.lines import Detail
 
@@ -249,7 +249,7 @@ def decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecrypt
         try:
             from kproxy.capture.tls import TlsDecryptor
         except ImportError:
-            from kproxy.extras import install_command
+            from kproxy.io.extras import install_command
 
             raise CommandError(f"decrypting TLS needs the cryptography package: {install_command('tls')}") from None
         keys.add(capture.tls_keys)

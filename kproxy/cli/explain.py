@@ -12,7 +12,7 @@ from kproxy.outputs.stderr import say, warn
 
 if TYPE_CHECKING:
     from dissectors.failures import Failure
-    from kproxy.explain import Asked, Explanation
+    from kproxy.inspection.explain import Asked, Explanation
     from kproxy.outputs.selection import Selection
     from kproxy.trace.lines import FindingEntry
 
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; the exit status."""
-    from kproxy.length_prefix import LEAST_FRAME, framed
+    from kproxy.inspection.length_prefix import LEAST_FRAME, framed
     from kproxy.outputs.selection import Selection
 
     selection = Selection.of_options(args)
@@ -94,14 +94,14 @@ def _show(frame: bytes, asked: Asked, selection: Selection, *, missing: bool, as
     if as_json:
         sys.stdout.buffer.write(_encode(_as_json(None, explanation, findings)))
     else:
-        from kproxy.outputs.explained import write_explanation
+        from kproxy.outputs.explained_frame import write_explanation
 
         write_explanation(explanation, findings, sys.stdout)
     return _status(explanation, findings, selection)
 
 
 def _findings(explanation: Explanation, selection: Selection) -> list[FindingEntry]:
-    from kproxy.eventlines import finding_entry
+    from kproxy.inspection.event_lines import finding_entry
     from kproxy.outputs.findings import best_first
 
     shown = (each for each in explanation.findings if selection.shows(each.code))
@@ -130,7 +130,7 @@ def _unhex(text: str) -> bytes:
 def _asked(args: argparse.Namespace) -> Asked:
     """What a response answers, API key and version or a request frame; None for a request."""
     from dissectors import schemas
-    from kproxy.length_prefix import framed
+    from kproxy.inspection.length_prefix import framed
 
     if args.request is not None:
         if args.api is not None:
@@ -154,7 +154,7 @@ def _asked(args: argparse.Namespace) -> Asked:
 
 
 def _explain(frame: bytes, asked: Asked, *, missing: bool) -> Explanation:
-    from kproxy.explain import candidates, explain, is_request
+    from kproxy.inspection.explain import candidates, explain, is_request
 
     explanation = explain(frame, asked, prefix_missing=missing)
     message = explanation.message
@@ -187,7 +187,7 @@ def _as_json(identity: object, explanation: Explanation, findings: list[FindingE
         ],
     }
     if explanation.error:
-        from dissectors.paths import render
+        from dissectors.wire.paths import render
 
         error = explanation.error
         made["error"] = {"message": str(error), "offset": error.offset, "path": render(error.path)}
@@ -240,9 +240,9 @@ def _unanswered(identity: object, message: str, findings: list[FindingEntry]) ->
 
 
 def _failure(error: Exception) -> tuple[Failure, list[FindingEntry]]:
-    """A bug that a frame provokes outside of what `kproxy.explain` reports itself."""
+    """A bug that a frame provokes outside of what `kproxy.inspection.explain` reports itself."""
     from dissectors.failures import Failure
-    from kproxy.eventlines import failure_entry
+    from kproxy.inspection.event_lines import failure_entry
 
     failure = Failure.of("explaining a frame", error)
     return failure, [failure_entry(failure)]
@@ -260,8 +260,8 @@ def _identity(line: str) -> object:
 def _answer(line: str) -> Explanation:
     import msgspec
 
-    from kproxy.explain import explain
-    from kproxy.length_prefix import framed
+    from kproxy.inspection.explain import explain
+    from kproxy.inspection.length_prefix import framed
 
     try:
         asked_for = msgspec.json.decode(line, type=dict[str, Any])

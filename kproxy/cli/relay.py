@@ -11,7 +11,7 @@ from kproxy.cli import broker_listeners, broker_options, options
 from kproxy.cli.errors import CLEAN, UNREACHABLE, UNWATCHED, CommandError
 
 if TYPE_CHECKING:
-    from kproxy.control.listening import ControlSocket
+    from kproxy.control.control_socket import ControlSocket
     from kproxy.proxy.relay import Listener
 
 _EXAMPLES = """
@@ -93,12 +93,12 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(
             f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream"
         )
-    from kproxy.live import BrokerUnusable, UpstreamDown
-    from kproxy.live import run as run_live
-    from kproxy.outputs.choice import output_for
+    from kproxy.live.run import BrokerUnusable, UpstreamDown
+    from kproxy.live.run import run as run_live
+    from kproxy.live.sink import InspectorOptions
+    from kproxy.outputs.selecting import output_for
     from kproxy.outputs.selection import Selection
     from kproxy.proxy.sockets import ListenError
-    from kproxy.watcher import Watch
 
     output_for(args, sys.stdout, Selection.of_options(args))  # says what is wrong with them before anything starts
     listeners = _listeners(args) if broker is None else _own_listeners(args, broker.brokers)
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         watched = run_live(
             listeners,
-            Watch(args, directory, _control(args)),
+            InspectorOptions(args, directory, _control(args)),
             strict=args.strict_trace,
             check=not args.no_check,
             stop_with_stdin=args.stop_with_stdin,
@@ -141,7 +141,7 @@ def _own_listeners(args: argparse.Namespace, brokers: int) -> list[Listener]:
 
 def _control(args: argparse.Namespace) -> ControlSocket | None:
     """The control socket; that there is none where nobody asked for it is only said."""
-    from kproxy.control.listening import open_socket
+    from kproxy.control.control_socket import open_socket
     from kproxy.control.protocol import ControlError
     from kproxy.outputs.stderr import warn
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kproxy.cli.errors import CLEAN, CommandError
 
 if TYPE_CHECKING:
-    from kproxy.outputs.rulebook import Entry
+    from kproxy.outputs.rulebook import RulebookEntry
 
 HELP = "list the rules, or show the page of one"
 
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _chosen(which: list[str]) -> list[Entry]:
+def _chosen(which: list[str]) -> list[RulebookEntry]:
     from kproxy.outputs import rulebook
 
     severities = {word.lower() for word in which if word.lower() in _SEVERITIES}
@@ -68,7 +68,7 @@ def _chosen(which: list[str]) -> list[Entry]:
     ]
 
 
-def _as_json(entry: Entry) -> dict[str, Any]:
+def _as_json(entry: RulebookEntry) -> dict[str, Any]:
     return {
         "code": entry.code,
         "name": entry.name,
@@ -86,7 +86,7 @@ def _write_json(value: object) -> None:
     sys.stdout.buffer.write(encode_json(value) + b"\n")
 
 
-def _write_table(entries: list[Entry]) -> None:
+def _write_table(entries: list[RulebookEntry]) -> None:
     if not sys.stdout.isatty():  # a rule a line, for grep
         name = max((len(entry.name) for entry in entries), default=0)
         for entry in entries:
@@ -108,11 +108,11 @@ def _write_table(entries: list[Entry]) -> None:
     Console().print(table)
 
 
-def _summary(entry: Entry) -> str:
+def _summary(entry: RulebookEntry) -> str:
     return f"{'(offline) ' if entry.offline else ''}{entry.summary}"
 
 
-def _write_page(entry: Entry) -> None:
+def _write_page(entry: RulebookEntry) -> None:
     blame = f", blames the {entry.blame}" if entry.blame else ""
     since = f", since kproxy {entry.since}" if entry.since else ""
     page = f"# {entry.code} {entry.name}\n\n{entry.severity}{blame}{since}\n\n{entry.page}\n"

@@ -106,7 +106,7 @@ def _content(path: Path) -> bytes:
 def _import(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Made:
     """The messages of the releases, and what their brokers serve."""
     from dissectors import schemas
-    from dissectors.schemas.importer.data import FILES, Data, make
+    from dissectors.schemas.importer.data import FILES, SchemaData, make
     from dissectors.schemas.importer.report import changes
     from kproxy.schema_import.jars import COMPONENTS
     from kproxy.schema_import.release import read_line, read_release
@@ -118,7 +118,7 @@ def _import(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes
         made, notes = make(releases)
     except ValueError as error:
         raise CommandError(f"the definitions cannot be united: {error}") from None
-    before = Data.parse(present) if all(present[name] for name in FILES) else Data({}, {}, {}, {})
+    before = SchemaData.parse(present) if all(present[name] for name in FILES) else SchemaData({}, {}, {}, {})
     files, changed = _united(rows, present)
     return {**made.files(), **files}, notes, changes(before, made) + changed
 

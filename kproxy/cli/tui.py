@@ -16,7 +16,7 @@ from kproxy.cli import again, broker_options, options, relay
 from kproxy.cli.errors import CLEAN, CommandError
 
 if TYPE_CHECKING:
-    from kproxy.browse.sources.own import OwnProxy
+    from kproxy.browse.sources.child_proxy import OwnProxy
     from kproxy.browse.sources.source import Source
     from kproxy.tui.app import KproxyApp
 
@@ -91,11 +91,11 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
     Raises:
         CommandError: There is no such filter or theme.
     """
-    from kproxy.browse.session import Session
-    from kproxy.outputs.choice import filter_for
+    from kproxy.browse.session import BrowseSession
+    from kproxy.outputs.selecting import filter_for
     from kproxy.tui.app import KproxyApp
 
-    session = Session(source)
+    session = BrowseSession(source)
     session.shown.choose(filter_for(args.filter))
     app = KproxyApp(session)
     if args.theme is not None:
@@ -119,8 +119,8 @@ def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Sou
     Raises:
         CommandError: It cannot be.
     """
+    from kproxy.browse.sources.child_proxy import OwnSource
     from kproxy.browse.sources.opening import open_source
-    from kproxy.browse.sources.own import OwnSource
     from kproxy.browse.sources.source import SeveralSources, SourceError
 
     proxy = own_proxy(args)
@@ -149,7 +149,7 @@ def refuse_several(command: str, choices: Choices) -> NoReturn:
 
 def _choose(choices: Choices) -> str:
     """Ask in the terminal; whoever leaves there ends the command."""
-    from kproxy.tui.choosing import Chooser
+    from kproxy.tui.proxy_picker import Chooser
 
     if "TEXTUAL_DRIVER" in os.environ or not sys.stdin.isatty():
         refuse_several("tui", choices)
@@ -173,7 +173,7 @@ def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _
         raise CommandError(f"{args.sources[0]}: give --listen for a proxy, or something to look at, not both")
     if args.no_control:
         raise CommandError("--no-control: it is the control socket through which the proxy is watched")
-    from kproxy.browse.sources.own import NotStarted, OwnProxy
+    from kproxy.browse.sources.child_proxy import NotStarted, OwnProxy
     from kproxy.control.protocol import ControlError
 
     try:

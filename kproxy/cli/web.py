@@ -16,8 +16,8 @@ from kproxy.cli.errors import CLEAN, CommandError
 if TYPE_CHECKING:
     import socket
 
-    from kproxy.browse.sources.own import OwnProxy
-    from kproxy.web.door import Door
+    from kproxy.browse.sources.child_proxy import OwnProxy
+    from kproxy.web.access import AccessControl
     from kproxy.web.server import WebServer
 
 HELP = "the same in a browser"
@@ -51,10 +51,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal ends it; the exit status."""
     try:
-        from kproxy.web.door import Door
+        from kproxy.web.access import AccessControl
         from kproxy.web.server import WebServer
     except ImportError:
-        from kproxy.extras import install_command
+        from kproxy.io.extras import install_command
 
         raise CommandError(f"kproxy web needs the textual-serve package: {install_command('web')}") from None
     from kproxy.outputs.stderr import say
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         if (proxy := tui.own_proxy(args, tell=say)) is not None:
             opened.callback(proxy.stop)
         port = sockets[0].getsockname()[1]
-        door = Door(host, port)
+        door = AccessControl(host, port)
         server = WebServer(_session(args, proxy), _title(args, proxy), door)
         run_loop(_serve(server, sockets, _address(host, port, door)))
     return CLEAN
@@ -113,7 +113,7 @@ def _title(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
     return " ".join(["kproxy", *(Path(name).name for name in named[:3])])
 
 
-def _address(host: str | None, port: int, door: Door) -> str:
+def _address(host: str | None, port: int, door: AccessControl) -> str:
     import socket as sockets
 
     from kproxy.proxy.address import TcpAddress

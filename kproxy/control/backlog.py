@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from kproxy.control.summary import strip, with_frame
-from kproxy.inspector import Inspector
+from kproxy.inspection.inspector import Inspector
 from kproxy.trace.encoding import encode_line
 
 BACKLOG_BYTES: Final = 4 << 20

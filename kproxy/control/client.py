@@ -24,13 +24,13 @@ _LINE_BYTES: Final = 64 << 20
 
 
 @asynccontextmanager
-async def connect(path: Path) -> AsyncIterator[Client]:
+async def connect(path: Path) -> AsyncIterator[ControlClient]:
     """A connection to the proxy that has its socket at `path`, until the `async with` block ends.
 
     Raises:
         ControlError: Nobody answers there, or no kproxy that speaks this protocol.
     """
-    client = Client()
+    client = ControlClient()
     try:
         await client.open(path)
         yield client
@@ -38,7 +38,7 @@ async def connect(path: Path) -> AsyncIterator[Client]:
         await client.close()
 
 
-class Client(asyncio.Protocol):
+class ControlClient(asyncio.Protocol):
     """Asks a proxy, and iterates over the lines that it sends: bytes with their newline, not parsed.
 
     The iteration ends when the connection does, with a `ControlError` if the proxy said why.

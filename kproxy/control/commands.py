@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from kproxy.control.server import Server
+    from kproxy.control.server import ControlServer
     from kproxy.control.viewer import Viewer
-    from kproxy.inspector import OpenConnection
+    from kproxy.inspection.inspector import OpenConnection
 
 #: Of one connection, so many unanswered requests are listed, the oldest first.
 MOST_IN_FLIGHT: Final = 20
@@ -29,24 +29,24 @@ Reply = Callable[..., None]
 class Command(Protocol):
     """The fields of a request, and what to do."""
 
-    def run(self, server: Server, viewer: Viewer, reply: Reply) -> None:
+    def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         """Do it, and reply once: what was asked for, or an `error`."""
 
 
-class Connections(Struct):
+class ListConnections(Struct):
     """The connections that are open now."""
 
-    def run(self, server: Server, viewer: Viewer, reply: Reply) -> None:
+    def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         reply(connections=[_connection(each) for each in server.inspector.open_now()])
 
 
-class Watch(Struct):
+class WatchLines(Struct):
     """Send lines from now on: with `frames` their frames too, with `backlog` first what led up to now."""
 
     frames: bool = False
     backlog: bool = False
 
-    def run(self, server: Server, viewer: Viewer, reply: Reply) -> None:
+    def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         reply(watching=True)
         server.watch(viewer, frames=self.frames, backlog=self.backlog)
 
@@ -54,7 +54,7 @@ class Watch(Struct):
 class Unwatch(Struct):
     """Send no more lines."""
 
-    def run(self, server: Server, viewer: Viewer, reply: Reply) -> None:
+    def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         server.unwatch(viewer)
         reply(watching=False)
 
@@ -62,7 +62,7 @@ class Unwatch(Struct):
 class Stop(Struct):
     """End the proxy as SIGTERM does."""
 
-    def run(self, server: Server, viewer: Viewer, reply: Reply) -> None:
+    def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         pid = server.greeting.pid
         if os.getppid() != pid:
             reply(error=f"the relay, process {pid}, has ended already")
@@ -72,8 +72,8 @@ class Stop(Struct):
 
 
 COMMANDS: Final[dict[str, type[Command]]] = {
-    "connections": Connections,
-    "watch": Watch,
+    "connections": ListConnections,
+    "watch": WatchLines,
     "unwatch": Unwatch,
     "stop": Stop,
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from kproxy.control.protocol import ControlError, Greeting, parse_greeting
-from kproxy.processes import is_alive
+from kproxy.io.processes import is_alive
 
 _GREETING_S: Final = 3.0  # an inspector that is behind says it late
 _GREETING_BYTES: Final = 64 * 1024
@@ -20,7 +20,7 @@ _ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningProxy:
     """A proxy that runs: its control socket, and what it says of itself."""
 
     path: Path
@@ -30,7 +30,7 @@ class Running:
 class SeveralProxies(ControlError):
     """Several proxies fit; `proxies` are these."""
 
-    def __init__(self, message: str, proxies: list[Running]) -> None:
+    def __init__(self, message: str, proxies: list[RunningProxy]) -> None:
         super().__init__(message)
         self.proxies = proxies
 
@@ -38,7 +38,7 @@ class SeveralProxies(ControlError):
         """What names each of them alone (an address, or its control socket), and where it leads."""
         return [(self._name(each), _listed([each])) for each in self.proxies]
 
-    def _name(self, one: Running) -> str:
+    def _name(self, one: RunningProxy) -> str:
         for to in one.greeting.listeners:
             others = (other for other in self.proxies if other is not one)
             if not any(_is_at(to.listen, each.listen) for other in others for each in other.greeting.listeners):
@@ -62,7 +62,7 @@ def own_path(pid: int) -> Path:
     return directory / f"{pid}.sock"
 
 
-def running() -> list[Running]:
+def running() -> list[RunningProxy]:
     """The proxies of this user that answer; blocks, for three seconds at most for one that does not.
 
     Sockets that dead processes have left are removed.
@@ -71,7 +71,7 @@ def running() -> list[Running]:
     for directory in _directories():
         for path in sorted(directory.glob("*.sock")):
             try:
-                found.append(Running(path, _greeting(path)))
+                found.append(RunningProxy(path, _greeting(path)))
             except ConnectionRefusedError:
                 if path.stem.isdecimal() and not is_alive(int(path.stem)):
                     path.unlink(missing_ok=True)
@@ -80,7 +80,7 @@ def running() -> list[Running]:
     return found
 
 
-def find(address: str) -> Running:
+def find(address: str) -> RunningProxy:
     """The proxy of this user that listens on ``HOST:PORT``, ``PORT`` or ``unix:PATH``; blocks.
 
     Raises:
@@ -97,7 +97,7 @@ def find(address: str) -> Running:
     raise ControlError(f"no kproxy listens on {address}: {others}")
 
 
-def only() -> Running:
+def only() -> RunningProxy:
     """The one proxy of this user that runs; blocks.
 
     Raises:
@@ -112,7 +112,7 @@ def only() -> Running:
             raise SeveralProxies(f"several kproxys run: {_listed(several)}; give HOST:PORT of one", several)
 
 
-def _listed(proxies: list[Running]) -> str:
+def _listed(proxies: list[RunningProxy]) -> str:
     return ", ".join(f"{pair} (pid {each.greeting.pid})" for each in proxies for pair in each.greeting.pairs)
 
 

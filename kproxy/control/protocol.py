@@ -54,7 +54,7 @@ class Refusal(Struct):
     error: str
 
 
-class Request(Struct):
+class ControlRequest(Struct):
     """What every request has; the fields of its command stand beside it."""
 
     do: str

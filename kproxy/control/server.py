@@ -15,18 +15,18 @@ import msgspec
 
 from kproxy.control.backlog import Backlog
 from kproxy.control.commands import COMMANDS
-from kproxy.control.listening import ControlSocket
-from kproxy.control.protocol import MAX_VIEWERS, Greeting, Request
+from kproxy.control.control_socket import ControlSocket
+from kproxy.control.protocol import MAX_VIEWERS, ControlRequest, Greeting
 from kproxy.control.summary import with_frame
 from kproxy.control.viewer import Viewer
-from kproxy.inspector import Inspector
+from kproxy.inspection.inspector import Inspector
 
 _GRACE_S: Final = 1.0  # for viewers to take what is left, when the proxy ends
 _CREDENTIALS: Final = struct.Struct("3i")  # of SO_PEERCRED: pid, uid, gid
 _MOST_TOLD: Final = 50  # characters of what a viewer sent that it is told again
 
 
-class Server:
+class ControlServer:
     """Takes viewers, answers them, and sends lines to those who watch.
 
     Args:
@@ -127,7 +127,7 @@ class Server:
 
     def _answer(self, viewer: Viewer, line: bytes) -> None:
         try:
-            asked = msgspec.json.decode(line, type=Request)
+            asked = msgspec.json.decode(line, type=ControlRequest)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             viewer.end(f"that is no request: {error}")
             return
@@ -136,7 +136,7 @@ class Server:
         except Exception as error:  # noqa: BLE001  # whatever it is, it is this viewer's and must not end the trace
             viewer.end(f"{type(error).__name__}: {error}; this is a bug in kproxy")
 
-    def _do(self, viewer: Viewer, asked: Request, line: bytes) -> None:
+    def _do(self, viewer: Viewer, asked: ControlRequest, line: bytes) -> None:
         reply: Callable[..., Any] = partial(viewer.reply, id=asked.id)
         command = COMMANDS.get(asked.do)
         if command is None:

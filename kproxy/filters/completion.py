@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from kproxy.filters.errors import FilterError
-from kproxy.filters.fields import BY_NAME, Field, Kind
-from kproxy.filters.lexer import Sort, Token, tokens
+from kproxy.filters.fields import BY_NAME, FilterField, Kind
+from kproxy.filters.lexer import FilterToken, Sort, tokens
 
 _WORD_BEFORE_CURSOR = re.compile(r"[^\s()\",'=!<>~&|]*\Z")
 _WITHOUT_ORDER = (Kind.NAME, Kind.TEXT, Kind.FLAG)
@@ -45,9 +45,9 @@ def complete(text: str, cursor: int) -> list[str]:
     return [word for word in _expected(read) if word.lower().startswith(typed)]
 
 
-def _expected(read: Iterable[Token]) -> Iterable[str]:
+def _expected(read: Iterable[FilterToken]) -> Iterable[str]:
     place: str | None = _START
-    field: Field | None = None
+    field: FilterField | None = None
     for token in read:
         if place == _START and token.sort is Sort.WORD:
             field = BY_NAME.get(token.value)

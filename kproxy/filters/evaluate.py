@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kproxy.filters.errors import FilterError
-from kproxy.filters.fields import SEVERITIES, Field, Kind, Line
+from kproxy.filters.fields import SEVERITIES, FilterField, Kind, Line
 from kproxy.filters.nodes import And, Comparison, Node, Not, Presence, Value
 from kproxy.filters.pattern import PatternError, compile_pattern, glob_pattern
 from kproxy.filters.values import closed_value, instant, number
@@ -68,7 +68,7 @@ def _any(terms: Sequence[Test]) -> Test:
     return test
 
 
-def _presence(field: Field) -> Test:
+def _presence(field: FilterField) -> Test:
     read = field.read
     if field.kind is Kind.ERROR:
         return lambda line: bool(line.get("errors"))
@@ -127,12 +127,12 @@ def _check(node: Comparison, sign: str, value: Value) -> Check:
     return _text(field, lambda found: found == exact or found.lower() == lowered)
 
 
-def _text(field: Field, check: Check) -> Check:
+def _text(field: FilterField, check: Check) -> Check:
     """A check of text; an error has its code beside its name."""
     return (lambda found: isinstance(found, str) and check(found)) if field.kind is Kind.ERROR else check
 
 
-def _pattern(field: Field, value: Value, pattern: str) -> Check:
+def _pattern(field: FilterField, value: Value, pattern: str) -> Check:
     try:
         return compile_pattern(pattern, ignore_case=field.kind is not Kind.TEXT)
     except PatternError as error:

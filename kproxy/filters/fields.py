@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FilterField:
     """One field.
 
     `read` gives a value or None, of a field with `many` a sequence of values. `columns` are the keys of a line that it
@@ -49,12 +49,12 @@ class Field:
     unit: int = 1
 
 
-def _one(name: str, kind: Kind, help_: str, *aliases: str, **more: Any) -> Field:
+def _one(name: str, kind: Kind, help_: str, *aliases: str, **more: Any) -> FilterField:
     """A field that is a key of the line."""
-    return Field(name, kind, help_, lambda line: line.get(name), frozenset({name}), aliases, **more)
+    return FilterField(name, kind, help_, lambda line: line.get(name), frozenset({name}), aliases, **more)
 
 
-def _of(line_kind: str, name: str, kind: Kind, help_: str, **more: Any) -> Field:
+def _of(line_kind: str, name: str, kind: Kind, help_: str, **more: Any) -> FilterField:
     """A key of one kind of line, of which 0 and false are left out of the trace."""
     absent = False if kind is Kind.FLAG else 0
 
@@ -62,11 +62,13 @@ def _of(line_kind: str, name: str, kind: Kind, help_: str, **more: Any) -> Field
         value = line.get(name)
         return absent if value is None and line.get("kind") == line_kind else value
 
-    return Field(name, kind, help_, read, frozenset({name, "kind"}), **more)
+    return FilterField(name, kind, help_, read, frozenset({name, "kind"}), **more)
 
 
-def _many(name: str, kind: Kind, help_: str, read: Read, *aliases: str, columns: Sequence[str], **more: Any) -> Field:
-    return Field(name, kind, help_, read, frozenset(columns), aliases, many=True, **more)
+def _many(
+    name: str, kind: Kind, help_: str, read: Read, *aliases: str, columns: Sequence[str], **more: Any
+) -> FilterField:
+    return FilterField(name, kind, help_, read, frozenset(columns), aliases, many=True, **more)
 
 
 def _in(entries: str, key: str) -> Read:
@@ -162,7 +164,7 @@ def _words(*words: str) -> Callable[[], Sequence[str]]:
 SEVERITIES = ("info", "warning", "error")
 _FLAG: dict[str, Any] = {"known": _words("true", "false"), "closed": True}
 
-FIELDS: tuple[Field, ...] = (
+FIELDS: tuple[FilterField, ...] = (
     _one("kind", Kind.NAME, "what the line is", closed=True,
          known=_words("open", "request", "response", "finding", "gap", "close")),
     _one("ts", Kind.TIME, "when it was seen (UTC)", "time"),
@@ -175,7 +177,7 @@ FIELDS: tuple[Field, ...] = (
     _one("listener", Kind.TEXT, "listener that accepted the connection"),
     _of("open", "tls", Kind.FLAG, "whether the connection is TLS", **_FLAG),
     _of("open", "midstream", Kind.FLAG, "whether the connection was open when it was first seen", **_FLAG),
-    Field("direction", Kind.NAME, "which way the bytes went", _direction, frozenset({"direction", "kind"}),
+    FilterField("direction", Kind.NAME, "which way the bytes went", _direction, frozenset({"direction", "kind"}),
           known=_words("request", "response"), closed=True),
     _one("api", Kind.NAME, "name of the API", known=_api_names, closed=True),
     _one("api_key", Kind.NUMBER, "number of the API", "key"),
@@ -227,7 +229,7 @@ FIELDS: tuple[Field, ...] = (
           columns=("findings", "kind", "expected")),
     _many("got", Kind.TEXT, "what is there, of any finding", _of_finding("got"), columns=("findings", "kind", "got")),
     _one("note", Kind.TEXT, "note that somebody put on the line"),
-    Field("marked", Kind.FLAG, "whether somebody marked the line", lambda line: line.get("marked", False),
+    FilterField("marked", Kind.FLAG, "whether somebody marked the line", lambda line: line.get("marked", False),
           frozenset({"marked"}), **_FLAG),
     _one("not_decoded", Kind.TEXT, "why a frame's body was left alone"),
     _one("reason", Kind.TEXT, "why the bytes of a gap were not inspected"),
@@ -242,4 +244,4 @@ FIELDS: tuple[Field, ...] = (
 )  # fmt: skip
 
 #: Every name that a filter may use, aliases too.
-BY_NAME: Mapping[str, Field] = {name: field for field in FIELDS for name in (field.name, *field.aliases)}
+BY_NAME: Mapping[str, FilterField] = {name: field for field in FIELDS for name in (field.name, *field.aliases)}

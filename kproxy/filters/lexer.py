@@ -20,7 +20,7 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class FilterToken:
     """``text[start:end]`` of a filter; `value` is a string without its quotes, a connective as a word."""
 
     sort: Sort
@@ -43,13 +43,13 @@ _SPELLINGS = {"&&": "and", "||": "or", "!": "not", "==": "="}
 CONNECTIVES = ("and", "or", "not", "in")
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[FilterToken]:
     """Every token, one of sort END last.
 
     Raises:
         FilterError: A string that is not closed, or a character that only a quoted value can have.
     """
-    found: list[Token] = []
+    found: list[FilterToken] = []
     at = 0
     while not found or found[-1].sort is not Sort.END:
         match = _TOKEN.match(text, at)
@@ -63,7 +63,7 @@ def tokens(text: str) -> list[Token]:
             sort, value = Sort.SIGN, value.lower()
         else:
             value = _SPELLINGS.get(value, value)
-        found.append(Token(sort, value, start, end))
+        found.append(FilterToken(sort, value, start, end))
         at = match.end()
     return found
 

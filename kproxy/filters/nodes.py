@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from kproxy.filters.fields import Field
+from kproxy.filters.fields import FilterField
 from kproxy.filters.lexer import quoted
 
 
@@ -26,7 +26,7 @@ class Value:
 class Comparison:
     """A field against a value, of several values with ``in``. A negated one is true when no value fits."""
 
-    field: Field
+    field: FilterField
     operator: str  # = < <= > >= ~ in
     values: tuple[Value, ...]
     negated: bool = False
@@ -43,7 +43,7 @@ class Comparison:
 class Presence:
     """A field alone: it has a value that is neither false nor a count of 0."""
 
-    field: Field
+    field: FilterField
 
     def __str__(self) -> str:
         return self.field.name

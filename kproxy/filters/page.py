@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kproxy.filters.fields import FIELDS, Field, Kind
+from kproxy.filters.fields import FIELDS, FilterField, Kind
 from kproxy.filters.values import DURATIONS, SIZES
 
 #: Each with what it finds; the page shows them, and a test parses them.
@@ -92,7 +92,7 @@ _FIELDS = """
 """
 
 
-def _row(field: Field) -> str:
+def _row(field: FilterField) -> str:
     also = ", ".join(f"`{alias}`" for alias in field.aliases)
     return f"| `{field.name}` | {also} | {field.kind} | {field.help} |\n"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kproxy.filters.errors import FilterError, suggestion
-from kproxy.filters.fields import BY_NAME, Field
-from kproxy.filters.lexer import CONNECTIVES, Sort, Token, tokens
+from kproxy.filters.fields import BY_NAME, FilterField
+from kproxy.filters.lexer import CONNECTIVES, FilterToken, Sort, tokens
 from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Value
 
 _MOST_OPEN = 50  # parentheses and nots in each other: the limit is there so that no text can exhaust the stack
@@ -31,10 +31,10 @@ class _Parser:
         self._open = 0
 
     @property
-    def _token(self) -> Token:
+    def _token(self) -> FilterToken:
         return self._tokens[self._at]
 
-    def _take(self) -> Token:
+    def _take(self) -> FilterToken:
         token = self._token
         self._at += 1
         return token
@@ -78,7 +78,7 @@ class _Parser:
             return node
         return self._comparison()
 
-    def _group(self, opening: Token) -> Node:
+    def _group(self, opening: FilterToken) -> Node:
         node = self.alternatives()
         if not self._take_sign(")"):
             if self._token.sort is Sort.END:
@@ -101,7 +101,7 @@ class _Parser:
             raise self._error("'in' is missing after 'not'", f"write not {field.name}, or {field.name} not in (...)")
         return Presence(field)
 
-    def _field(self) -> Field:
+    def _field(self) -> FilterField:
         if self._token.sort is not Sort.WORD:
             raise self._error("a field is missing", "write a term such as api=Fetch")
         token = self._take()

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 
 from kproxy.filters.errors import FilterError, suggestion
-from kproxy.filters.fields import Field, Kind
+from kproxy.filters.fields import FilterField, Kind
 from kproxy.filters.nodes import Value
 
 Number = int | Decimal
@@ -21,7 +21,7 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)
 _MIDNIGHT = "0000-00-00T00:00:00.000000"
 
 
-def number(field: Field, value: Value) -> Number:
+def number(field: FilterField, value: Value) -> Number:
     """The value in the unit that the trace has for the field; a bare number is in that unit already.
 
     Raises:
@@ -41,7 +41,7 @@ def number(field: Field, value: Value) -> Number:
     return int(exact) if exact == exact.to_integral_value() else exact
 
 
-def instant(field: Field, value: Value) -> str:
+def instant(field: FilterField, value: Value) -> str:
     """The time as traces write it, so that text order is time order; what is left out is 0.
 
     Raises:
@@ -54,7 +54,7 @@ def instant(field: Field, value: Value) -> str:
     return text + _MIDNIGHT[len(text) :] + "Z"
 
 
-def closed_value(field: Field, value: Value) -> str:
+def closed_value(field: FilterField, value: Value) -> str:
     """The value as the field's list of values has it; case does not count.
 
     Raises:

@@ -10,8 +10,8 @@ from kproxy.browse.fields.detail import side
 from kproxy.browse.overviews.findings import Findings
 from kproxy.browse.rows.columns import api, what, wrong
 from kproxy.browse.rows.exchange import Exchange
-from kproxy.browse.rows.index import SEVERITIES, State
-from kproxy.browse.session import Session
+from kproxy.browse.rows.index import SEVERITIES, RowState
+from kproxy.browse.session import BrowseSession
 from kproxy.html.filter_fields import filter_fields
 from kproxy.html.packing import Chunks
 from kproxy.html.sides import finding_json, side_json
@@ -29,7 +29,7 @@ MOST_CAUSES = 50
 _NARROW = "narrow it with -f, e.g. -f 'severity>=warning'"
 
 
-def contents(session: Session, names: list[str]) -> dict[str, Any]:
+def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
     """The data of a page.
 
     Returns:
@@ -73,7 +73,7 @@ def contents(session: Session, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _exchanges(session: Session) -> Iterator[tuple[int, Exchange]]:
+def _exchanges(session: BrowseSession) -> Iterator[tuple[int, Exchange]]:
     for position in range(len(session.shown)):
         row = session.shown[position]
         if (exchange := session.exchange(row)) is not None:
@@ -105,7 +105,7 @@ class _Summary:
         self._frames += len(frames)
         self._bytes += sum(frame.size for frame in frames)
         self._refused += exchange.response is not None and bool(exchange.response.errors)
-        self._unanswered += exchange.state in (State.UNANSWERED, State.WAITING)
+        self._unanswered += exchange.state in (RowState.UNANSWERED, RowState.WAITING)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -120,7 +120,7 @@ class _Summary:
         }
 
 
-def _row(session: Session, exchange: Exchange) -> list[Any]:
+def _row(session: BrowseSession, exchange: Exchange) -> list[Any]:
     index = session.index
     entry = exchange.row - index.first
     line, frame = exchange.line, exchange.frame
@@ -141,13 +141,13 @@ def _row(session: Session, exchange: Exchange) -> list[Any]:
     ]
 
 
-def _latency(session: Session, exchange: Exchange) -> str:
-    if exchange.state == State.ONE_WAY:
+def _latency(session: BrowseSession, exchange: Exchange) -> str:
+    if exchange.state == RowState.ONE_WAY:
         return "no answer"
-    if exchange.state == State.UNANSWERED:
+    if exchange.state == RowState.UNANSWERED:
         return "never"
     waited = duration(session.index.waited(exchange.row, session.now))
-    return f"> {waited}" if exchange.state == State.WAITING else waited
+    return f"> {waited}" if exchange.state == RowState.WAITING else waited
 
 
 def _told(exchange: Exchange) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _told(exchange: Exchange) -> dict[str, Any]:
     return {"lines": lines, "findings": findings}
 
 
-def _add_sides(session: Session, taken: list[int], sides: Chunks, room: int) -> list[int]:
+def _add_sides(session: BrowseSession, taken: list[int], sides: Chunks, room: int) -> list[int]:
     """Add the sides of these rows while there is room, those with findings first; for each row where they are."""
     index = session.index
     places = [-1] * len(taken)

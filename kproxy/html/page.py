@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from kproxy.browse.overviews.every import Overviews
+from kproxy.browse.overviews.all_overviews import Overviews
 from kproxy.browse.rows.store import Spool
-from kproxy.browse.session import Session
+from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import Source
 from kproxy.cli.errors import CommandError
 from kproxy.filters import Filter
 from kproxy.html.assemble import page
 from kproxy.html.contents import contents
-from kproxy.outputs.choice import Output
+from kproxy.outputs.selecting import Output
 from kproxy.outputs.text import safe
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import Detail, Line
@@ -38,7 +38,7 @@ class _NoOverviews(Overviews):
         return ()
 
 
-class Page(Output):
+class HtmlOutput(Output):
     """Gathers everything: an exchange is shown if the filter matches request and response together.
 
     Raises:
@@ -90,7 +90,7 @@ class Page(Output):
         """Write the page."""
         self._spill()
         source = _Lines(", ".join(self._names[:3]), self._spool)
-        session = Session(source, _NoOverviews())
+        session = BrowseSession(source, _NoOverviews())
         session.shown.choose(self._filter)
         try:
             while session.work(1.0):

@@ -6,10 +6,10 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from dissectors.meanings.times import LAST_MS, utc
-from kproxy.browse.fields.detail import Side
-from kproxy.browse.fields.field import MORE, Field
-from kproxy.browse.fields.records import Part, Record, record_fields, records
+from dissectors.messages.value_annotations.times import LAST_MS, utc
+from kproxy.browse.fields.detail import FrameDetail
+from kproxy.browse.fields.field import MORE, FieldView
+from kproxy.browse.fields.records import Record, RecordPart, record_fields, records
 from kproxy.outputs.findings import notes
 from kproxy.outputs.text import safe
 from kproxy.trace.lines import FindingEntry
@@ -25,7 +25,7 @@ MOST_TEXT = 2_000
 _MOST_DEPTH = 60
 
 
-def side_json(side: Side) -> dict[str, Any]:
+def side_json(side: FrameDetail) -> dict[str, Any]:
     """All that a page shows of a side.
 
     ``fields`` are ``[depth, name, kind, text, meaning, start, end]``, parents before their children; ``marks`` the
@@ -75,7 +75,7 @@ def finding_json(finding: FindingEntry) -> dict[str, Any]:
     return {name: value for name, value in made.items() if value is not None}
 
 
-def _fields(fields: list[Field], numbers: dict[int, int]) -> Iterator[list[Any]]:
+def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[Any]]:
     """The fields in the order of the frame as far as there is room; the number of each goes into `numbers`."""
     waiting = [(0, field) for field in reversed(fields)]
     count = 0
@@ -94,13 +94,13 @@ def _fields(fields: list[Field], numbers: dict[int, int]) -> Iterator[list[Any]]
         if len(inside) > MOST_ELEMENTS:
             following = inside[MOST_ELEMENTS]
             total = len(inside) if field.count is None else field.count
-            rest = Field("…", field.path, None if following.start is None else (following.start, field.end or 0),
+            rest = FieldView("…", field.path, None if following.start is None else (following.start, field.end or 0),
                          kind=MORE, count=total - MOST_ELEMENTS)  # fmt: skip
             inside = [*inside[:MOST_ELEMENTS], rest]
         waiting += [(depth + 1, each) for each in reversed(inside)]
 
 
-def _number(way: list[Field], numbers: dict[int, int]) -> int | None:
+def _number(way: list[FieldView], numbers: dict[int, int]) -> int | None:
     """The number of the field at the end of a way, or of the last one on it that the page has."""
     return next((numbers[id(field)] for field in reversed(way) if id(field) in numbers), None)
 
@@ -112,7 +112,7 @@ def _record(record: Record) -> list[Any]:
     return [str(record.offset), time, _part(record.key), _part(record.value), headers]
 
 
-def _part(part: Part) -> list[Any]:
+def _part(part: RecordPart) -> list[Any]:
     cut = part.cut or len(part.text) > MOST_TEXT
     return [part.form, part.text[:MOST_TEXT], part.size, part.schema_id, cut]
 

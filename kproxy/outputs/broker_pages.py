@@ -11,11 +11,11 @@ from pathlib import Path
 
 from dissectors import schemas
 from kproxy.broker.registry import served
-from kproxy.outputs import marked
+from kproxy.outputs import doc_tables
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ApiPage:
     """An API of the broker: its versions, what it does in a sentence, what it leaves out, and all of its page."""
 
     key: int
@@ -32,7 +32,7 @@ class Page:
         return f"{self.lowest}-{self.highest}" if self.lowest < self.highest else str(self.lowest)
 
 
-def pages() -> list[Page]:
+def pages() -> list[ApiPage]:
     """Every API that the broker serves, by key."""
     found = []
     for key, each in sorted(served().items()):
@@ -40,7 +40,7 @@ def pages() -> list[Page]:
         does = paragraphs[0].partition(": ")[2] or paragraphs[0]
         out = next((part for part in paragraphs if part.startswith("Leaves out: ")), "")
         leaves_out = out.removeprefix("Leaves out: ")
-        found.append(Page(key, each.api.name, each.lowest, each.highest, does, leaves_out, each.page))
+        found.append(ApiPage(key, each.api.name, each.lowest, each.highest, does, leaves_out, each.page))
     return found
 
 
@@ -57,4 +57,4 @@ def markdown() -> str:
 
 if __name__ == "__main__":
     _document = Path(sys.argv[1])
-    _document.write_text(marked.with_table(_document.read_text(), "apis", markdown()))
+    _document.write_text(doc_tables.with_table(_document.read_text(), "apis", markdown()))

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dissectors.findings import Severity
-from kproxy.eventlines import ROW_BYTES
+from kproxy.inspection.event_lines import ROW_BYTES
 from kproxy.outputs.text import Piece, safe
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry, FindingLine, ResponseLine

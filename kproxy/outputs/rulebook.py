@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dissectors.offline import OFFLINE_RULES
 from dissectors.rules import rules
+from dissectors.rules.offline import OFFLINE_RULES
 
 FAMILIES = {
     "L": "layout",
@@ -43,7 +43,7 @@ _OFFLINE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RulebookEntry:
     """A rule as people see it. `page` is Markdown; `offline` rules belong to the analysis of traces."""
 
     code: str
@@ -63,17 +63,31 @@ class Entry:
 
 
 @functools.cache
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[RulebookEntry, ...]:
     """Every rule, those of the offline analysis included, family by family."""
     found = [
-        Entry(rule.code, rule.name, rule.severity.value, rule.blame, _first_sentence(rule.page),
-              inspect.cleandoc(rule.page), rule.since)
+        RulebookEntry(
+            rule.code,
+            rule.name,
+            rule.severity.value,
+            rule.blame,
+            _first_sentence(rule.page),
+            inspect.cleandoc(rule.page),
+            rule.since,
+        )
         for rule in rules()
     ] + [
-        Entry(rule.code, rule.name, rule.severity.value, rule.blame, rule.summary, f"{rule.summary}\n\n{_OFFLINE}",
-              offline=True)
+        RulebookEntry(
+            rule.code,
+            rule.name,
+            rule.severity.value,
+            rule.blame,
+            rule.summary,
+            f"{rule.summary}\n\n{_OFFLINE}",
+            offline=True,
+        )
         for rule in OFFLINE_RULES
-    ]  # fmt: skip
+    ]
     order = list(FAMILIES)
     return tuple(sorted(found, key=lambda entry: (order.index(entry.code[0]), entry.code)))
 
@@ -83,7 +97,7 @@ def _first_sentence(page: str) -> str:
     return re.split(r"(?<=\.)\s+(?=[A-Z])", paragraph)[0]
 
 
-def find(text: str) -> Entry | None:
+def find(text: str) -> RulebookEntry | None:
     """The rule of that code or name."""
     return next((entry for entry in entries() if text.upper() == entry.code or text.lower() == entry.name), None)
 
@@ -127,15 +141,15 @@ def markdown() -> str:
     return "\n".join(parts)
 
 
-def _anchor(entry: Entry) -> str:
+def _anchor(entry: RulebookEntry) -> str:
     return f"{entry.code}-{entry.name}".lower()
 
 
-def _cell(entry: Entry) -> str:
+def _cell(entry: RulebookEntry) -> str:
     return entry.summary.replace("|", r"\|") + (" *Offline.*" if entry.offline else "")
 
 
-def _section(entry: Entry) -> str:
+def _section(entry: RulebookEntry) -> str:
     blame = f", blames the {entry.blame}" if entry.blame else ""
     page = re.sub("^## ", "#### ", entry.page, flags=re.MULTILINE)
     page = re.sub(r"^(https://\S+)$", r"- <\1>", page, flags=re.MULTILINE)

@@ -23,7 +23,7 @@ from kproxy.trace.lines import (
 )
 
 if TYPE_CHECKING:
-    from kproxy.inspector import Waiting
+    from kproxy.inspection.inspector import WaitingResponse
 
 #: A piece of text and its style; the styles are the keys of `STYLES`.
 Piece = tuple[str, str]
@@ -72,12 +72,12 @@ class TextOutput:
         if text:
             self._file.write(text + "\n")
 
-    def still_waiting(self, waiting: Waiting, ts: str) -> None:
+    def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
         """Show that a request is still without a response at `ts`, unless quiet."""
         if not self._quiet:
             self._file.write(self._paint(self._waiting_row(waiting, ts)) + "\n")
 
-    def _waiting_row(self, waiting: Waiting, ts: str) -> list[Piece]:
+    def _waiting_row(self, waiting: WaitingResponse, ts: str) -> list[Piece]:
         request, seconds, others = waiting
         text = f"still waiting for {_name(request)} #{request.correlation_id} ({seconds} s)"
         more = f"; {others} more wait{'s' * (others == 1)} behind it" if others else ""

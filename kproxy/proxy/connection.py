@@ -8,9 +8,9 @@ import time
 from enum import Flag, auto
 from typing import NamedTuple
 
-from dissectors.events import Direction
+from dissectors.connections.events import Direction
 from kproxy.proxy.sockets import reset_on_close
-from kproxy.proxy.tapped import TappedConnection, TappedStream
+from kproxy.proxy.tapped_connection import TappedConnection, TappedStream
 
 _SIDES = ("client", "server")
 

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from kproxy.proxy import wire
-from kproxy.proxy.outbox import Outbox
-from kproxy.proxy.tapped import TappedConnection, TappedStream
+from kproxy.proxy import tap_protocol
+from kproxy.proxy.send_queue import SendQueue
+from kproxy.proxy.tapped_connection import TappedConnection, TappedStream
 
 DEFAULT_LIMIT: Final = 64 * 1024 * 1024  # bytes
 
@@ -46,7 +46,7 @@ class Tap:
         self._pressed = False
         self._missed_connections = 0
         self._missed_bytes = 0
-        self._outbox = Outbox(sock, self._on_sent, self._on_lost)
+        self._outbox = SendQueue(sock, self._on_sent, self._on_lost)
         self._on_pressure: Callable[[bool], None] = lambda pressed: None
         self._report_lost: Callable[[OSError], None] = lambda error: None
 
@@ -75,13 +75,13 @@ class Tap:
         """
         self._begun = True
         self._on_pressure, self._report_lost = on_pressure, on_lost
-        self.put(wire.encode_hello(time.time_ns(), self._node, os.getpid(), listeners))
+        self.put(tap_protocol.encode_hello(time.time_ns(), self._node, os.getpid(), listeners))
 
     def open(
         self, connection_id: int, at: int, client: str, server: str, listener: str, *, tls: bool = False
     ) -> TappedConnection:
         """A connection was accepted at `at` (ns since the epoch)."""
-        opening = wire.encode_open(connection_id, at, client, server, listener, tls=tls)
+        opening = tap_protocol.encode_open(connection_id, at, client, server, listener, tls=tls)
         return TappedConnection(self, connection_id, opening)
 
     async def close(self, connections: int, request_bytes: int, response_bytes: int, patience: float) -> bool:
@@ -89,8 +89,10 @@ class Tap:
         if self._begun:
             self._tell_missed()
             now = time.time_ns()
-            bye = wire.Bye(now, connections, request_bytes, response_bytes, self.dropped_bytes, self.dropped_frames)
-            self.put(wire.encode_bye(bye))
+            bye = tap_protocol.Bye(
+                now, connections, request_bytes, response_bytes, self.dropped_bytes, self.dropped_frames
+            )
+            self.put(tap_protocol.encode_bye(bye))
         return await self._outbox.close(patience) and not self.lost
 
     def put(self, *buffers: bytes) -> None:
@@ -121,7 +123,7 @@ class Tap:
 
     def _tell_missed(self) -> None:
         if self._missed_connections:
-            self.put(wire.encode_missed(time.time_ns(), self._missed_connections, self._missed_bytes))
+            self.put(tap_protocol.encode_missed(time.time_ns(), self._missed_connections, self._missed_bytes))
             self._missed_connections = self._missed_bytes = 0
 
     def _release(self) -> None:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from dissectors import schemas
-from dissectors.decode import decode
-from dissectors.encode import encode
-from dissectors.layout import layout
 from dissectors.schemas.lines import lines
+from dissectors.wire.decode import decode
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import layout
 
 _API: Final = "DescribeConfigs"
 _KEY: Final = 32

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from kproxy.spark.words import host
+from kproxy.spark.sentences import host
 
 
 def client_name() -> Column:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from kproxy.outputs import marked
+from kproxy.outputs import doc_tables
 from kproxy.spark import jobs
 
 
@@ -20,4 +20,4 @@ def markdown() -> str:
 
 if __name__ == "__main__":
     _document = Path(sys.argv[1])
-    _document.write_text(marked.with_table(_document.read_text(), "jobs", markdown()))
+    _document.write_text(doc_tables.with_table(_document.read_text(), "jobs", markdown()))

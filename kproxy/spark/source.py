@@ -22,12 +22,12 @@ from urllib.parse import urlsplit
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kproxy.inputs import NO_INPUT, input_files
-from kproxy.spark.reading.arrow import Batches, text_batches
-from kproxy.spark.reading.decode import Options, decode_file, local_path, uri_of
-from kproxy.spark.reading.growing import read_between, sizes_below
-from kproxy.spark.reading.hours import hour_of, next_hour
-from kproxy.spark.reading.schema import ROW, TEXT
+from kproxy.capture.inputs import NO_INPUT, input_files
+from kproxy.spark.ingest.arrow import Batches, text_batches
+from kproxy.spark.ingest.decode import CaptureOptions, decode_file, local_path, uri_of
+from kproxy.spark.ingest.hours import hour_of, next_hour
+from kproxy.spark.ingest.open_traces import read_between, sizes_below
+from kproxy.spark.ingest.schema import ROW, TEXT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +55,7 @@ class KproxyDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of whole files."""
         ports = frozenset(int(port) for port in self.options.get("port", "").split(",") if port.strip())
-        return _Reader(_checked(schema), self._path(), Options(ports, self.options.get("keylog")))
+        return _Reader(_checked(schema), self._path(), CaptureOptions(ports, self.options.get("keylog")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """A reader of traces that are being written."""
@@ -83,7 +83,7 @@ def _checked(schema: StructType) -> StructType:
         if field.dataType != known:
             there = f"is {known.simpleString()}" if known else "is no column of a trace"
             raise ValueError(
-                f"{field.name} {field.dataType.simpleString()}: it {there} (kproxy.spark.reading.schema.ROW)"
+                f"{field.name} {field.dataType.simpleString()}: it {there} (kproxy.spark.ingest.schema.ROW)"
             )
     return schema
 
@@ -99,7 +99,7 @@ class _File(InputPartition):
 class _Reader(DataSourceReader):
     """A task a file: connections of one file share what a run learns, so a file cannot be split."""
 
-    def __init__(self, schema: StructType, path: str, options: Options) -> None:
+    def __init__(self, schema: StructType, path: str, options: CaptureOptions) -> None:
         self._schema, self._path, self._options = schema, path, options
 
     def partitions(self) -> Sequence[InputPartition]:

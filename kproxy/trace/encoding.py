@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dissectors.primitives import printable
+from dissectors.wire.primitives import printable
 from kproxy.trace.lines import Line
 
 _ENCODER = msgspec.json.Encoder()

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, cast
 
 import msgspec
 
-from kproxy.compression import DAMAGE, ZSTD_MAGIC, decompress
+from kproxy.io.compression import DAMAGE, ZSTD_MAGIC, decompress
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import FORMAT, Line
 
@@ -28,14 +28,14 @@ def trace_files(directory: Path) -> list[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedInput:
     """An input: the `lines` of a trace; or, where it is none, None, and `source` still at its first byte."""
 
     lines: Iterator[Line] | None
     source: io.BufferedReader[Any]
 
 
-def open_trace(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Opened:
+def open_trace(file: BinaryIO, name: str, warn: Callable[[str], None]) -> OpenedInput:
     """Look whether an open file is a trace, without seeking; one that is named so and empty has just begun.
 
     Raises:
@@ -46,7 +46,7 @@ def open_trace(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Opened
     plain = _start(start)
     # What cannot be told yet (the beginning of a pipe, an empty file) goes by its name; proxies compress with zstd.
     is_trace = plain.startswith(b"{") if plain else name.endswith(SUFFIXES) or start.startswith(ZSTD_MAGIC)
-    return Opened(read_trace(source, name, warn) if is_trace else None, source)
+    return OpenedInput(read_trace(source, name, warn) if is_trace else None, source)
 
 
 def _start(data: bytes) -> bytes:

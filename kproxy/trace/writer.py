@@ -9,7 +9,7 @@ from pathlib import Path
 
 import zstandard
 
-from kproxy.processes import is_alive
+from kproxy.io.processes import is_alive
 from kproxy.trace.clock import timestamp
 from kproxy.trace.encoding import append_line, encode_line
 from kproxy.trace.lines import FORMAT, GapLine, Line

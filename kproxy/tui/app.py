@@ -15,15 +15,15 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Input
 
-from kproxy.browse.session import Session
+from kproxy.browse.session import BrowseSession
 from kproxy.outputs.text import safe
-from kproxy.tui.asking import Confirm, Reading
-from kproxy.tui.bar import Bar, ViewTabs
+from kproxy.tui.dialogs import Confirm, Reading
 from kproxy.tui.exchanges import ExchangeView
-from kproxy.tui.filterline import FilterLine
+from kproxy.tui.filter_status import FilterLine
 from kproxy.tui.footer import Keys
 from kproxy.tui.help import help_text, key_name
-from kproxy.tui.paint import DARK
+from kproxy.tui.status_bar import Bar, ViewTabs
+from kproxy.tui.styled_text import DARK
 from kproxy.tui.view import View
 from kproxy.tui.views.apis import ApiView
 from kproxy.tui.views.clients import ClientView
@@ -58,7 +58,7 @@ class KproxyApp(App[None]):
         *(Binding(str(number), f"view({number})", show=False) for number in range(1, 8)),
     ]
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BrowseSession) -> None:
         super().__init__()
         self.ansi_theme_dark = DARK
         self.session = session

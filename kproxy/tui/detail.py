@@ -11,17 +11,17 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
-from kproxy.browse.fields.detail import Side, side
-from kproxy.browse.fields.field import Field
+from kproxy.browse.fields.detail import FrameDetail, side
+from kproxy.browse.fields.field import FieldView
 from kproxy.browse.rows.exchange import Exchange
-from kproxy.eventlines import excerpt
+from kproxy.inspection.event_lines import excerpt
 from kproxy.outputs.findings import RANK, excerpt_bytes, sentence
 from kproxy.outputs.text import duration, safe, size
 from kproxy.trace.lines import FindingEntry, FindingLine, ResponseLine
-from kproxy.tui.hexview import HexView
-from kproxy.tui.paint import in_full, painted
+from kproxy.tui.hex_view import HexView
+from kproxy.tui.styled_text import in_full, painted
 from kproxy.tui.tree import FieldTree
-from kproxy.tui.values import ValueWindow
+from kproxy.tui.value_window import ValueWindow
 
 #: Lines above this many bytes are read in a thread, so that keys are answered meanwhile.
 _LARGE = 1 << 15
@@ -50,7 +50,7 @@ class SidePane(Vertical):
     def __init__(self, name: str) -> None:
         super().__init__(id=name)
         self._title = name
-        self.side: Side | None = None
+        self.side: FrameDetail | None = None
 
         self._head = Static(classes="title")
         self.tree_of_fields = FieldTree()
@@ -60,7 +60,7 @@ class SidePane(Vertical):
         yield self._head
         yield self.tree_of_fields
 
-    def show(self, shown: Side | None, why: str) -> None:
+    def show(self, shown: FrameDetail | None, why: str) -> None:
         """Show a side; of one that is not there, `why`."""
         self.side = shown
         title = Text(no_wrap=True, overflow="ellipsis")
@@ -79,7 +79,7 @@ class SidePane(Vertical):
         self.tree_of_fields.show(shown.fields if shown is not None else [])
 
 
-class Detail(Vertical):
+class DetailPane(Vertical):
     """The exchange under the cursor; `whole` when it has the screen for itself."""
 
     DEFAULT_CSS = """
@@ -142,7 +142,7 @@ class Detail(Vertical):
         if self._exchange is exchange:
             self.app.call_from_thread(self._put, *sides)
 
-    def _put(self, request: Side | None, response: Side | None) -> None:
+    def _put(self, request: FrameDetail | None, response: FrameDetail | None) -> None:
         panes = self.panes
         exchange = self._exchange
         is_frame = exchange is not None and exchange.event is None
@@ -164,7 +164,7 @@ class Detail(Vertical):
         full = self.has_class("whole") and self.size.height >= _ROOM
         self._findings.update(_told(self._exchange, request, response, self._findings.size.width if full else 0))
 
-    def _point_at_worst(self, shown: Side) -> None:
+    def _point_at_worst(self, shown: FrameDetail) -> None:
         """Put the cursors where the worst finding is."""
         first = next((found for found in shown.findings if found.path or found.span), None)
         if first is None:
@@ -233,13 +233,13 @@ class Detail(Vertical):
             self.pane.tree_of_fields.point_at(shown.way(event.offset))
 
     @property
-    def field(self) -> Field | None:
+    def field(self) -> FieldView | None:
         """The field under the cursor."""
         node = self.pane.tree_of_fields.cursor_node
         return node.data if node is not None else None
 
 
-def _sides(exchange: Exchange) -> tuple[Side | None, Side | None]:
+def _sides(exchange: Exchange) -> tuple[FrameDetail | None, FrameDetail | None]:
     request, response = exchange.request, exchange.response
     return (
         side(request) if request is not None else None,
@@ -247,7 +247,7 @@ def _sides(exchange: Exchange) -> tuple[Side | None, Side | None]:
     )
 
 
-def _bytes(shown: Side | None) -> tuple[bytes, int]:
+def _bytes(shown: FrameDetail | None) -> tuple[bytes, int]:
     """The bytes of a side, or those that its findings show of them, and where the first of these stands."""
     if shown is None or shown.frame is not None:
         return (shown and shown.frame) or b"", 0
@@ -255,11 +255,11 @@ def _bytes(shown: Side | None) -> tuple[bytes, int]:
     return (b"", 0) if found is None else (excerpt_bytes(found), found.start)
 
 
-def _severity(shown: Side) -> int:
+def _severity(shown: FrameDetail) -> int:
     return max((RANK.get(found.severity, 0) + 1 for found in shown.findings), default=0)
 
 
-def _told(exchange: Exchange | None, request: Side | None, response: Side | None, width: int) -> Text:
+def _told(exchange: Exchange | None, request: FrameDetail | None, response: FrameDetail | None, width: int) -> Text:
     """The head line of an exchange, and its findings: in full within a `width`, else their sentences and what to do."""
     if exchange is None:
         return Text()
@@ -315,7 +315,7 @@ def _short(finding: FindingEntry) -> Text:
     return text
 
 
-def _with_bytes(finding: FindingEntry, shown: Side) -> FindingEntry:
+def _with_bytes(finding: FindingEntry, shown: FrameDetail) -> FindingEntry:
     """A finding with the bytes around its span, if it came without."""
     if finding.excerpt is not None or finding.span is None or shown.frame is None:
         return finding

@@ -14,16 +14,16 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from kproxy.browse.rows.exchange import Exchange
-from kproxy.browse.rows.shown import Order
-from kproxy.browse.session import Session
+from kproxy.browse.rows.visible_rows import Order
+from kproxy.browse.session import BrowseSession
 from kproxy.filters import Filter, parse
-from kproxy.tui import taking
-from kproxy.tui.asking import Menu, Prompt
-from kproxy.tui.causes import Causes
-from kproxy.tui.detail import Detail
-from kproxy.tui.filterbar import FilterBar
-from kproxy.tui.filterline import nothing
-from kproxy.tui.frames import ExchangeRows
+from kproxy.tui import export
+from kproxy.tui.causes_panel import CausesPanel
+from kproxy.tui.detail import DetailPane
+from kproxy.tui.dialogs import Menu, Prompt
+from kproxy.tui.exchange_columns import ExchangeRows
+from kproxy.tui.filter_input import FilterBar
+from kproxy.tui.filter_status import nothing
 from kproxy.tui.table import Table
 from kproxy.tui.view import View
 
@@ -89,14 +89,14 @@ class ExchangeView(View):
         Binding("escape", "back", "back", show=False),
     ]
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BrowseSession) -> None:
         super().__init__(id="frames")
         self._session = session
-        self._causes = Causes(session)
+        self._causes = CausesPanel(session)
         self.table = Table(ExchangeRows(session), nothing=lambda: nothing(session, "rows"), id="exchanges")
         self.table.set_reactive(Table.follow, session.source.is_stream)
         self._before: list[_Before] = []
-        self.detail = Detail()
+        self.detail = DetailPane()
         self._filter = FilterBar()
         self._shown: tuple[int, int] | None = None
         self._timer: Timer | None = None
@@ -249,8 +249,8 @@ class ExchangeView(View):
         else:
             self.app.bell()
 
-    @on(Causes.Chosen)
-    def go_to_cause(self, event: Causes.Chosen) -> None:
+    @on(CausesPanel.Chosen)
+    def go_to_cause(self, event: CausesPanel.Chosen) -> None:
         """Go to the first exchange of a cause."""
         self.jump(event.row)
 
@@ -325,14 +325,14 @@ class ExchangeView(View):
     async def action_copy(self) -> None:
         """Copy the exchange."""
         if (exchange := self._exchange()) is not None:
-            await taking.copy(self.app, exchange, request=self.detail.active == "request")
+            await export.copy(self.app, exchange, request=self.detail.active == "request")
 
     @work
     async def action_save(self) -> None:
         """Write what is shown as a trace."""
-        await taking.save_shown(self.app, self._session)
+        await export.save_shown(self.app, self._session)
 
     def action_edit(self) -> None:
         """Open the exchange in an editor."""
         if (exchange := self._exchange()) is not None:
-            taking.edit(self.app, exchange)
+            export.edit(self.app, exchange)

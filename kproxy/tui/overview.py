@@ -15,11 +15,11 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from kproxy.browse.counting.counts import Severities
-from kproxy.browse.session import Session
+from kproxy.browse.session import BrowseSession
 from kproxy.outputs.text import duration, safe
-from kproxy.tui.asking import Menu
-from kproxy.tui.filterline import nothing
-from kproxy.tui.table import Cell, Column, Table
+from kproxy.tui.dialogs import Menu
+from kproxy.tui.filter_status import nothing
+from kproxy.tui.table import Cell, Table, TableColumn
 from kproxy.tui.view import View
 
 T = TypeVar("T")
@@ -29,10 +29,12 @@ _EVERY = 0.5
 _SHARE = 20
 
 
-class Listed(Generic[T]):
+class ListedRows(Generic[T]):
     """Things as rows of a table."""
 
-    def __init__(self, columns: Sequence[Column], key: Callable[[T], Hashable], cells: Callable[[T], Sequence[Cell]]):
+    def __init__(
+        self, columns: Sequence[TableColumn], key: Callable[[T], Hashable], cells: Callable[[T], Sequence[Cell]]
+    ):
         self.columns = columns
         self._key = key
         self._cells = cells
@@ -81,15 +83,15 @@ class OverviewView(View, Generic[T]):
         Binding("o", "sort", "sort"),
         Binding("escape", "app.view(1)", "frames", show=False),
     ]
-    columns: ClassVar[Sequence[Column]]
+    columns: ClassVar[Sequence[TableColumn]]
     effect: ClassVar[str] = "listed: what matching rows mention; figures: all its traffic"
     #: Letter, name, what is compared; what is highest stands first.
     orders: ClassVar[Sequence[tuple[str, str, Callable[[Any], Any]]]]
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(self, session: BrowseSession, name: str) -> None:
         super().__init__(id=name)
         self.session = session
-        self._listed: Listed[T] = Listed(self.columns, self.key, self.cells)
+        self._listed: ListedRows[T] = ListedRows(self.columns, self.key, self.cells)
         self.table = Table(self._listed, nothing=lambda: nothing(session, _in_a_sentence(self.title)))
         self._said = Static()
         self._order = self.orders[0]

@@ -34,7 +34,7 @@ STYLES = ("dim", "request", "response", "name", "error", "warning", "info", "top
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column at least `width` cells wide, that takes `grow` shares of what is left.
 
     The higher `drop`, the sooner it goes where room is short; 0 never does.
@@ -47,11 +47,11 @@ class Column:
     drop: int = 0
 
 
-class Rows(Protocol):
+class TableRows(Protocol):
     """What a table shows. A row's key stays its own wherever it stands."""
 
     @property
-    def columns(self) -> Sequence[Column]:
+    def columns(self) -> Sequence[TableColumn]:
         """Its columns."""
 
     def __len__(self) -> int: ...
@@ -137,7 +137,7 @@ class Table(ScrollView, can_focus=True):
         table: Table
         follow: bool
 
-    def __init__(self, rows: Rows, *, nothing: Callable[[], str] = lambda: "", id: str | None = None) -> None:
+    def __init__(self, rows: TableRows, *, nothing: Callable[[], str] = lambda: "", id: str | None = None) -> None:
         super().__init__(id=id)
         self.rows = rows
         self._nothing = nothing
@@ -315,7 +315,7 @@ class Table(ScrollView, can_focus=True):
         return self.get_component_rich_style(f"table--{name}", partial=True) if name in STYLES else Style.null()
 
 
-def _fitted(columns: Sequence[Column], width: int) -> list[int]:
+def _fitted(columns: Sequence[TableColumn], width: int) -> list[int]:
     """How wide each column is within `width`, with a blank after each; 0: it is left out."""
     kept = dict(enumerate(columns))  # two may be alike
     while sum(column.width + 1 for column in kept.values()) > width and any(column.drop for column in kept.values()):

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
-from kproxy.browse.fields.field import MORE, Field
+from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.browse.fields.records import record_of
 from kproxy.outputs.text import safe
 
@@ -21,7 +21,7 @@ _FEW = 8
 _DEPTH = 3
 
 
-class FieldTree(Tree[Field]):
+class FieldTree(Tree[FieldView]):
     """Fields, made as they are opened."""
 
     DEFAULT_CSS = """
@@ -42,14 +42,14 @@ class FieldTree(Tree[Field]):
         """The cursor is on a field."""
 
         tree: FieldTree
-        field: Field
+        field: FieldView
 
     @dataclass
     class Chosen(Message):
         """A field is to be shown whole; `way` leads to it, outermost first."""
 
         tree: FieldTree
-        way: list[Field]
+        way: list[FieldView]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__("", id=id)
@@ -57,7 +57,7 @@ class FieldTree(Tree[Field]):
         self.guide_depth = 2
         self.auto_expand = False
 
-    def show(self, fields: list[Field]) -> None:
+    def show(self, fields: list[FieldView]) -> None:
         """Show other fields; what one wants to see of them is open."""
         self.clear()
         self._add(self.root, fields)
@@ -66,11 +66,11 @@ class FieldTree(Tree[Field]):
             if node.data is not None and node.data.name != "header":
                 self._open(node, _DEPTH)
 
-    def _add(self, parent: TreeNode[Field], fields: list[Field]) -> None:
+    def _add(self, parent: TreeNode[FieldView], fields: list[FieldView]) -> None:
         for field in fields:
             parent.add(label(field), field, allow_expand=not field.is_leaf)
 
-    def _open(self, node: TreeNode[Field], depth: int) -> None:
+    def _open(self, node: TreeNode[FieldView], depth: int) -> None:
         """Open a field, and what is below it as long as that is not much."""
         self._fill(node)
         node.expand()
@@ -79,24 +79,24 @@ class FieldTree(Tree[Field]):
                 if child.allow_expand and child.data is not None and child.data.kind != MORE:
                     self._open(child, depth - 1)
 
-    def _fill(self, node: TreeNode[Field]) -> None:
+    def _fill(self, node: TreeNode[FieldView]) -> None:
         if node.data is not None and not node.children:
             children = node.data.children
             self._add(node, children)
             node.allow_expand = bool(children)
 
-    def on_tree_node_expanded(self, event: Tree.NodeExpanded[Field]) -> None:
+    def on_tree_node_expanded(self, event: Tree.NodeExpanded[FieldView]) -> None:
         """Make what is inside."""
         event.stop()
         self._fill(event.node)
 
-    def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[Field]) -> None:
+    def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[FieldView]) -> None:
         """Tell which bytes are meant."""
         event.stop()
         if event.node.data is not None:
             self.post_message(self.Pointed(self, event.node.data))
 
-    def on_tree_node_selected(self, event: Tree.NodeSelected[Field]) -> None:
+    def on_tree_node_selected(self, event: Tree.NodeSelected[FieldView]) -> None:
         """Open or close a field; one without children is shown whole, and so is a record."""
         event.stop()
         node = event.node
@@ -122,7 +122,7 @@ class FieldTree(Tree[Field]):
         elif node is not None and node.parent is not None and node.parent is not self.root:
             self.move_cursor(node.parent)
 
-    def point_at(self, way: list[Field]) -> None:
+    def point_at(self, way: list[FieldView]) -> None:
         """Put the cursor on the last field of a way from the top, open what it lies in."""
         node = self.root
         for field in way:
@@ -135,22 +135,22 @@ class FieldTree(Tree[Field]):
         if node is not self.root:
             self.call_after_refresh(self._settle, node)
 
-    def _settle(self, node: TreeNode[Field]) -> None:
+    def _settle(self, node: TreeNode[FieldView]) -> None:
         self.move_cursor(node)
         self.scroll_to_node(node, animate=False)
 
 
-def _way(node: TreeNode[Field]) -> list[Field]:
+def _way(node: TreeNode[FieldView]) -> list[FieldView]:
     """The fields on the way to a node, outermost first."""
-    way: list[Field] = []
-    at: TreeNode[Field] | None = node
+    way: list[FieldView] = []
+    at: TreeNode[FieldView] | None = node
     while at is not None and at.data is not None:
         way.append(at.data)
         at = at.parent
     return way[::-1]
 
 
-def label(field: Field) -> Text:
+def label(field: FieldView) -> Text:
     """``name  value  meaning  kind``."""
     text = Text(no_wrap=True)
     text.append(safe(field.name), "bold" if not field.name.startswith("[") else "dim")

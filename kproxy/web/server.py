@@ -14,8 +14,8 @@ from typing import Final
 from aiohttp import web
 from textual_serve.server import Server, to_int
 
-from kproxy.web.door import Door, is_same_origin
-from kproxy.web.session import GRACE_S, Session
+from kproxy.web.access import AccessControl, is_same_origin
+from kproxy.web.session import GRACE_S, WindowProcess
 
 MOST_SESSIONS: Final = 8
 #: Seconds that a session waits for its window to come back, after a reload or a lost connection.
@@ -40,12 +40,12 @@ class WebServer(Server):
         door: Who may come in.
     """
 
-    def __init__(self, command: str, title: str, door: Door) -> None:
+    def __init__(self, command: str, title: str, door: AccessControl) -> None:
         super().__init__(command, title=title)
         self._door = door
         self._page = Template((files("kproxy.web") / "page.html").read_text(encoding="utf-8"))
         self._open: set[web.WebSocketResponse] = set()
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, WindowProcess] = {}
         self._ending: set[asyncio.Future[None]] = set()
 
     async def serve_on(self, sockets: Sequence[socket.socket], stop: asyncio.Event) -> None:
@@ -111,7 +111,7 @@ class WebServer(Server):
             await session.attach(websocket)
             await session.draw_anew(width, height)
         elif await self._has_room():
-            session = self._sessions[name] = Session(self.command, self.download_manager)
+            session = self._sessions[name] = WindowProcess(self.command, self.download_manager)
             await session.attach(websocket)
             await session.start(width, height)
         else:
@@ -141,14 +141,14 @@ class WebServer(Server):
         await self._end(name, self._sessions[name])
         return True
 
-    def _expire(self, name: str, session: Session, left_at: float) -> None:
+    def _expire(self, name: str, session: WindowProcess, left_at: float) -> None:
         """End a session unless a window has come back since."""
         if not session.is_attached and session.left_at == left_at:
             task = asyncio.ensure_future(self._end(name, session))
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
 
-    async def _end(self, name: str, session: Session) -> None:
+    async def _end(self, name: str, session: WindowProcess) -> None:
         if self._sessions.get(name) is session:
             del self._sessions[name]
         await session.end()

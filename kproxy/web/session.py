@@ -23,7 +23,7 @@ _MODE: Final = re.compile(rb"\x1b\[\?(\d+)([hl])")
 _REDRAW: Final = b"\x0c"
 
 
-class Session(AppService):
+class WindowProcess(AppService):
     """textual-serve's, which ends with its process: a window is told at once, and why.
 
     It outlives its window: another one can be attached, and is drawn anew. What is drawn in between is lost.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dissectors.layout import Field, Layout
+from dissectors.wire.layout import Field, Layout
 
 PORT = Layout("Port", (Field("port", "int8", default=9),))
 #: Everything that a tag buffer can hold.

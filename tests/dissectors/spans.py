@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from dissectors.node import Node
+from dissectors.wire.node import Node
 
 
 def hole(nodes: Iterable[Node], start: int, end: int) -> str | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from dissectors.events import (
+from dissectors.connections.events import (
     BytesSkipped,
     ConnectionEnded,
     Direction,

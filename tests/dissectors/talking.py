@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dissectors.connection import Connection
-from dissectors.events import Direction, Event
+from dissectors.connections.connection import Connection
+from dissectors.connections.events import Direction, Event
 from tests.dissectors.story import story
 from tests.kproxy.frames import request, response
 

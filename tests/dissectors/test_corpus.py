@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from dissectors import schemas
-from dissectors.compiled import decoder
-from dissectors.encode import encode
-from dissectors.layout import Layout, layout, snake_case
-from dissectors.message import Message, read_request, read_response, walk_message
-from dissectors.walk import Oddity, walk
+from dissectors.messages.message import Message, read_request, read_response, walk_message
+from dissectors.wire.compiled import decoder
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import Layout, layout, snake_case
+from dissectors.wire.walk import DecodeWarning, walk
 from tests.dissectors.spans import hole
 
 FILES = ("corpus-tame", "corpus-seed1")
@@ -98,9 +98,9 @@ def as_kafka_prints(value: Any) -> Any:
     return base64.b64encode(value).decode() if isinstance(value, bytes | memoryview) else value
 
 
-def more_than_implausible(oddities: Iterable[Oddity]) -> bool:
+def more_than_implausible(decode_warnings: Iterable[DecodeWarning]) -> bool:
     """Whether something is odd beside values such as an error code that no Kafka has: these rows have any number."""
-    return any(odd.kind != "implausible" for odd in oddities)
+    return any(odd.kind != "implausible" for odd in decode_warnings)
 
 
 def wrong_body(row: Row) -> str | None:
@@ -109,7 +109,7 @@ def wrong_body(row: Row) -> str | None:
     try:
         values, end, _ = decoder(row.layout)(row.body, 0)
     except (ValueError, IndexError, struct.error) as error:
-        if not walked.oddities:  # extreme values are left to the walk
+        if not walked.decode_warnings:  # extreme values are left to the walk
             return f"{row}: the compiled decoder refuses it: {error!r}"
         values, end = walked.values, walked.end
     if end != len(row.body):
@@ -118,8 +118,8 @@ def wrong_body(row: Row) -> str | None:
         return f"{row}: read {as_kafka_prints(values)}, Kafka says {row.json}"
     if encode(row.layout, values) != row.body:
         return f"{row}: encodes to {encode(row.layout, values).hex()}, Kafka wrote {row.body.hex()}"
-    if walked.error or more_than_implausible(walked.oddities):
-        return f"{row}: the walk says {walked.error or walked.oddities}"
+    if walked.error or more_than_implausible(walked.decode_warnings):
+        return f"{row}: the walk says {walked.error or walked.decode_warnings}"
     if walked.values != values or walked.end != end:
         return f"{row}: the walk reads {walked.values} up to {walked.end}"
     if found := hole(walked.nodes, 0, end):
@@ -136,8 +136,8 @@ def read(row: Row) -> Message:
 
 def wrong_frame(row: Row) -> str | None:
     message = read(row)
-    if message.error or message.trailing or more_than_implausible(message.oddities) or message.opaque:
-        return f"{row}: {message.error or message.oddities or message.opaque or 'bytes are left'}"
+    if message.error or message.trailing or more_than_implausible(message.decode_warnings) or message.opaque:
+        return f"{row}: {message.error or message.decode_warnings or message.opaque or 'bytes are left'}"
     if message.header != renamed(row.raw["header"], {}):
         return f"{row}: header {message.header}, Kafka says {row.raw['header']}"
     if as_kafka_prints(message.body) != row.json:

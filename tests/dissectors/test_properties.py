@@ -7,14 +7,16 @@ import pytest
 from hypothesis import Phase, assume, given, note, settings
 from hypothesis import strategies as st
 
-from dissectors import schemas, secrets, summary
-from dissectors.compiled import decoder
-from dissectors.decode import decode
-from dissectors.encode import encode
-from dissectors.layout import Field, Layout, layout
-from dissectors.message import Message, read_request, read_response, walk_message
-from dissectors.node import Node
-from dissectors.walk import walk
+from dissectors import schemas
+from dissectors.embedded import redaction
+from dissectors.messages import summary
+from dissectors.messages.message import Message, read_request, read_response, walk_message
+from dissectors.wire.compiled import decoder
+from dissectors.wire.decode import decode
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import Field, Layout, layout
+from dissectors.wire.node import Node
+from dissectors.wire.walk import walk
 from tests.dissectors.spans import hole
 from tests.strategies import API_VERSIONS, LAYOUTS, damaged, layouts, requests, responses, values
 
@@ -35,7 +37,9 @@ def round_trip(shape: Layout, given_values: dict[str, object]) -> None:
     walked = walk(shape, b"pre" + data + b"post", 3)
     assert walked.values == given_values
     assert (walked.end, walked.error) == (3 + len(data), None)
-    assert {odd.kind for odd in (*walked.oddities, *decoded.oddities)} <= {"implausible"}  # any number may stand there
+    assert {odd.kind for odd in (*walked.decode_warnings, *decoded.decode_warnings)} <= {
+        "implausible"
+    }  # any number may stand there
     assert hole(walked.nodes, 3, walked.end) is None
 
 
@@ -69,16 +73,16 @@ def test_the_fast_path_takes_exactly_what_the_walk_finds_regular(data: st.DataOb
     try:
         fast = decoder(shape)(raw, 0)
     except (ValueError, IndexError, struct.error):
-        assert walked.error or walked.oddities
-        said, end, error, oddities, _ = decode(shape, raw)
-        assert (said, end, str(error), list(oddities)) == (
+        assert walked.error or walked.decode_warnings
+        said, end, error, decode_warnings, _ = decode(shape, raw)
+        assert (said, end, str(error), list(decode_warnings)) == (
             walked.values,
             walked.end,
             str(walked.error),
-            walked.oddities,
+            walked.decode_warnings,
         )
     else:
-        assert (walked.error, walked.oddities) == (None, [])
+        assert (walked.error, walked.decode_warnings) == (None, [])
         assert fast[:2] == (walked.values, walked.end)
 
 
@@ -88,12 +92,12 @@ def test_any_bytes_give_a_tree_and_if_need_be_the_byte_where_it_ends(data: st.Da
     walked = walk(shape, raw)
     assert nested(walked.nodes, 0, walked.end)
     assert walked.end <= len(raw)
-    for odd in walked.oddities:
+    for odd in walked.decode_warnings:
         assert 0 <= odd.start < odd.end <= len(raw)
     if walked.error:
         assert walked.error.offset == walked.end
         assert walked.error.path
-    elif not any(odd.kind == "tag_size" for odd in walked.oddities):
+    elif not any(odd.kind == "tag_size" for odd in walked.decode_warnings):
         assert hole(walked.nodes, 0, walked.end) is None
 
 
@@ -104,21 +108,21 @@ def check_message(message: Message) -> None:
     assert message.opaque or message.layout or message.error
     tree = walk_message(message)
     assert str(tree.error) == str(message.error)
-    assert tuple(tree.oddities) == message.oddities
+    assert tuple(tree.decode_warnings) == message.decode_warnings
     if len(frame) >= 4:
         assert nested(tree.nodes, 0, len(frame))
         assert message.end <= len(frame)
-    if message.error is None and not message.trailing and not message.oddities and not message.opaque:
+    if message.error is None and not message.trailing and not message.decode_warnings and not message.opaque:
         assert hole(tree.nodes, 0, len(frame)) is None
     for error in summary.errors(message):
         assert error.code != 0
     assert isinstance(summary.topics(message), list)
     assert isinstance(summary.group_id(message), str | None)
     assert isinstance(summary.transactional_id(message), str | None)
-    hidden = secrets.redacted_frame(message)
+    hidden = redaction.redacted_frame(message)
     assert len(hidden) == len(frame)
-    assert (secrets.redacted(message) is message.body) == (not secrets.may_hold_secrets(message))
-    for start, end in secrets.redact_tree(message, tree.nodes):
+    assert (redaction.redacted(message) is message.body) == (not redaction.may_hold_secrets(message))
+    for start, end in redaction.redact_tree(message, tree.nodes):
         assert not any(hidden[start:end])
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kproxy.capture import Reassembler, open_capture
+from kproxy.capture.kafka_flows import Dissector
 from kproxy.capture.keylog import KeyLog
 from kproxy.capture.tls import TlsDecryptor
-from kproxy.dissect import Dissector
-from kproxy.inspector import Inspector
+from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Detail, FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 
 DATA = Path(__file__).parents[1] / "data"

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from dissectors.encode import encode
-from dissectors.message import plan
+from dissectors.messages.message import plan
 from dissectors.schemas import api_by_name
+from dissectors.wire.encode import encode
 
 
 def request(api: str, version: int, body: dict[str, Any], *, correlation_id: int = 1, client_id: str = "test") -> bytes:

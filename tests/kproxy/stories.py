@@ -34,12 +34,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors import records
-from dissectors.encode import encode
-from dissectors.events import BEHIND, Direction
-from dissectors.layout import Field, Layout, layout
-from dissectors.message import Plan, plan
+from dissectors.connections.events import BEHIND, Direction
+from dissectors.messages.message import Plan, plan
 from dissectors.schemas import api_by_name
-from kproxy.inspector import Inspector
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import Field, Layout, layout
+from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import framed
 

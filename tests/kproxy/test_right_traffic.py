@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from dissectors import rules
-from dissectors.conversation import Conversation
-from dissectors.events import RequestReceived, ResponseReceived
+from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Finding
-from dissectors.message import read_request, read_response
+from dissectors.messages.message import read_request, read_response
+from dissectors.trackers.state import ConnectionState
 from tests.kproxy.captured import DATA, findings_of
 
 #: (capture, code) -> why that finding is right.
@@ -60,9 +60,9 @@ def test_frames_that_kafka_wrote_are_silent(name: str) -> None:
 
 def findings(row: dict[str, Any]) -> list[Finding]:
     """What the rules say of a lone frame, as `kproxy explain` has them."""
-    event, conversation = lone_event(bytes.fromhex(row["frame_hex"]), row), Conversation()
-    conversation.hear(event)
-    return rules.check(event, conversation)
+    event, connection_state = lone_event(bytes.fromhex(row["frame_hex"]), row), ConnectionState()
+    connection_state.observe(event)
+    return rules.check(event, connection_state)
 
 
 def lone_event(frame: bytes, row: dict[str, Any]) -> RequestReceived | ResponseReceived:

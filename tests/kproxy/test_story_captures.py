@@ -7,8 +7,8 @@ import gzip
 import pytest
 
 from dissectors.schemas import api_by_name
-from kproxy.eventlines import finding_entry
-from kproxy.explain import explain
+from kproxy.inspection.event_lines import finding_entry
+from kproxy.inspection.explain import explain
 from kproxy.outputs.findings import as_json, best_first
 from kproxy.trace.lines import Detail, FindingEntry, FindingLine
 from tests.kproxy.captured import findings_of
@@ -54,10 +54,10 @@ def test_a_right_capture_is_silent(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "expected"), LAYOUTS.items(), ids=LAYOUTS)
 def test_the_frame_alone_is_enough(name: str, expected: Expected) -> None:
-    departed = DEPARTED[name]
-    found = api_by_name(departed.api)
+    layout_problems = DEPARTED[name]
+    found = api_by_name(layout_problems.api)
     assert found is not None
-    explained = explain(departed.frame(2), asked=(found.key, departed.version))
+    explained = explain(layout_problems.frame(2), asked=(found.key, layout_problems.version))
     first, *rest = best_first(finding_entry(each, explained.frame) for each in explained.findings)
     assert seen(first) == expected
     assert {each.severity for each in rest} <= {"info"}
@@ -90,7 +90,7 @@ def test_a_fixed_layout_is_right_for_its_own_versions(version: int) -> None:
 
 
 def test_the_sizes_are_those_of_the_frames_that_were_seen() -> None:
-    sizes = {name: len(departed.frame(2)) - 4 for name, departed in DEPARTED.items()}
+    sizes = {name: len(layout_problems.frame(2)) - 4 for name, layout_problems in DEPARTED.items()}
     assert sizes["find-coordinator-v0-with-fields-of-v1"] == 31
     assert sizes["find-coordinator-v0-with-fields-of-v1-null"] == 31
     assert sizes["find-coordinator-v0-right"] == 25

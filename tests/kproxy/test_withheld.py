@@ -10,7 +10,7 @@ import io
 
 import pytest
 
-from kproxy.inspector import Inspector
+from kproxy.inspection.inspector import Inspector
 from kproxy.outputs.text import TextOutput
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import Detail, Line

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from dissectors.layout import NULL_UUID
 from dissectors.records import decode
+from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.errors import Error
 from tests.kproxy.broker.asking import Asking
 

@@ -33,7 +33,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class SchemaData:
     """The content of the data files, as JSON has it: messages by name, APIs and errors by number, enums by name."""
 
     messages: Mapping[str, Mapping[str, Any]]
@@ -42,7 +42,7 @@ class Data:
     enums: Mapping[str, Mapping[str, str]]
 
     @classmethod
-    def parse(cls, files: Mapping[str, bytes]) -> Data:
+    def parse(cls, files: Mapping[str, bytes]) -> SchemaData:
         """Read what `files` wrote."""
         messages = (json.loads(line) for line in files[MESSAGES].splitlines())
         return cls(
@@ -63,7 +63,7 @@ class Data:
         }
 
 
-def make(releases: Sequence[Release]) -> tuple[Data, list[str]]:
+def make(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
     """Unite releases, oldest first; where they differ the newer one's word counts.
 
     Returns:
@@ -82,7 +82,7 @@ def make(releases: Sequence[Release]) -> tuple[Data, list[str]]:
     facts = [release.facts for release in releases]
     errors = {each["code"]: each for fact in facts for each in fact["errors"]}
     tables = sorted({name for fact in facts for name in fact["enums"]})
-    data = Data(
+    data = SchemaData(
         compact,
         _apis(releases, flexible),
         {code: errors[code] for code in sorted(errors)},

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dissectors.schemas.importer.data import Data
+from dissectors.schemas.importer.data import SchemaData
 
 Json = Mapping[str, Any]
 
 
-def changes(present: Data, made: Data) -> list[str]:
+def changes(present: SchemaData, made: SchemaData) -> list[str]:
     """Compare the data that is there with the data just made; no lines, no change.
 
     That a release more was imported is one line; beyond it only what that release does otherwise is said.
@@ -27,7 +27,7 @@ def changes(present: Data, made: Data) -> list[str]:
     return lines
 
 
-def _releases(data: Data) -> list[str]:
+def _releases(data: SchemaData) -> list[str]:
     header = data.messages.get("RequestHeader", {"served": {}})
     return [*header["served"]]
 
@@ -48,7 +48,7 @@ def _differences(subject: str, before: Json, after: Json, keys: Sequence[str]) -
             yield f"~ {subject}: {key} {old} -> {new}"
 
 
-def _served(present: Data, made: Data) -> Iterator[str]:
+def _served(present: SchemaData, made: SchemaData) -> Iterator[str]:
     """APIs that a release serves otherwise than it did, or the newest release otherwise than the newest so far."""
     before, after = _releases(present), _releases(made)
     pairs = [(release, release) for release in before if release in after]

@@ -15,7 +15,7 @@ from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import BUMPING, Producer, Transactions
-from kproxy.broker.transactions.answering import coordinated, fenced_as
+from kproxy.broker.transactions.responses import coordinated, fenced_as
 
 _OLD: Final = "v3_and_below_"
 

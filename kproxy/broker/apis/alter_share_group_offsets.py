@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dissectors.layout import NULL_UUID
+from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.asking import check_enabled
 from kproxy.broker.shares.group import ShareGroup
+from kproxy.broker.shares.share_requests import check_enabled
 from kproxy.broker.shares.states import ShareStates
 from kproxy.broker.topics import Topics
 

@@ -21,9 +21,9 @@ from kproxy.broker.access import allowed, require
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import ASSIGNORS
-from kproxy.broker.groups.beat import Beat
 from kproxy.broker.groups.consumer_member import AWAY, LEAVING
 from kproxy.broker.groups.groups import Groups
+from kproxy.broker.groups.heartbeat import Beat
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 

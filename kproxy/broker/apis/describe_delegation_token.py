@@ -13,7 +13,7 @@ from kproxy.broker.errors import Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.security.requester import in_parts, principal, requester
-from kproxy.broker.security.tokens import Token, Tokens
+from kproxy.broker.security.tokens import DelegationToken, Tokens
 
 
 @api("DescribeDelegationToken")
@@ -28,7 +28,7 @@ def describe_delegation_token(request: Request) -> Body:
     asked = request.body["owners"]
     owners = None if asked is None else [principal(each) for each in asked]
 
-    def shown(token: Token) -> bool:
+    def shown(token: DelegationToken) -> bool:
         if owners is not None and not any(token.belongs_to(each) for each in owners):
             return False
         return (
@@ -40,7 +40,7 @@ def describe_delegation_token(request: Request) -> Body:
     return {"tokens": [_described(tokens, each) for each in tokens if shown(each)]}
 
 
-def _described(tokens: Tokens, token: Token) -> Mapping[str, Any]:
+def _described(tokens: Tokens, token: DelegationToken) -> Mapping[str, Any]:
     return {
         **in_parts(token.owner),
         **in_parts(token.requester, "token_requester_principal"),

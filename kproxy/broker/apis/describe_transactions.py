@@ -13,8 +13,8 @@ from kproxy.broker.access import allowed, require
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.transactions.answering import coordinated
-from kproxy.broker.transactions.group_places import place_of
+from kproxy.broker.transactions.offsets_partitions import place_of
+from kproxy.broker.transactions.responses import coordinated
 
 
 @api("DescribeTransactions")

@@ -11,7 +11,7 @@ from kproxy.broker.log.logs import Logs
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.transactions import BUMPING, Producer
-from kproxy.broker.transactions.answering import coordinated, fenced_as
+from kproxy.broker.transactions.responses import coordinated, fenced_as
 
 
 @api("EndTxn")

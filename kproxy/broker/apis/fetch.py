@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from kproxy.broker.changes import any_of
 from kproxy.broker.errors import Refused
-from kproxy.broker.fetching.reading import Read, Reader
-from kproxy.broker.fetching.sessions import Context, FetchSessions
-from kproxy.broker.fetching.wanted import Wanted, forgotten, wanted
+from kproxy.broker.fetching.partition_request import PartitionRequest, forgotten, wanted
+from kproxy.broker.fetching.reading import PartitionReader, Read
+from kproxy.broker.fetching.sessions import FetchContext, FetchSessions
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
@@ -32,7 +32,7 @@ _TOPIC_IDS_FROM: Final = 13
 @api("Fetch")
 async def fetch(request: Request) -> Body:
     """Answer at once if there is enough, else wait."""
-    reader = Reader(request)
+    reader = PartitionReader(request)
     try:
         context = _context(request)
         reads = await _enough(request, reader, context.wanted)
@@ -46,10 +46,10 @@ async def fetch(request: Request) -> Body:
     return {"session_id": context.session_id, "responses": topics, "node_endpoints": reader.leaders.endpoints()}
 
 
-def _context(request: Request) -> Context:
+def _context(request: Request) -> FetchContext:
     body = request.body
     if request.version < _SESSIONS_FROM:
-        return Context(wanted(body).values(), None, full=True)
+        return FetchContext(wanted(body).values(), None, full=True)
     return (
         request.cluster.part(FetchSessions)
         .of(request.node)
@@ -64,7 +64,7 @@ def _context(request: Request) -> Context:
     )
 
 
-async def _enough(request: Request, reader: Reader, asked: Collection[Wanted]) -> list[Read]:
+async def _enough(request: Request, reader: PartitionReader, asked: Collection[PartitionRequest]) -> list[Read]:
     """What the partitions have, once that is enough or the time is up."""
     body, clock, topics = request.body, request.cluster.clock, request.cluster.part(Topics)
     most = min(body.get("max_bytes", _MAX_BYTES), _MAX_BYTES)
@@ -79,7 +79,9 @@ async def _enough(request: Request, reader: Reader, asked: Collection[Wanted]) -
         await any_of([topics.changed, *(log.changed for log in logs)], left)
 
 
-def _read_all(reader: Reader, asked: Collection[Wanted], most: int, *, one_at_least: bool) -> list[Read]:
+def _read_all(
+    reader: PartitionReader, asked: Collection[PartitionRequest], most: int, *, one_at_least: bool
+) -> list[Read]:
     reads = []
     for each in asked:
         read = reader.read(each, most, one_at_least=one_at_least)
@@ -89,7 +91,7 @@ def _read_all(reader: Reader, asked: Collection[Wanted], most: int, *, one_at_le
     return reads
 
 
-def _put_records(reader: Reader, read: Read, asked: Wanted) -> None:
+def _put_records(reader: PartitionReader, read: Read, asked: PartitionRequest) -> None:
     try:
         read.answer["records"] = reader.records(read, asked.offset, asked.max_bytes)
     except Refused as refused:

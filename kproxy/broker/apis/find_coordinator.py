@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dissectors.schemas.lines import Line
+from dissectors.schemas.lines import ReleaseLine
 from kproxy.broker.access import CLUSTER, require
 from kproxy.broker.auto_creation import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, AutoCreation
 from kproxy.broker.coordinators import coordinator
@@ -64,7 +64,7 @@ def _found(request: Request, key: str, kind: int) -> Mapping[str, Any]:
     return {"node_id": node.id, **request.endpoint(node)}
 
 
-def _unknown(line: Line) -> Mapping[str, Any]:
+def _unknown(line: ReleaseLine) -> Mapping[str, Any]:
     return _refused(Error.INVALID_REQUEST if line.since("2.8") else Error.UNKNOWN_SERVER_ERROR)
 
 

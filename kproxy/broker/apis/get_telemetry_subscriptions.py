@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dissectors.layout import NULL_UUID
+from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.cluster import new_uuid
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request

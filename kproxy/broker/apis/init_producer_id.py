@@ -10,7 +10,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.transactions import NOBODY, Producer, Transactions
-from kproxy.broker.transactions.answering import coordinated, fenced_as
+from kproxy.broker.transactions.responses import coordinated, fenced_as
 
 
 @api("InitProducerId")

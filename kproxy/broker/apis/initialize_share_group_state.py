@@ -15,7 +15,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.keeping import answered, check
+from kproxy.broker.shares.state_requests import answered, check
 from kproxy.broker.shares.states import UNKNOWN, ShareStates
 
 

@@ -12,7 +12,7 @@ from kproxy.broker.coordinators import coordinator
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.transactions import State, Transaction, Transactions
+from kproxy.broker.transactions import Transaction, Transactions, TransactionState
 from kproxy.filters.pattern import PatternError, compile_pattern
 
 
@@ -38,7 +38,7 @@ def list_transactions(request: Request) -> Body:
             and allowed(request, "DESCRIBE", "TRANSACTIONAL_ID", transaction.id)
         )
 
-    known = {each.value for each in State}
+    known = {each.value for each in TransactionState}
     return {
         "unknown_state_filters": [each for each in dict.fromkeys(states) if each not in known],
         "transaction_states": [

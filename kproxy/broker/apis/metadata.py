@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from dissectors.layout import NULL_UUID
+from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import CLUSTER, NO_OPERATIONS, allowed, operations, require
 from kproxy.broker.auto_creation import AutoCreation
 from kproxy.broker.configs import Configs

@@ -11,8 +11,8 @@ from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
+from kproxy.broker.groups.offset_rows import OffsetRow, OffsetRows
 from kproxy.broker.groups.offsets import Offsets
-from kproxy.broker.groups.rows import Row, Rows
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
@@ -20,7 +20,7 @@ from kproxy.broker.request import Request
 @api("OffsetCommit")
 async def offset_commit(request: Request) -> Body:
     """Answer for each partition when what was committed is safe."""
-    rows = Rows(request)
+    rows = OffsetRows(request)
     with rows.refusing(list(rows)):
         require(request, "READ", "GROUP", request.body["group_id"])
     valid = rows.valid()
@@ -31,7 +31,7 @@ async def offset_commit(request: Request) -> Body:
     return {"topics": rows.answered()}
 
 
-def _commit(request: Request, rows: Rows, valid: list[Row]) -> None:
+def _commit(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:
     body = request.body
     group_id, epoch = body["group_id"], body.get("generation_id_or_member_epoch", -1)
     check_coordinator(request, group_id)

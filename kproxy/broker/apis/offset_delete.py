@@ -9,8 +9,8 @@ from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
+from kproxy.broker.groups.offset_rows import OffsetRows
 from kproxy.broker.groups.offsets import Offsets
-from kproxy.broker.groups.rows import Rows
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
@@ -19,7 +19,7 @@ from kproxy.broker.request import Request
 async def offset_delete(request: Request) -> Body:
     """Answer for each partition, or with an error for all."""
     group_id = request.body["group_id"]
-    rows = Rows(request)
+    rows = OffsetRows(request)
     offsets = request.cluster.part(Offsets)
     try:
         require(request, "DELETE", "GROUP", group_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dissectors.layout import NULL_UUID
+from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import allowed, require
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused

@@ -15,10 +15,10 @@ from typing import Any, Final
 from dissectors.records.formats import entries
 from kproxy.broker.access import allowed, require
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.leaders import Leaders
+from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.log.appending import append
 from kproxy.broker.log.batch import Header, read_header
-from kproxy.broker.log.settings import Settings, settings
+from kproxy.broker.log.settings import LogSettings, settings
 from kproxy.broker.log.validation import RecordsRefused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -37,7 +37,7 @@ _WITHOUT_START: Final = (Error.CORRUPT_MESSAGE, Error.MESSAGE_TOO_LARGE, Error.K
 @api("Produce")
 async def produce(request: Request) -> Body:
     """Append, and answer unless acks is 0; then the connection is closed if something was wrong."""
-    body, leaders = request.body, Leaders(request)
+    body, leaders = request.body, LeaderHints(request)
     refused = _refused_as_a_whole(request)
     responses = []
     appended: list[tuple[Partition, dict[str, Any]]] = []
@@ -93,7 +93,7 @@ def _topic(request: Request, data: Mapping[str, Any]) -> tuple[Topic, Error]:
 
 
 def _append(
-    request: Request, topic: Topic, data: Mapping[str, Any], answer: dict[str, Any], leaders: Leaders
+    request: Request, topic: Topic, data: Mapping[str, Any], answer: dict[str, Any], leaders: LeaderHints
 ) -> Partition | None:
     """Append to one partition and fill in its answer; the partition if it was done."""
     topics, cluster = request.cluster.part(Topics), request.cluster
@@ -137,7 +137,7 @@ def _check_version(version: int, data: memoryview | None) -> None:
         raise Refused(Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{version} does not allow ZStandard compression")
 
 
-def _check_replicas(request: Request, partition: Partition, of: Settings) -> None:
+def _check_replicas(request: Request, partition: Partition, of: LogSettings) -> None:
     wanted = min(of.min_insync_replicas, len(partition.replicas))
     if request.body["acks"] == _ALL and len(partition.isr) < wanted:
         raise Refused(Error.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replicas are in sync, {wanted} are wanted")

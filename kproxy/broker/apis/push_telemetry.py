@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dissectors.layout import NULL_UUID
+from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request

@@ -13,7 +13,7 @@ from typing import Any
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.keeping import answered, check
+from kproxy.broker.shares.state_requests import answered, check
 from kproxy.broker.shares.states import UNKNOWN, ShareStates
 
 

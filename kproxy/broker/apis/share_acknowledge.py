@@ -11,10 +11,10 @@ from __future__ import annotations
 from kproxy.broker.errors import Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.asking import acknowledged, asker, end
 from kproxy.broker.shares.reading import by_topic
 from kproxy.broker.shares.sessions import END, AllShareSessions
 from kproxy.broker.shares.settings import ShareSettings
+from kproxy.broker.shares.share_requests import acknowledged, asker, end
 
 
 @api("ShareAcknowledge", lowest=1)

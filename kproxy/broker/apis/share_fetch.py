@@ -15,13 +15,13 @@ from typing import Any
 from kproxy.broker.changes import any_of
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Part
-from kproxy.broker.leaders import Leaders
+from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.asking import acknowledged, asker, connect, end
 from kproxy.broker.shares.reading import ShareReader, by_topic
 from kproxy.broker.shares.sessions import BEGIN, END, AllShareSessions, ShareSession
 from kproxy.broker.shares.settings import ShareSettings
+from kproxy.broker.shares.share_requests import acknowledged, asker, connect, end
 
 
 @api("ShareFetch", lowest=1)
@@ -37,7 +37,7 @@ async def share_fetch(request: Request) -> Body:
         if refused.error is Error.SHARE_SESSION_LIMIT_REACHED:  # so that the client does not ask again at once
             await any_of((), body["max_wait_ms"])
         return {"error_code": refused.error}
-    leaders = Leaders(request)
+    leaders = LeaderHints(request)
     said = acknowledged(request) if acknowledges else {}
     if acknowledges:
         await request.cluster.journal.synced()
@@ -91,7 +91,7 @@ def _session(request: Request, key: tuple[str, str], *, acknowledges: bool) -> S
     return session
 
 
-async def _fetched(request: Request, session: ShareSession, leaders: Leaders) -> dict[Part, dict[str, Any]]:
+async def _fetched(request: Request, session: ShareSession, leaders: LeaderHints) -> dict[Part, dict[str, Any]]:
     """What the member has acquired of the partitions of its session, once that is enough or the time is up."""
     body, clock = request.body, request.cluster.clock
     parts = _rotated(list(session.partitions), body["share_session_epoch"])

@@ -16,7 +16,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.asking import check_enabled
+from kproxy.broker.shares.share_requests import check_enabled
 
 
 @api("ShareGroupDescribe", lowest=1)

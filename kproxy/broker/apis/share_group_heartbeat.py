@@ -17,8 +17,8 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.asking import check_enabled, check_member_id
 from kproxy.broker.shares.group import LEAVING, ShareBeat
+from kproxy.broker.shares.share_requests import check_enabled, check_member_id
 
 
 @api("ShareGroupHeartbeat", lowest=1)

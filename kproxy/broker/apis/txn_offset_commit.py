@@ -9,8 +9,8 @@ from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
+from kproxy.broker.groups.offset_rows import OffsetRow, OffsetRows
 from kproxy.broker.groups.offsets import Offsets
-from kproxy.broker.groups.rows import Row, Rows
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.transactions.verify import verify_commit
@@ -20,7 +20,7 @@ from kproxy.broker.transactions.verify import verify_commit
 async def txn_offset_commit(request: Request) -> Body:
     """Answer for each partition when what was staged is safe."""
     body = request.body
-    rows = Rows(request)
+    rows = OffsetRows(request)
     with rows.refusing(list(rows)):
         require(request, "WRITE", "TRANSACTIONAL_ID", body["transactional_id"])
         require(request, "READ", "GROUP", body["group_id"])
@@ -32,7 +32,7 @@ async def txn_offset_commit(request: Request) -> Body:
     return {"topics": rows.answered()}
 
 
-def _stage(request: Request, rows: Rows, valid: list[Row]) -> None:
+def _stage(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:
     body = request.body
     group_id, producer = body["group_id"], (body["producer_id"], body["producer_epoch"])
     if not group_id:

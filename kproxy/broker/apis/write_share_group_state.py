@@ -16,7 +16,7 @@ from kproxy.broker.groups.assignors import Part
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.shares.inflight import RecordState
-from kproxy.broker.shares.keeping import answered, check, combined, state_of
+from kproxy.broker.shares.state_requests import answered, check, combined, state_of
 from kproxy.broker.shares.states import UNKNOWN, ShareState, ShareStates, StateBatch
 
 _MOST_BATCHES: Final = 10_000

@@ -17,7 +17,7 @@ from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import BUMPING
-from kproxy.broker.transactions.group_places import OFFSETS_TOPIC, place_of
+from kproxy.broker.transactions.offsets_partitions import OFFSETS_TOPIC, place_of
 
 
 @api("WriteTxnMarkers")

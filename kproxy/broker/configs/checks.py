@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dissectors.schemas.lines import Line
+from dissectors.schemas.lines import ReleaseLine
 from kproxy.broker.configs.facts import Fact, facts
 from kproxy.broker.errors import Error, Refused
 
@@ -49,7 +49,7 @@ _SELECTORS: Final = (
 )  # fmt: skip
 
 
-def check(fact: Fact, value: str, line: Line) -> None:
+def check(fact: Fact, value: str, line: ReleaseLine) -> None:
     """Raise `Refused` unless the config can have the value: INVALID_CONFIG, UNKNOWN_SERVER_ERROR before 2.1."""
     least = _LEAST_SINCE_4_1 if line.since("4.1") else _LEAST if line.since("2.2") else {}
     try:
@@ -67,7 +67,7 @@ def check_match(value: str) -> None:
             raise Refused(Error.INVALID_CONFIG, f"Illegal client matching pattern: {each:.200}")
 
 
-def check_static(configs: Mapping[str, str], line: Line) -> None:
+def check_static(configs: Mapping[str, str], line: ReleaseLine) -> None:
     """Raise `ValueError` unless the brokers can begin with these; what they do not know is let be, as in Kafka."""
     for key, value in configs.items():
         if (fact := facts("broker", line.name).get(key)) is not None:

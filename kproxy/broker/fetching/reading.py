@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.fetching.wanted import Key, Wanted
-from kproxy.broker.leaders import Leaders
-from kproxy.broker.log.batch import Batch
+from kproxy.broker.fetching.partition_request import Key, PartitionRequest
+from kproxy.broker.leaders import LeaderHints
+from kproxy.broker.log.batch import StoredBatch
 from kproxy.broker.log.converting import downgraded
 from kproxy.broker.log.log import Log
 from kproxy.broker.log.settings import settings
@@ -35,7 +35,7 @@ class Read(NamedTuple):
     key: Key
     topic: str
     answer: dict[str, Any]
-    batches: list[Batch]
+    batches: list[StoredBatch]
     log: Log | None
     urgent: bool = False
 
@@ -45,7 +45,7 @@ class Read(NamedTuple):
         return sum(len(batch.data) for batch in self.batches)
 
 
-class Reader:
+class PartitionReader:
     """Reads partitions for one Fetch."""
 
     def __init__(self, request: Request) -> None:
@@ -54,9 +54,9 @@ class Reader:
         self._committed = request.body.get("isolation_level", 0) == _READ_COMMITTED
         state = request.body.get("replica_state", {})
         self._is_follower = request.body.get("replica_id", state.get("replica_id", -1)) >= 0
-        self.leaders = Leaders(request)
+        self.leaders = LeaderHints(request)
 
-    def read(self, wanted: Wanted, limit: int, *, one_at_least: bool) -> Read:
+    def read(self, wanted: PartitionRequest, limit: int, *, one_at_least: bool) -> Read:
         """What a partition has.
 
         Args:
@@ -117,7 +117,7 @@ class Reader:
             require(self._request, "READ", "TOPIC", topic.name)
         return topic
 
-    def _partition(self, topic: Topic, wanted: Wanted) -> Partition:
+    def _partition(self, topic: Topic, wanted: PartitionRequest) -> Partition:
         request = self._request
         partition = self._topics.led_by(
             request.node, topic, wanted.key[1], wanted.leader_epoch, any_replica=request.version >= _FOLLOWERS_FROM
@@ -128,7 +128,7 @@ class Reader:
             raise Refused(Error.UNSUPPORTED_COMPRESSION_TYPE)
         return partition
 
-    def _read(self, partition: Partition, wanted: Wanted, limit: int, *, one_at_least: bool) -> Read:
+    def _read(self, partition: Partition, wanted: PartitionRequest, limit: int, *, one_at_least: bool) -> Read:
         log = partition.log
         if not log.start_offset <= wanted.offset <= log.end_offset:
             raise Refused(Error.OFFSET_OUT_OF_RANGE)
@@ -153,7 +153,7 @@ class Reader:
         return Read(wanted.key, partition.topic, answer, batches, log)
 
 
-def _refused(wanted: Wanted, error: Error) -> dict[str, Any]:
+def _refused(wanted: PartitionRequest, error: Error) -> dict[str, Any]:
     return {
         "partition_index": wanted.key[1],
         "error_code": error,

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.fetching.wanted import Key, Wanted
+from kproxy.broker.fetching.partition_request import Key, PartitionRequest
 
 if TYPE_CHECKING:
-    from kproxy.broker.cluster import Cluster, Node
+    from kproxy.broker.cluster import BrokerNode, Cluster
 
 _FULL: Final = 0  # epochs that begin a session, and that want none
 _SESSIONLESS: Final = -1
@@ -29,7 +29,7 @@ EVICTABLE_AFTER_MS: Final = 120_000
 class _Told:
     """A partition of a session: what is wanted of it, and what its reader was told of it last."""
 
-    wanted: Wanted
+    wanted: PartitionRequest
     high_watermark: int = -1
     log_start_offset: int = -1
 
@@ -54,10 +54,10 @@ class _Session:
     used_at: int
 
 
-class Context:
+class FetchContext:
     """One Fetch: what it wants, listed or known of its session, and which of the answers are sent."""
 
-    def __init__(self, wanted: Collection[Wanted], session: _Session | None, *, full: bool) -> None:
+    def __init__(self, wanted: Collection[PartitionRequest], session: _Session | None, *, full: bool) -> None:
         self.wanted = wanted
         self._session = session
         self._full = full
@@ -101,12 +101,12 @@ class Sessions:
         self,
         session_id: int,
         epoch: int,
-        wanted: Mapping[Key, Wanted],
+        wanted: Mapping[Key, PartitionRequest],
         forgotten: Iterable[Key],
         now: int,
         *,
         by_topic_id: bool,
-    ) -> Context:
+    ) -> FetchContext:
         """Take a request.
 
         Args:
@@ -123,7 +123,7 @@ class Sessions:
         if epoch in (_FULL, _SESSIONLESS):
             self._sessions.pop(session_id, None)
             session = self._made(wanted, now, by_topic_id=by_topic_id) if epoch == _FULL else None
-            return Context(wanted.values(), session, full=True)
+            return FetchContext(wanted.values(), session, full=True)
         found = self._sessions.get(session_id)
         if found is None:
             raise Refused(Error.FETCH_SESSION_ID_NOT_FOUND)
@@ -140,12 +140,12 @@ class Sessions:
             found.partitions.pop(key, None)
         del self._sessions[session_id]
         if not found.partitions:
-            return Context((), None, full=True)
+            return FetchContext((), None, full=True)
         self._sessions[session_id] = found
         found.used_at, found.epoch = now, _following(epoch)
-        return Context([each.wanted for each in found.partitions.values()], found, full=False)
+        return FetchContext([each.wanted for each in found.partitions.values()], found, full=False)
 
-    def _made(self, wanted: Mapping[Key, Wanted], now: int, *, by_topic_id: bool) -> _Session | None:
+    def _made(self, wanted: Mapping[Key, PartitionRequest], now: int, *, by_topic_id: bool) -> _Session | None:
         """A new session, if there is room for one."""
         if len(self._sessions) >= SLOTS:
             oldest = next(iter(self._sessions.values()))
@@ -167,7 +167,7 @@ class FetchSessions:
     def __init__(self, cluster: Cluster) -> None:
         self._of_nodes: dict[int, Sessions] = {}
 
-    def of(self, node: Node) -> Sessions:
+    def of(self, node: BrokerNode) -> Sessions:
         """Those of one broker."""
         return self._of_nodes.setdefault(node.id, Sessions())
 

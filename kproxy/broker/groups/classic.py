@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.classic_member import Joining, Member
+from kproxy.broker.groups.classic_member import ClassicMember, Joining
 from kproxy.broker.groups.group import Answer, PlaceCheck, no_check
-from kproxy.broker.groups.rounds import GONE, SYNC, Rounds, State
+from kproxy.broker.groups.rebalance import GONE, SYNC, RebalanceState, Rounds
 from kproxy.broker.groups.settings import MOST_MEMBERS
 from kproxy.broker.groups.subscriptions import CONSUMER
 
@@ -73,17 +73,17 @@ class ClassicGroup(Rounds):
         known = zip(protocol, (self.protocol_type, self.protocol), strict=True)
         if any(None not in (theirs, ours) and theirs != ours for theirs, ours in known):
             raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
-        if self._now is State.PREPARING:
+        if self._now is RebalanceState.PREPARING:
             raise Refused(Error.REBALANCE_IN_PROGRESS)
         self._synced(member_id)
         member.sync = answer
-        if self._now is State.STABLE:
+        if self._now is RebalanceState.STABLE:
             member.answer_sync(self._assigned(member))
         elif member_id == self.leader:
             for each in self.members.values():
                 each.assignment = assignments.get(each.id, b"")
             self._propagate()
-            self._become(State.STABLE)
+            self._become(RebalanceState.STABLE)
             self._context.keep(self)
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
@@ -93,7 +93,7 @@ class ClassicGroup(Rounds):
             Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
         """
         self._expect(self._of_generation(member_id, instance_id, generation))
-        if self._now is State.PREPARING:
+        if self._now is RebalanceState.PREPARING:
             raise Refused(Error.REBALANCE_IN_PROGRESS)
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
@@ -110,11 +110,11 @@ class ClassicGroup(Rounds):
             return no_check
         if epoch >= 0 or member_id or instance_id is not None:
             member = self._of_generation(member_id, instance_id, epoch)
-            if not transactional and self._now is not State.COMPLETING:
+            if not transactional and self._now is not RebalanceState.COMPLETING:
                 self._expect(member)
         elif not transactional:
             raise Refused(Error.UNKNOWN_MEMBER_ID)
-        if not transactional and self._now is State.COMPLETING:
+        if not transactional and self._now is RebalanceState.COMPLETING:
             raise Refused(Error.REBALANCE_IN_PROGRESS)
         return no_check
 
@@ -133,7 +133,7 @@ class ClassicGroup(Rounds):
             return committed.at
         if self.is_empty:
             return self._since
-        known = self._now is State.STABLE and self._topics is not None
+        known = self._now is RebalanceState.STABLE and self._topics is not None
         return committed.at if known else None
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class ClassicGroup(Rounds):
 
     def described(self) -> Mapping[str, Any]:
         """The group as DescribeGroups gives it."""
-        stable = self._now is State.STABLE
+        stable = self._now is RebalanceState.STABLE
         return {
             "group_id": self.id,
             "group_state": self.state,
@@ -177,14 +177,14 @@ class ClassicGroup(Rounds):
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         self.generation, self.protocol_type = kept["generation"], kept["protocol_type"]
-        self.settle([Member.restored(each) for each in kept["members"]], kept["protocol"], kept["leader"])
+        self.settle([ClassicMember.restored(each) for each in kept["members"]], kept["protocol"], kept["leader"])
         self._since = kept["since"]
 
     def _has_room(self, member_id: str) -> bool:
         """Whether who asks can join; the bound on those who were only told their ids is ours, not Kafka's."""
         if not member_id and len(self._pending) >= MOST_MEMBERS:
             return False
-        preparing = self._now is State.PREPARING
+        preparing = self._now is RebalanceState.PREPARING
         known = self.members.get(member_id)
         if self.is_empty or (known is not None and (known.join is not None or not preparing)):
             return True
@@ -198,13 +198,13 @@ class ClassicGroup(Rounds):
             all(name in member.protocols for member in self.members.values()) for name in protocols
         )
 
-    def _of_generation(self, member_id: str, instance_id: str | None, generation: int) -> Member:
+    def _of_generation(self, member_id: str, instance_id: str | None, generation: int) -> ClassicMember:
         member = self._checked(member_id, instance_id)
         if generation != self.generation:
             raise Refused(Error.ILLEGAL_GENERATION)
         return member
 
-    def _checked(self, member_id: str, instance_id: str | None) -> Member:
+    def _checked(self, member_id: str, instance_id: str | None) -> ClassicMember:
         if instance_id is not None:
             if (known := self._static.get(instance_id)) is None:
                 raise Refused(Error.UNKNOWN_MEMBER_ID)
@@ -225,10 +225,10 @@ class ClassicGroup(Rounds):
             self._timers.set(made, asked.session_timeout_ms, functools.partial(self._expire, made))
             answer({"error_code": Error.MEMBER_ID_REQUIRED, "member_id": made})
 
-    def _join_again(self, member: Member, asked: Joining, answer: Answer) -> None:
+    def _join_again(self, member: ClassicMember, asked: Joining, answer: Answer) -> None:
         leads = member.id == self.leader
         same = member.joins_as(asked.protocols)
-        if same and (self._now is State.COMPLETING or (self._now is State.STABLE and not leads)):
+        if same and (self._now is RebalanceState.COMPLETING or (self._now is RebalanceState.STABLE and not leads)):
             answer(self._joined(member))  # it missed the answer of this generation
         else:
             self._update(member, asked, answer)
@@ -236,7 +236,7 @@ class ClassicGroup(Rounds):
 
     def _add(self, member_id: str, asked: Joining, answer: Answer) -> None:
         member = asked.member(member_id, answer)
-        self._delayed_again = self._now is State.PREPARING and self._before is State.EMPTY
+        self._delayed_again = self._now is RebalanceState.PREPARING and self._before is RebalanceState.EMPTY
         if not self.members:
             self.protocol_type = asked.protocol_type
         self.members[member_id] = member
@@ -247,13 +247,13 @@ class ClassicGroup(Rounds):
         self._expect(member, _NEW_MEMBER_TIMEOUT_MS)
         self._prepare_or_complete()
 
-    def _update(self, member: Member, asked: Joining, answer: Answer) -> None:
+    def _update(self, member: ClassicMember, asked: Joining, answer: Answer) -> None:
         member.protocols = asked.protocols
         member.session_timeout_ms = asked.session_timeout_ms
         member.rebalance_timeout_ms = asked.rebalance_timeout_ms
         member.join = answer
 
-    def _replace(self, member: Member, new_id: str, asked: Joining, answer: Answer) -> None:
+    def _replace(self, member: ClassicMember, new_id: str, asked: Joining, answer: Answer) -> None:
         """A static member comes back without its id: it gets a new one, and who still has the old one is fenced."""
         member.answer_join({"error_code": Error.FENCED_INSTANCE_ID, "member_id": member.id})
         member.answer_sync({"error_code": Error.FENCED_INSTANCE_ID})
@@ -265,8 +265,8 @@ class ClassicGroup(Rounds):
         self.leader = new_id if leads else self.leader
         self._expect(member)
         self._update(member, asked, answer)
-        if self._now is not State.STABLE:
-            self.prepare() if self._now is State.COMPLETING else self._complete_if_all_joined()
+        if self._now is not RebalanceState.STABLE:
+            self.prepare() if self._now is RebalanceState.COMPLETING else self._complete_if_all_joined()
         elif self._voted() != self.protocol:
             self.prepare()
         else:  # as it was: no round

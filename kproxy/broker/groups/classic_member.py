@@ -38,9 +38,9 @@ class Joining:
         """What was kept."""
         return cls(**{**kept, "protocols": _bytes(kept["protocols"])})
 
-    def member(self, member_id: str, answer: Answer | None) -> Member:
+    def member(self, member_id: str, answer: Answer | None) -> ClassicMember:
         """A member that asks for that; a new one if it waits for its first answer."""
-        return Member(
+        return ClassicMember(
             member_id,
             self.instance_id,
             self.client_id,
@@ -54,7 +54,7 @@ class Joining:
 
 
 @dataclass(slots=True)
-class Member:
+class ClassicMember:
     """A member, and the answers that it waits for: `join` and `sync`. `is_new` until its first join is answered."""
 
     id: str

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.broker.cluster import new_uuid
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.beat import Beat, check_epoch, check_since, stale
-from kproxy.broker.groups.bridge import Bridge
+from kproxy.broker.groups.classic_compat import Bridge
 from kproxy.broker.groups.consumer_member import AWAY, LEAVING, ConsumerMember
 from kproxy.broker.groups.group import PlaceCheck, no_check
+from kproxy.broker.groups.heartbeat import Beat, check_epoch, check_since, stale
 from kproxy.broker.groups.interests import matcher
-from kproxy.broker.groups.parts import by_topic, named
+from kproxy.broker.groups.partition_rows import by_topic, named
 
 if TYPE_CHECKING:
     from kproxy.broker.groups.offsets import Committed

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kproxy.broker.clock import Clock, Timer
     from kproxy.broker.cluster import Cluster
     from kproxy.broker.groups.offsets import Committed
-    from kproxy.broker.groups.settings import Settings
+    from kproxy.broker.groups.settings import GroupSettings
     from kproxy.broker.topics import Topics
 
 #: Takes the body of the answer to a request that waits.
@@ -23,14 +23,14 @@ PlaceCheck: TypeAlias = Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class GroupContext:
     """What groups need of the cluster.
 
     `keep` is called when what outlives a restart of a group has changed, `replace` with a group that another becomes.
     """
 
     clock: Clock
-    settings: Settings
+    settings: GroupSettings
     topics: Topics
     keep: Callable[[Group], None]
     replace: Callable[[Group], object]
@@ -50,7 +50,7 @@ class Group(ABC):
     type: ClassVar[str]
     gives_way: ClassVar[bool] = True
 
-    def __init__(self, group_id: str, context: Context) -> None:
+    def __init__(self, group_id: str, context: GroupContext) -> None:
         self.id = group_id
         self.protocol_type = ""
         self._context = context

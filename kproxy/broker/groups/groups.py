@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.beat import Beat
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
-from kproxy.broker.groups.group import Context, Group
+from kproxy.broker.groups.group import Group, GroupContext
+from kproxy.broker.groups.heartbeat import Beat
 from kproxy.broker.groups.offsets import Offsets
-from kproxy.broker.groups.settings import Settings
+from kproxy.broker.groups.settings import GroupSettings
 from kproxy.broker.groups.upgrade import upgrade
 from kproxy.broker.shares.group import ShareGroup
 from kproxy.broker.topics import Topics
@@ -31,11 +31,11 @@ class Groups:
     """The groups of a cluster, by their ids. One that has neither members nor offsets is forgotten in time."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.settings = cluster.part(Settings)
+        self.settings = cluster.part(GroupSettings)
         self._clock = cluster.clock
         self._journal = cluster.journal
         self._offsets = cluster.part(Offsets)
-        self._context = Context(cluster.clock, self.settings, cluster.part(Topics), self.keep, self.add, cluster)
+        self._context = GroupContext(cluster.clock, self.settings, cluster.part(Topics), self.keep, self.add, cluster)
         self._by_id: dict[str, Group] = {}
         self._tidied = cluster.clock.now()
         self._brought = 0  # bytes, at most: what has gone since they were last counted is in it

@@ -13,7 +13,7 @@ from typing import Any
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import ASSIGNORS, Part, Subscriber
 from kproxy.broker.groups.consumer_member import ConsumerMember, MemberState
-from kproxy.broker.groups.group import Context, Group, Timers
+from kproxy.broker.groups.group import Group, GroupContext, Timers
 from kproxy.broker.groups.interests import Interests
 from kproxy.broker.groups.subscriptions import CONSUMER
 
@@ -27,7 +27,7 @@ class Reconciliation(Group):
 
     type = CONSUMER
 
-    def __init__(self, group_id: str, context: Context) -> None:
+    def __init__(self, group_id: str, context: GroupContext) -> None:
         super().__init__(group_id, context)
         self.protocol_type = CONSUMER
         self.epoch = self.assignment_epoch = 1

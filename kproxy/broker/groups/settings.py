@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MOST_MEMBERS: Final = 1000
 
 
-class Settings:
+class GroupSettings:
     """Kafka's group configs as numbers; times in ms."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dissectors.decode import decode
-from dissectors.encode import encode
-from dissectors.layout import layout
+from dissectors.wire.decode import decode
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import layout
 
 #: The protocol type of consumers.
 CONSUMER: Final = "consumer"

@@ -11,15 +11,15 @@ from typing import Any
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.groups.classic import ClassicGroup
-from kproxy.broker.groups.classic_member import Joining, Member
+from kproxy.broker.groups.classic_member import ClassicMember, Joining
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.consumer_member import ConsumerMember
-from kproxy.broker.groups.group import Context
+from kproxy.broker.groups.group import GroupContext
 from kproxy.broker.groups.subscriptions import CONSUMER, read_assignment, read_subscription
 from kproxy.broker.topics import Topics
 
 
-def upgrade(group: ClassicGroup, made: ConsumerGroup, context: Context) -> None:
+def upgrade(group: ClassicGroup, made: ConsumerGroup, context: GroupContext) -> None:
     """Have a new consumer group go on where a classic one is, with its members.
 
     Raises:
@@ -35,7 +35,7 @@ def upgrade(group: ClassicGroup, made: ConsumerGroup, context: Context) -> None:
     made.settle(group.generation, members, {each.id: frozenset(each.assigned) for each in members})
 
 
-def _upgraded(group: ClassicGroup, member: Member, protocol: str, topics: Topics) -> ConsumerMember:
+def _upgraded(group: ClassicGroup, member: ClassicMember, protocol: str, topics: Topics) -> ConsumerMember:
     subscription = read_subscription(member.protocols.get(protocol, b""))
     assignment = read_assignment(member.assignment) if member.assignment else _NOTHING
     if subscription is None or assignment is None:

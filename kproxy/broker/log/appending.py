@@ -8,10 +8,10 @@ from kproxy.broker.log.validation import prepare
 
 if TYPE_CHECKING:
     from kproxy.broker.log.log import Log
-    from kproxy.broker.log.settings import Settings
+    from kproxy.broker.log.settings import LogSettings
 
 
-class Appended(NamedTuple):
+class AppendResult(NamedTuple):
     """The first offset of what was appended, -1 if there was nothing; its LogAppendTime in ms, -1 without.
 
     A duplicate always has a time, as in Kafka.
@@ -21,7 +21,7 @@ class Appended(NamedTuple):
     append_time: int
 
 
-def append(log: Log, data: memoryview, settings: Settings, now: int) -> Appended:
+def append(log: Log, data: memoryview, settings: LogSettings, now: int) -> AppendResult:
     """Check record data and append it; a batch that its producer repeats gets the answer that it got before.
 
     Args:
@@ -35,12 +35,12 @@ def append(log: Log, data: memoryview, settings: Settings, now: int) -> Appended
     """
     prepared = prepare(data, settings, now, log.name)
     if prepared is None:
-        return Appended(-1, -1)
+        return AppendResult(-1, -1)
     offset = log.end_offset
     if prepared.header.producer_id >= 0:
         sent = log.producers.duplicate(prepared.header)
         if sent is not None:
-            return Appended(sent.base_offset, sent.timestamp)
+            return AppendResult(sent.base_offset, sent.timestamp)
         log.producers.check(prepared.header, offset)
     log.append(prepared.at(offset, log.epochs.latest))
-    return Appended(offset, prepared.append_time)
+    return AppendResult(offset, prepared.append_time)

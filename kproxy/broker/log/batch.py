@@ -50,7 +50,7 @@ class Header(NamedTuple):
         return after(self.base_sequence, self.last_offset_delta)
 
 
-class Batch(NamedTuple):
+class StoredBatch(NamedTuple):
     """A batch of format 2 with its offsets, as it is stored and sent."""
 
     base_offset: int
@@ -85,7 +85,7 @@ def after(sequence: int, steps: int) -> int:
     return (sequence + steps) & _MAX_SEQUENCE
 
 
-def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, end: Marker, at: int) -> Batch:
+def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, end: Marker, at: int) -> StoredBatch:
     """The control batch that ends a transaction, as Kafka writes it (EndTransactionMarker).
 
     Args:
@@ -111,7 +111,7 @@ def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, en
         "producer_epoch": epoch,
         "records": [record],
     }
-    return Batch(base_offset, base_offset, at, encode([values]))
+    return StoredBatch(base_offset, base_offset, at, encode([values]))
 
 
 def read_marker(record: dict[str, Any]) -> Marker | None:

@@ -8,7 +8,7 @@ from typing import Any
 from dissectors.records import decode, encode
 from dissectors.records.compression import codec_name
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.log.batch import Batch, Header
+from kproxy.broker.log.batch import Header, StoredBatch
 
 
 def upgraded(data: bytes, partition: str) -> bytearray:
@@ -59,7 +59,7 @@ def rebuilt(header: Header, records: Iterable[dict[str, Any]], compression: str)
     return bytearray(encode([batch]))
 
 
-def downgraded(batch: Batch, magic: int, offset: int) -> bytes:
+def downgraded(batch: StoredBatch, magic: int, offset: int) -> bytes:
     """A batch as messages of format 0 or 1, for those who fetch in versions that know no other.
 
     Headers, sequences and, in format 0, timestamps are lost; a control batch becomes nothing. Like Kafka it leaves out

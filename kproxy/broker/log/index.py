@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import bisect
 
-from kproxy.broker.log.batch import Batch
+from kproxy.broker.log.batch import StoredBatch
 
 
-class Index:
+class BatchIndex:
     """The batches of a log in order."""
 
     def __init__(self) -> None:
-        self._batches: list[Batch] = []
+        self._batches: list[StoredBatch] = []
         self._last_offsets: list[int] = []
         self._latest: list[int] = []  # the greatest timestamp of each batch and those before it
 
     def __len__(self) -> int:
         return len(self._batches)
 
-    def __getitem__(self, position: int) -> Batch:
+    def __getitem__(self, position: int) -> StoredBatch:
         return self._batches[position]
 
-    def append(self, batch: Batch) -> None:
+    def append(self, batch: StoredBatch) -> None:
         """Add a batch behind the last."""
         latest = self._latest[-1] if self._latest else -1
         self._batches.append(batch)
@@ -44,7 +44,7 @@ class Index:
         """Of all batches."""
         return max((batch.max_timestamp for batch in self._batches), default=-1)
 
-    def delete_first(self, count: int) -> list[Batch]:
+    def delete_first(self, count: int) -> list[StoredBatch]:
         """Forget so many of the oldest; these."""
         gone = self._batches[:count]
         del self._batches[:count], self._last_offsets[:count], self._latest[:count]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from dissectors.records import decode
 from kproxy.broker.changes import Changed
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.log.batch import Batch, Marker, marker, read_marker
+from kproxy.broker.log.batch import Marker, StoredBatch, marker, read_marker
 from kproxy.broker.log.epochs import Epochs
-from kproxy.broker.log.index import Index
+from kproxy.broker.log.index import BatchIndex
 from kproxy.broker.log.logs import Logs
-from kproxy.broker.log.producers import Aborted, Producers
+from kproxy.broker.log.producers import Aborted, ProducerStates
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
@@ -47,12 +47,12 @@ class Log:
         self.name = f"{topic}-{index}"
         self.key = f"{topic_id}-{index}"
         self.changed = Changed()
-        self.producers = Producers(self.name)
+        self.producers = ProducerStates(self.name)
         self.epochs = Epochs()
         self.size = 0
         self.closed = False
         self._cluster = cluster
-        self._batches = Index()
+        self._batches = BatchIndex()
         self._logs = cluster.part(Logs)
         self.start_offset = self.end_offset = self._logs.start_offset(self.key)
         try:
@@ -80,7 +80,7 @@ class Log:
         """Bytes of memory that it takes."""
         return self.size + _OVERHEAD * len(self._batches)
 
-    def append(self, batch: Batch) -> None:
+    def append(self, batch: StoredBatch) -> None:
         """Add a batch whose offsets follow the last ones, and wake who waits for it.
 
         Raises:
@@ -126,7 +126,7 @@ class Log:
         """The aborted transactions with records in the offsets from `start` to below `end`, by where they end."""
         return self.producers.aborted(start, end)
 
-    def read(self, offset: int, end: int, max_bytes: int, *, one_at_least: bool) -> list[Batch]:
+    def read(self, offset: int, end: int, max_bytes: int, *, one_at_least: bool) -> list[StoredBatch]:
         """Whole batches from the one that holds `offset` on, below the offset `end`, together at most `max_bytes`.
 
         Args:
@@ -135,7 +135,7 @@ class Log:
             max_bytes: Of all.
             one_at_least: The first is given even if it is larger.
         """
-        found: list[Batch] = []
+        found: list[StoredBatch] = []
         for batch in self.batches(offset, end):
             max_bytes -= len(batch.data)
             if max_bytes < 0 and (found or not one_at_least):
@@ -143,7 +143,7 @@ class Log:
             found.append(batch)
         return found
 
-    def batches(self, offset: int, end: int) -> Iterator[Batch]:
+    def batches(self, offset: int, end: int) -> Iterator[StoredBatch]:
         """The batches from the one that holds `offset` on, as long as they begin below `end`."""
         for position in range(self._batches.at(offset), len(self._batches)):
             batch = self._batches[position]
@@ -212,7 +212,7 @@ class Log:
         if self._segments is not None:
             self._segments.close()
 
-    def _load(self, batch: Batch) -> None:
+    def _load(self, batch: StoredBatch) -> None:
         if batch.last_offset < self.start_offset:
             return
         if not len(self._batches):
@@ -220,7 +220,7 @@ class Log:
         self.epochs.begin(batch.header.partition_leader_epoch, batch.base_offset)
         self._take(batch)
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: StoredBatch) -> None:
         header = batch.header
         self._batches.append(batch)
         self.size += len(batch.data)

@@ -63,7 +63,7 @@ class ProducerState:
         return self.batches[-1].last_sequence if self.batches else -1
 
 
-class Producers:
+class ProducerStates:
     """The producers of one log, and its transactions. Iterates over their states.
 
     Source: Kafka's ProducerStateManager, ProducerAppendInfo.

@@ -13,7 +13,7 @@ _DIFFERENCE: Final = "message.timestamp.difference.max.ms"
 _NO_LIMIT: Final = (1 << 63) - 1
 
 
-class Settings(NamedTuple):
+class LogSettings(NamedTuple):
     """What holds for a topic, by Kafka's names with underscores; sizes in bytes, times in ms, -1 is no limit."""
 
     max_message_bytes: int
@@ -34,9 +34,9 @@ class AllSettings:
     def __init__(self, cluster: Cluster) -> None:
         self._configs = cluster.part(Configs)
         self._edition = self._configs.edition
-        self._of: dict[str, Settings] = {}
+        self._of: dict[str, LogSettings] = {}
 
-    def of(self, topic: str) -> Settings:
+    def of(self, topic: str) -> LogSettings:
         """What holds for a topic now."""
         if self._edition != self._configs.edition:
             self._edition = self._configs.edition
@@ -47,14 +47,14 @@ class AllSettings:
         return found
 
 
-def settings(cluster: Cluster, topic: str) -> Settings:
+def settings(cluster: Cluster, topic: str) -> LogSettings:
     """What holds for a topic now."""
     return cluster.part(AllSettings).of(topic)
 
 
-def _settings(configs: Configs, topic: str) -> Settings:
+def _settings(configs: Configs, topic: str) -> LogSettings:
     policies = configs.topic(topic, "cleanup.policy").split(",")
-    return Settings(
+    return LogSettings(
         max_message_bytes=int(configs.topic(topic, "max.message.bytes")),
         compacted="compact" in policies,
         deleted="delete" in policies,

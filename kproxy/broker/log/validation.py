@@ -7,16 +7,16 @@ from typing import Any, Final, NamedTuple
 
 import google_crc32c
 
-from dissectors.errors import DecodeError
-from dissectors.primitives import Odd
 from dissectors.records.batch import CRC_START, HEADER
 from dissectors.records.compression import DEFAULT_LIMIT, Decompressor, codec_name
-from dissectors.records.fast import read_records
+from dissectors.records.fast_path import read_records
 from dissectors.records.formats import TIMESTAMP_TYPE, entries
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.primitives import Odd
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.log.batch import Batch, Header, read_header
+from kproxy.broker.log.batch import Header, StoredBatch, read_header
 from kproxy.broker.log.converting import rebuilt, upgraded
-from kproxy.broker.log.settings import Settings
+from kproxy.broker.log.settings import LogSettings
 
 _NO_TIMESTAMP: Final = -1
 _CODEC: Final = 0x07
@@ -40,15 +40,15 @@ class Prepared(NamedTuple):
     data: bytearray
     append_time: int
 
-    def at(self, offset: int, leader_epoch: int) -> Batch:
+    def at(self, offset: int, leader_epoch: int) -> StoredBatch:
         """The batch with its offsets and the epoch of the leader, which the CRC does not cover."""
         self.data[:8] = offset.to_bytes(8, "big")
         self.data[12:16] = leader_epoch.to_bytes(4, "big", signed=True)
         header = self.header
-        return Batch(offset, offset + header.last_offset_delta, header.max_timestamp, bytes(self.data))
+        return StoredBatch(offset, offset + header.last_offset_delta, header.max_timestamp, bytes(self.data))
 
 
-def prepare(data: memoryview, settings: Settings, now: int, partition: str) -> Prepared | None:
+def prepare(data: memoryview, settings: LogSettings, now: int, partition: str) -> Prepared | None:
     """Check record data as the leader of a partition does, and make one batch of format 2 of it.
 
     Args:
@@ -90,7 +90,7 @@ def prepare(data: memoryview, settings: Settings, now: int, partition: str) -> P
     return _checked(bytearray(data[: spans[0].end]), settings, now, partition)
 
 
-def _checked(data: bytearray, settings: Settings, now: int, partition: str) -> Prepared:
+def _checked(data: bytearray, settings: LogSettings, now: int, partition: str) -> Prepared:
     header = _header(data, partition)
     records = _records(data, header)
     _check_records(records, header, settings, now, partition)
@@ -106,7 +106,7 @@ def _checked(data: bytearray, settings: Settings, now: int, partition: str) -> P
     return Prepared(_stamped(data, latest, kind), data, now if settings.append_time else _NO_TIMESTAMP)
 
 
-def _check_size(size: int, settings: Settings, partition: str) -> None:
+def _check_size(size: int, settings: LogSettings, partition: str) -> None:
     if size > settings.max_message_bytes:
         raise Refused(
             Error.MESSAGE_TOO_LARGE,
@@ -166,7 +166,7 @@ def _records(data: bytearray, header: Header) -> list[dict[str, Any]]:
 
 
 def _check_records(
-    records: Iterable[dict[str, Any]], header: Header, settings: Settings, now: int, partition: str
+    records: Iterable[dict[str, Any]], header: Header, settings: LogSettings, now: int, partition: str
 ) -> None:
     wrong: list[tuple[int, str]] = []
     error = Error.INVALID_RECORD

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dissectors import schemas
-from dissectors.layout import layout
-from kproxy.broker.answers import Head, without_defaults
+from dissectors.wire.layout import layout
+from kproxy.broker.frames import Head, without_defaults
 from kproxy.broker.quirks.notation import parse
 from kproxy.broker.quirks.quirk import Answer, Quirk
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from dissectors.edits import KINDS, Edit, EditError
-from dissectors.layout import Layout
+from dissectors.wire.layout import Layout
 
 #: The words that follow each kind. A field comes first unless the edit is one of the whole frame.
 WORDS: Final[dict[str, tuple[str, ...]]] = {

@@ -14,7 +14,7 @@ from typing import Final
 from dissectors import schemas
 from dissectors.edits import Edit, EditError, frame_layout
 from dissectors.edits import parse as parse_edit
-from dissectors.layout import Layout, layout
+from dissectors.wire.layout import Layout, layout
 from kproxy.broker.quirks.behaviours import BEHAVIOURS
 from kproxy.broker.quirks.layouts import WORDS, edit_for, kind_of
 from kproxy.broker.quirks.quirk import Answer, Quirk

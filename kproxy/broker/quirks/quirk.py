@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from dissectors import schemas
 from dissectors.edits import Edit, EditError, frame_layout, write
-from dissectors.layout import layout
+from dissectors.wire.layout import layout
 
 
 @dataclass(slots=True)

@@ -52,7 +52,7 @@ class Acl(NamedTuple):
         )
 
 
-class Filter(NamedTuple):
+class AclFilter(NamedTuple):
     """What is the same in the entries that are meant; None and the code for ANY are whatever is there."""
 
     kind: int
@@ -76,13 +76,13 @@ class Filter(NamedTuple):
         )
 
 
-def read_filter(body: Mapping[str, Any]) -> Filter:
+def read_filter(body: Mapping[str, Any]) -> AclFilter:
     """What a request means.
 
     Raises:
         Refused: INVALID_REQUEST for codes that Kafka does not have.
     """
-    wanted = Filter(
+    wanted = AclFilter(
         body["resource_type_filter"],
         body["resource_name_filter"],
         body.get("pattern_type_filter", _LITERAL),
@@ -155,7 +155,7 @@ class Acls:
             self._acls[acl] = None
             self._journal.put(_TABLE, json.dumps(acl), {})
 
-    def matching(self, wanted: Filter) -> list[Acl]:
+    def matching(self, wanted: AclFilter) -> list[Acl]:
         """The entries that are meant."""
         return [each for each in self if wanted.matches(each)]
 

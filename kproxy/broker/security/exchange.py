@@ -32,7 +32,7 @@ class Identity:
     by_token: bool = False
 
 
-class Exchange(Protocol):
+class SaslExchange(Protocol):
     """One login with one mechanism."""
 
     identity: Identity | None  # once it is over

@@ -7,20 +7,20 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kproxy.broker.request import Session
+from kproxy.broker.request import ClientSession
 from kproxy.broker.security.login import MECHANISMS, Login
 from kproxy.broker.security.subject import subject
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
-    from kproxy.broker.options import Options
+    from kproxy.broker.options import BrokerOptions
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MAP: Final = "listener.security.protocol.map"
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class BrokerListener:
     """A listener that each broker has; `protocol` is one of Kafka's security protocols."""
 
     name: str
@@ -37,7 +37,7 @@ class Listener:
         return self.protocol.startswith("SASL")
 
 
-def listeners_of(options: Options) -> tuple[Listener, ...]:
+def listeners_of(options: BrokerOptions) -> tuple[BrokerListener, ...]:
     """The listeners of each broker; where none is named one that does what there are options for.
 
     Raises:
@@ -45,7 +45,7 @@ def listeners_of(options: Options) -> tuple[Listener, ...]:
     """
     if not options.listeners:
         only = ("SASL_" if options.sasl else "") + ("SSL" if options.tls_certificate else "PLAINTEXT")
-        return (Listener(only, only),)
+        return (BrokerListener(only, only),)
     protocols = _protocols(options.configs.get(_MAP, ""))
     found = {}
     for name in options.listeners:
@@ -56,12 +56,12 @@ def listeners_of(options: Options) -> tuple[Listener, ...]:
                 f"listener {name} has no security protocol: name it {', '.join(PROTOCOLS)}, "
                 f"or say which one it has in {_MAP}={name}:PLAINTEXT"
             )
-        found[name] = Listener(name, protocols[name])
+        found[name] = BrokerListener(name, protocols[name])
     _check_needs(found.values(), options)
     return tuple(found.values())
 
 
-def tls_context(options: Options) -> ssl.SSLContext | None:
+def tls_context(options: BrokerOptions) -> ssl.SSLContext | None:
     """What the listeners of a cluster speak TLS with; None where they do not.
 
     Raises:
@@ -81,13 +81,15 @@ def tls_context(options: Options) -> ssl.SSLContext | None:
     return context
 
 
-def check_mechanisms(options: Options) -> None:
+def check_mechanisms(options: BrokerOptions) -> None:
     """Raise `ValueError` unless all SASL mechanisms that are asked for are there."""
     if unknown := [each for each in options.sasl if each not in MECHANISMS]:
         raise ValueError(f"no SASL mechanism {unknown[0]}: there are {', '.join(MECHANISMS)}")
 
 
-def new_session(cluster: Cluster, listener: Listener, client_host: str, certificate: dict[str, Any] | None) -> Session:
+def new_session(
+    cluster: Cluster, listener: BrokerListener, client_host: str, certificate: dict[str, Any] | None
+) -> ClientSession:
     """What a connection begins with.
 
     Args:
@@ -96,7 +98,7 @@ def new_session(cluster: Cluster, listener: Listener, client_host: str, certific
         client_host: As Kafka prints it: ``/127.0.0.1``.
         certificate: Of the client, as `ssl.SSLSocket.getpeercert` gives it.
     """
-    session = Session(client_host, listener.name)
+    session = ClientSession(client_host, listener.name)
     if listener.sasl:
         session.authenticated = False
         session.login = Login(cluster, session)
@@ -116,7 +118,7 @@ def _protocols(text: str) -> dict[str, str]:
     return found
 
 
-def _check_needs(listeners: Collection[Listener], options: Options) -> None:
+def _check_needs(listeners: Collection[BrokerListener], options: BrokerOptions) -> None:
     """Raise `ValueError` unless there is what the listeners need, and a listener for what there is."""
     tls, sasl = [each.name for each in listeners if each.tls], [each.name for each in listeners if each.sasl]
     if tls and options.tls_certificate is None:

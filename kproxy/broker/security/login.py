@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Final
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.security.credentials import SCRAM
-from kproxy.broker.security.exchange import Exchange, Identity, LoginFailed
+from kproxy.broker.security.exchange import Identity, LoginFailed, SaslExchange
 from kproxy.broker.security.oauthbearer import OAuthBearer
 from kproxy.broker.security.plain import Plain
 from kproxy.broker.security.scram import Scram
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
-    from kproxy.broker.request import Session
+    from kproxy.broker.request import ClientSession
 
 #: Every mechanism that a cluster can have.
-MECHANISMS: Final[Mapping[str, Callable[[Cluster], Exchange]]] = {
+MECHANISMS: Final[Mapping[str, Callable[[Cluster], SaslExchange]]] = {
     "PLAIN": Plain,
     **{name: partial(Scram, mechanism=name) for name in SCRAM},
     "OAUTHBEARER": OAuthBearer,
@@ -39,10 +39,10 @@ class Login:
         lifetime_ms: How long the session lasts from the end of the login on; 0 is for ever.
     """
 
-    def __init__(self, cluster: Cluster, session: Session) -> None:
+    def __init__(self, cluster: Cluster, session: ClientSession) -> None:
         self._cluster = cluster
         self._session = session
-        self._exchange: Exchange | None = None
+        self._exchange: SaslExchange | None = None
         self._mechanism = ""
         self._before: tuple[str, str] | None = None  # mechanism and principal of the login before
         self._began_again: int | None = None

@@ -24,7 +24,7 @@ _TABLE: Final = "delegation tokens"
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class DelegationToken:
     """A token; principals as ``User:alice``, times in ms since the epoch.
 
     Attributes:
@@ -61,9 +61,9 @@ class Tokens:
         self._cluster = cluster
         self._configs = cluster.part(Configs)
         self._secret = cluster.options.configs.get("delegation.token.secret.key")
-        self._by_id = {token_id: Token(**value) for token_id, value in cluster.journal.entries(_TABLE)}
+        self._by_id = {token_id: DelegationToken(**value) for token_id, value in cluster.journal.entries(_TABLE)}
 
-    def __iter__(self) -> Iterator[Token]:
+    def __iter__(self) -> Iterator[DelegationToken]:
         return iter(self._by_id.values())
 
     def check_enabled(self) -> None:
@@ -71,17 +71,17 @@ class Tokens:
         if self._secret is None:
             raise Refused(Error.DELEGATION_TOKEN_AUTH_DISABLED)
 
-    def usable(self, token_id: str) -> Token | None:
+    def usable(self, token_id: str) -> DelegationToken | None:
         """The token to log in with."""
         token = self._by_id.get(token_id)
         return None if self._secret is None or token is None or token.expired(self._cluster.clock.now()) else token
 
-    def hmac_of(self, token: Token) -> bytes:
+    def hmac_of(self, token: DelegationToken) -> bytes:
         """What its users prove that they have."""
         assert self._secret is not None
         return hmac.digest(self._secret.encode(), token.id.encode(), hashlib.sha512)
 
-    def create(self, owner: str, requester: str, renewers: Sequence[str], max_lifetime_ms: int) -> Token:
+    def create(self, owner: str, requester: str, renewers: Sequence[str], max_lifetime_ms: int) -> DelegationToken:
         """Make a token that lives at most so long; what is not positive is as long as the brokers allow.
 
         Raises:
@@ -95,7 +95,9 @@ class Tokens:
         longest = int(self._configs.broker("delegation.token.max.lifetime.ms"))
         max_at = now + (min(longest, max_lifetime_ms) if max_lifetime_ms > 0 else longest)
         expires_at = min(max_at, now + int(self._configs.broker("delegation.token.expiry.time.ms")))
-        token = Token(new_uuid(), owner, requester, list(renewers), now, min(expires_at, _LATEST), min(max_at, _LATEST))
+        token = DelegationToken(
+            new_uuid(), owner, requester, list(renewers), now, min(expires_at, _LATEST), min(max_at, _LATEST)
+        )
         self._put(token)
         return token
 
@@ -132,23 +134,23 @@ class Tokens:
             raise Refused(Error.DELEGATION_TOKEN_EXPIRED)
         return self._expire_at(token, now + period_ms)
 
-    def _with(self, hmac_of_it: bytes) -> Token:
+    def _with(self, hmac_of_it: bytes) -> DelegationToken:
         self.check_enabled()
         for token in self:
             if hmac.compare_digest(self.hmac_of(token), hmac_of_it):
                 return token
         raise Refused(Error.DELEGATION_TOKEN_NOT_FOUND)
 
-    def _expire_at(self, token: Token, when: int) -> int:
+    def _expire_at(self, token: DelegationToken, when: int) -> int:
         expires_at = min(token.max_at, when)
         self._put(replace(token, expires_at=expires_at))
         return expires_at
 
-    def _put(self, token: Token) -> None:
+    def _put(self, token: DelegationToken) -> None:
         self._by_id[token.id] = token
         self._cluster.journal.put(_TABLE, token.id, asdict(token))
 
-    def _forget(self, token: Token) -> None:
+    def _forget(self, token: DelegationToken) -> None:
         del self._by_id[token.id]
         self._cluster.journal.put(_TABLE, token.id, None)
 

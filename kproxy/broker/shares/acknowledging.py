@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.shares.inflight import InFlight, RecordState, Run
-from kproxy.broker.shares.records import Records
+from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
+from kproxy.broker.shares.records import AcquiredRecords
 
 RENEW: Final = 4
 #: What records become by the other types: gap, accept, release, reject.
@@ -86,7 +86,7 @@ def read(batches: Sequence[Mapping[str, Any]], *, renews: bool, is_renewal: bool
     return found
 
 
-def acknowledge(records: Records, judge: Judge, said: Sequence[Acknowledgement]) -> None:
+def acknowledge(records: AcquiredRecords, judge: Judge, said: Sequence[Acknowledgement]) -> None:
     """Do what a member says; all of it, or nothing.
 
     Raises:
@@ -104,7 +104,7 @@ def acknowledge(records: Records, judge: Judge, said: Sequence[Acknowledgement])
         raise
 
 
-def _batches(records: Records, said: Acknowledgement) -> list[InFlight]:
+def _batches(records: AcquiredRecords, said: Acknowledgement) -> list[AcquiredBatch]:
     floor = records.floor(said.first)
     if floor is None and said.first < records.start <= said.last:
         floor = records.floor(records.start)
@@ -119,7 +119,9 @@ def _batches(records: Records, said: Acknowledgement) -> list[InFlight]:
     return found
 
 
-def _one_batch(records: Records, judge: Judge, said: Acknowledgement, batch: InFlight) -> list[Callable[[], None]]:
+def _one_batch(
+    records: AcquiredRecords, judge: Judge, said: Acknowledgement, batch: AcquiredBatch
+) -> list[Callable[[], None]]:
     """Do what is said of the records of a batch; what undoes it."""
     first, last = max(said.first, records.start), said.last
     if batch.last < first:

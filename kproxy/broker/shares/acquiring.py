@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kproxy.broker.log.batch import Batch
-from kproxy.broker.shares.inflight import InFlight, RecordState, Run
-from kproxy.broker.shares.records import Records
+from kproxy.broker.log.batch import StoredBatch
+from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
+from kproxy.broker.shares.records import AcquiredRecords
 
 _LEAST_THROTTLED: Final = 2  # deliveries
 
@@ -54,11 +54,11 @@ class Acquiring:
     Args:
         records: In flight so far.
         batches: That were read from the log, from `offset` on.
-        offset: `Records.next_offset`.
+        offset: `AcquiredRecords.next_offset`.
         wish: Of the member.
     """
 
-    def __init__(self, records: Records, batches: Sequence[Batch], offset: int, wish: Wish) -> None:
+    def __init__(self, records: AcquiredRecords, batches: Sequence[StoredBatch], offset: int, wish: Wish) -> None:
         self._records = records
         self._batches = batches
         self._wish = wish
@@ -87,7 +87,7 @@ class Acquiring:
             self._new(behind)
         return self._acquired
 
-    def _again(self, batch: InFlight, first: int) -> bool:
+    def _again(self, batch: AcquiredBatch, first: int) -> bool:
         """Acquire what is available of a batch; whether the member may have more beside that."""
         throttled = self._is_throttled(batch, first)
         if throttled and self._acquired:
@@ -104,7 +104,7 @@ class Acquiring:
         taken = self._some(batch, first)
         return not (throttled and taken)
 
-    def _some(self, batch: InFlight, first: int) -> bool:
+    def _some(self, batch: AcquiredBatch, first: int) -> bool:
         """Acquire some records of a batch; whether there were any."""
         taken: list[Run] = []
         count, portion, wish = 0, 0, self._wish
@@ -149,7 +149,7 @@ class Acquiring:
             self._begin(first, last)
 
     def _begin(self, first: int, last: int) -> None:
-        batch = InFlight([Run(first, last, RecordState.AVAILABLE, 0)])
+        batch = AcquiredBatch([Run(first, last, RecordState.AVAILABLE, 0)])
         self._records.add(batch)
         if self._wish.strict and len(batch) > self._left:
             batch.split = True
@@ -169,7 +169,7 @@ class Acquiring:
                 joined.append(Acquired(run.first, run.last, run.deliveries))
         self._acquired += joined
 
-    def _is_throttled(self, batch: InFlight, first: int) -> bool:
+    def _is_throttled(self, batch: AcquiredBatch, first: int) -> bool:
         deliveries = (
             run.deliveries
             for run in batch.runs

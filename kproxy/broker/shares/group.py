@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Part, Subscriber
-from kproxy.broker.groups.group import Context, Group, PlaceCheck, Timers
-from kproxy.broker.groups.parts import by_topic, named
+from kproxy.broker.groups.group import Group, GroupContext, PlaceCheck, Timers
+from kproxy.broker.groups.partition_rows import by_topic, named
 from kproxy.broker.shares.assignor import simple
 from kproxy.broker.shares.settings import ShareSettings
 from kproxy.broker.shares.states import ShareStates
@@ -70,7 +70,7 @@ class ShareGroup(Group):
     type = SHARE
     gives_way = False
 
-    def __init__(self, group_id: str, context: Context) -> None:
+    def __init__(self, group_id: str, context: GroupContext) -> None:
         super().__init__(group_id, context)
         self.protocol_type = SHARE
         self.epoch = 1  # as Kafka begins

@@ -65,7 +65,7 @@ class Run:
 
 
 @dataclass(slots=True)
-class InFlight:
+class AcquiredBatch:
     """Records that were acquired together.
 
     Attributes:

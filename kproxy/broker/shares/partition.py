@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kproxy.broker.changes import Changed
-from kproxy.broker.log.batch import Batch
+from kproxy.broker.log.batch import StoredBatch
 from kproxy.broker.shares.acknowledging import Acknowledgement, Judge, acknowledge
 from kproxy.broker.shares.acquiring import Acquired, Acquiring, Wish
-from kproxy.broker.shares.inflight import InFlight, RecordState, Run
-from kproxy.broker.shares.records import Records
+from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
+from kproxy.broker.shares.records import AcquiredRecords
 from kproxy.broker.shares.states import ShareState, ShareStates, StateBatch
 
 if TYPE_CHECKING:
@@ -86,7 +86,14 @@ class SharePartition:
         return records.next_offset != records.end + 1 or records.count < self._settings.most_locks(self._group)
 
     def acquire(
-        self, member: str, batches: Sequence[Batch], offset: int, records: int, batch_size: int, *, strict: bool = False
+        self,
+        member: str,
+        batches: Sequence[StoredBatch],
+        offset: int,
+        records: int,
+        batch_size: int,
+        *,
+        strict: bool = False,
     ) -> list[Acquired]:
         """Give a member records that were read.
 
@@ -179,9 +186,9 @@ class SharePartition:
         self.changed.tell()
 
 
-def _loaded(start: int, state: ShareState) -> Records:
+def _loaded(start: int, state: ShareState) -> AcquiredRecords:
     """The records in flight when the state was kept; those it does not tell of were new then."""
-    records = Records(start)
+    records = AcquiredRecords(start)
     runs: list[Run] = []
     for each in state.batches:
         if each.first > start:
@@ -189,11 +196,11 @@ def _loaded(start: int, state: ShareState) -> Records:
         runs.append(Run(each.first, each.last, RecordState(each.state), each.deliveries))
         start = each.last + 1
     for run in runs:
-        records.add(InFlight([run]))
+        records.add(AcquiredBatch([run]))
     return records
 
 
-def _batches(records: Records) -> list[StateBatch]:
+def _batches(records: AcquiredRecords) -> list[StateBatch]:
     """What is kept: records that were acquired as they were before that, neighbours in the same state together."""
     found: list[StateBatch] = []
     for run in records.runs():

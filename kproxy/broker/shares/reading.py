@@ -13,8 +13,8 @@ from kproxy.broker.access import require
 from kproxy.broker.changes import Changed
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Part
-from kproxy.broker.leaders import Leaders
-from kproxy.broker.log.batch import Batch
+from kproxy.broker.leaders import LeaderHints
+from kproxy.broker.log.batch import StoredBatch
 from kproxy.broker.log.log import Log
 from kproxy.broker.request import Request
 from kproxy.broker.shares.acquiring import Acquired
@@ -44,7 +44,7 @@ class ShareRead:
     log: Log
     share: SharePartition
     offset: int = 0
-    batches: Sequence[Batch] = ()
+    batches: Sequence[StoredBatch] = ()
 
     @property
     def size(self) -> int:
@@ -61,7 +61,7 @@ class ShareReader:
         max_bytes: Of the answer, about.
     """
 
-    def __init__(self, request: Request, leaders: Leaders) -> None:
+    def __init__(self, request: Request, leaders: LeaderHints) -> None:
         body = request.body
         self.reads: list[ShareRead] = []
         self.refused: dict[Part, Refused] = {}
@@ -148,7 +148,7 @@ class ShareReader:
         return answer
 
 
-def aborted(log: Log, batches: Sequence[Batch]) -> Iterator[Batch]:
+def aborted(log: Log, batches: Sequence[StoredBatch]) -> Iterator[StoredBatch]:
     """Those batches that are part of transactions which were aborted."""
     if not batches:
         return
@@ -164,7 +164,7 @@ def aborted(log: Log, batches: Sequence[Batch]) -> Iterator[Batch]:
                 yield batch
 
 
-def _without(acquired: Acquired, batch: Batch) -> Iterator[Acquired]:
+def _without(acquired: Acquired, batch: StoredBatch) -> Iterator[Acquired]:
     """What is left of records without those of a batch."""
     if acquired.first <= min(acquired.last, batch.base_offset - 1):
         yield acquired._replace(last=min(acquired.last, batch.base_offset - 1))

@@ -8,10 +8,10 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator
 
-from kproxy.broker.shares.inflight import InFlight, RecordState, Run
+from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 
 
-class Records:
+class AcquiredRecords:
     """What is in flight, by offset.
 
     Attributes:
@@ -21,9 +21,9 @@ class Records:
 
     def __init__(self, start: int) -> None:
         self.start = self.end = start
-        self._batches: list[InFlight] = []
+        self._batches: list[AcquiredBatch] = []
 
-    def __iter__(self) -> Iterator[InFlight]:
+    def __iter__(self) -> Iterator[AcquiredBatch]:
         return iter(self._batches)
 
     @property
@@ -57,17 +57,17 @@ class Records:
         """All records."""
         return (run for batch in self._batches for run in batch.runs)
 
-    def floor(self, offset: int) -> InFlight | None:
+    def floor(self, offset: int) -> AcquiredBatch | None:
         """The last batch that begins at an offset or before it."""
         position = bisect.bisect_right(self._batches, offset, key=lambda batch: batch.first)
         return self._batches[position - 1] if position else None
 
-    def between(self, first: int, last: int) -> list[InFlight]:
+    def between(self, first: int, last: int) -> list[AcquiredBatch]:
         """The batches that begin between two offsets."""
         start = bisect.bisect_left(self._batches, first, key=lambda batch: batch.first)
         return self._batches[start : bisect.bisect_right(self._batches, last, key=lambda batch: batch.first)]
 
-    def add(self, batch: InFlight) -> None:
+    def add(self, batch: AcquiredBatch) -> None:
         """Have a batch that lies where none is."""
         bisect.insort(self._batches, batch, key=lambda each: each.first)
         if self._batches[0] is batch:

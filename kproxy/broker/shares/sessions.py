@@ -14,7 +14,7 @@ from kproxy.broker.groups.assignors import Part
 from kproxy.broker.shares.settings import ShareSettings
 
 if TYPE_CHECKING:
-    from kproxy.broker.cluster import Cluster, Node
+    from kproxy.broker.cluster import BrokerNode, Cluster
 
 #: Epochs that begin a session, and that end it.
 BEGIN: Final = 0
@@ -147,6 +147,6 @@ class AllShareSessions:
         self._settings = cluster.part(ShareSettings)
         self._of_nodes: dict[int, ShareSessions] = {}
 
-    def of(self, node: Node) -> ShareSessions:
+    def of(self, node: BrokerNode) -> ShareSessions:
         """Those of one broker."""
         return self._of_nodes.setdefault(node.id, ShareSessions(self._settings))

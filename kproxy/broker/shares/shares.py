@@ -13,7 +13,7 @@ from kproxy.broker.shares.states import UNKNOWN, ShareState, ShareStates
 from kproxy.broker.topics import Partition, Topics
 
 if TYPE_CHECKING:
-    from kproxy.broker.cluster import Cluster, Node
+    from kproxy.broker.cluster import BrokerNode, Cluster
 
 _DURATION: Final = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1000)
@@ -34,7 +34,7 @@ class Shares:
         live = state.live if state is not None else None
         return live if live is not None and live.leader_epoch == partition.leader_epoch else None
 
-    def led(self, node: Node, group: str, part: Part) -> SharePartition | None:
+    def led(self, node: BrokerNode, group: str, part: Part) -> SharePartition | None:
         """The share partition, if it is open and the broker leads it."""
         topic = self._topics.with_id(part[0])
         partition = self._topics.partition(topic.name, part[1]) if topic is not None else None

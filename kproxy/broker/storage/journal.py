@@ -12,7 +12,7 @@ import msgspec
 
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.journal import Value
-from kproxy.broker.storage.appended import Appended, sync_directory
+from kproxy.broker.storage.append_file import AppendOnlyFile, sync_directory
 
 _NAME: Final = "journal.jsonl"
 _LOCK: Final = ".lock"
@@ -130,7 +130,7 @@ class FileJournal:
                 kept[key] = value
         return tables
 
-    def _written_anew(self) -> Appended:
+    def _written_anew(self) -> AppendOnlyFile:
         new = self._path.with_suffix(".new")
         with new.open("wb") as file:
             for table, kept in self._tables.items():
@@ -139,7 +139,7 @@ class FileJournal:
             os.fsync(file.fileno())
         new.replace(self._path)
         sync_directory(self.directory)
-        return Appended(self._path)
+        return AppendOnlyFile(self._path)
 
 
 def _line(table: str, key: str, value: Mapping[str, Any] | None) -> bytes:

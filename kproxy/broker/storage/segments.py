@@ -12,8 +12,8 @@ import google_crc32c
 
 from dissectors.records.batch import CRC_START, HEADER
 from dissectors.records.formats import entries
-from kproxy.broker.log.batch import Batch, read_header
-from kproxy.broker.storage.appended import Appended
+from kproxy.broker.log.batch import StoredBatch, read_header
+from kproxy.broker.storage.append_file import AppendOnlyFile
 
 #: Bytes after which another file is begun. Small ones are given back sooner when old batches go.
 SEGMENT_BYTES: Final = 16 << 20
@@ -33,7 +33,7 @@ class Segments:
 
     def __init__(self, directory: Path, topic_id: str) -> None:
         self.directory = directory
-        self._files: list[Appended] = []
+        self._files: list[AppendOnlyFile] = []
         self._bases: list[int] = []  # first offset of each file
         metadata = directory / _METADATA
         kept = _TOPIC_ID.search(metadata.read_text("latin-1")) if metadata.exists() else None
@@ -43,7 +43,7 @@ class Segments:
             directory.mkdir(parents=True, exist_ok=True)
             metadata.write_text(f"version: 0\ntopic_id: {topic_id}\n")
 
-    def load(self) -> Iterator[Batch]:
+    def load(self) -> Iterator[StoredBatch]:
         """Every batch that is whole, in order. What follows the first that is not is removed from the disk.
 
         Raises:
@@ -52,7 +52,7 @@ class Segments:
         paths = sorted(path for path in self.directory.glob("*.log") if path.stem.isdecimal())
         following = None
         for number, path in enumerate(paths):
-            file = Appended(path, levels=_LEVELS)
+            file = AppendOnlyFile(path, levels=_LEVELS)
             self._files.append(file)
             self._bases.append(int(path.stem))
             data = path.read_bytes()
@@ -69,14 +69,14 @@ class Segments:
                     later.unlink()
                 return
 
-    def append(self, batch: Batch) -> None:
+    def append(self, batch: StoredBatch) -> None:
         """Write a batch behind the last.
 
         Raises:
             OSError: It was not written.
         """
         if not self._files or self._files[-1].size + len(batch.data) > SEGMENT_BYTES:
-            self._files.append(Appended(self.directory / f"{batch.base_offset:020d}.log", levels=_LEVELS))
+            self._files.append(AppendOnlyFile(self.directory / f"{batch.base_offset:020d}.log", levels=_LEVELS))
             self._bases.append(batch.base_offset)
         self._files[-1].append(batch.data)
 
@@ -109,7 +109,7 @@ class Segments:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def _whole(data: bytes) -> Iterator[Batch]:
+def _whole(data: bytes) -> Iterator[StoredBatch]:
     """The batches at the start of a file up to the first that is cut off or has another CRC than it says."""
     for entry in entries(data, 0, len(data)):
         if entry.magic != 2 or entry.end - entry.start < HEADER.size:
@@ -118,4 +118,4 @@ def _whole(data: bytes) -> Iterator[Batch]:
         header = read_header(raw)
         if google_crc32c.value(raw[CRC_START:]) != header.crc:
             return
-        yield Batch(header.base_offset, header.base_offset + header.last_offset_delta, header.max_timestamp, raw)
+        yield StoredBatch(header.base_offset, header.base_offset + header.last_offset_delta, header.max_timestamp, raw)

@@ -1,6 +1,6 @@
 """Producers and their transactions: ids and epochs, who is fenced, and what is committed or aborted together."""
 
 from kproxy.broker.transactions.coordinator import Transactions
-from kproxy.broker.transactions.transaction import BUMPING, NOBODY, Producer, State, Transaction
+from kproxy.broker.transactions.transaction import BUMPING, NOBODY, Producer, Transaction, TransactionState
 
-__all__ = ["BUMPING", "NOBODY", "Producer", "State", "Transaction", "Transactions"]
+__all__ = ["BUMPING", "NOBODY", "Producer", "Transaction", "TransactionState", "Transactions"]

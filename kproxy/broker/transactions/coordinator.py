@@ -14,7 +14,7 @@ from kproxy.broker.features import Features
 from kproxy.broker.groups.offsets import Offsets, Place
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions.producer_ids import ProducerIds
-from kproxy.broker.transactions.transaction import Producer, State, Transaction
+from kproxy.broker.transactions.transaction import Producer, Transaction, TransactionState
 
 if TYPE_CHECKING:
     from kproxy.broker.clock import Timer
@@ -85,7 +85,7 @@ class Transactions:
             transaction = Transaction(transactional_id, Producer(self._new_id(), -1), timeout_ms, now)
             self._by_id[transactional_id] = transaction
         transaction.check_renewal(expected)
-        if transaction.state is State.ONGOING:
+        if transaction.state is TransactionState.ONGOING:
             self._fence(transaction)
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
         transaction.renew(timeout_ms, expected, self._new_id, now)
@@ -166,7 +166,7 @@ class Transactions:
             timer.cancel()
         if transaction.completing:
             self._timers[transaction.id] = self._clock.later(0, lambda: self._complete(transaction))
-        elif transaction.state is State.ONGOING:
+        elif transaction.state is TransactionState.ONGOING:
             left = transaction.started_at + transaction.timeout_ms - self._clock.now()
             self._timers[transaction.id] = self._clock.later(left, lambda: self._fence(transaction))
 
@@ -175,7 +175,7 @@ class Transactions:
         if transaction.places:
             self._timers[transaction.id] = self._clock.later(_RETRY_MS, lambda: self._complete(transaction))
             return
-        commit = transaction.state is State.PREPARE_COMMIT
+        commit = transaction.state is TransactionState.PREPARE_COMMIT
         for group in transaction.groups:
             self._offsets.complete(*transaction.producer, group, commit)
         transaction.complete(self._clock.now())
@@ -188,7 +188,7 @@ class Transactions:
             return True
         if partition.leader < 0:
             return False
-        commit = transaction.state is State.PREPARE_COMMIT
+        commit = transaction.state is TransactionState.PREPARE_COMMIT
         try:
             partition.log.append_marker(*transaction.producer, COORDINATOR_EPOCH, commit=commit)
         except Refused as refused:  # fenced: an administrator has ended it there, with a later epoch
@@ -201,7 +201,7 @@ class Transactions:
             return
         self._swept = now
         oldest = now - int(self._configs.broker("transactional.id.expiration.ms"))
-        idle = [each for each in self if not (each.completing or each.state is State.ONGOING)]
+        idle = [each for each in self if not (each.completing or each.state is TransactionState.ONGOING)]
         for transaction in idle:
             if transaction.updated_at <= oldest:
                 del self._by_id[transaction.id]

@@ -28,7 +28,7 @@ class Producer(NamedTuple):
     epoch: int
 
 
-class State(StrEnum):
+class TransactionState(StrEnum):
     """What Kafka calls the states; the last two are only ever asked for."""
 
     EMPTY = "Empty"
@@ -49,7 +49,7 @@ class Transaction:
         id: The transactional id.
         producer: Who may go on with it; its epoch is -1 before the first.
         timeout_ms: That the producer allows a transaction.
-        state: See `State`.
+        state: See `TransactionState`.
         previous_id: Producer id before the last step; a client that missed the answer to that still has it.
         last_epoch: Epoch before the last bump that a producer asked for; -1 if nobody may come back with it.
         next_id: Producer id that follows when this transaction is complete, where the epochs of this one end.
@@ -64,7 +64,7 @@ class Transaction:
     producer: Producer
     timeout_ms: int
     updated_at: int
-    state: State = State.EMPTY
+    state: TransactionState = TransactionState.EMPTY
     previous_id: int = NOBODY
     last_epoch: int = NOBODY
     next_id: int = NOBODY
@@ -76,7 +76,7 @@ class Transaction:
     @property
     def completing(self) -> bool:
         """Its end is decided, and not all partitions know yet."""
-        return self.state in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+        return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def exhausted(self) -> bool:
@@ -114,7 +114,7 @@ class Transaction:
         elif expected.epoch != self.last_epoch:  # else it asks again what it was answered already
             raise Refused(Error.PRODUCER_FENCED)
         self.previous_id, self.timeout_ms = before.id, timeout_ms
-        self.state, self.started_at, self.updated_at = State.EMPTY, -1, now
+        self.state, self.started_at, self.updated_at = TransactionState.EMPTY, -1, now
         self.places, self.groups = set(), set()
 
     def check_addition(self, producer: Producer) -> None:
@@ -133,15 +133,22 @@ class Transaction:
 
     def has(self, places: Collection[Place], groups: Collection[str]) -> bool:
         """Whether all these are part of it already."""
-        return self.state is State.ONGOING and self.places.issuperset(places) and self.groups.issuperset(groups)
+        return (
+            self.state is TransactionState.ONGOING and self.places.issuperset(places) and self.groups.issuperset(groups)
+        )
 
     def add(self, places: Collection[Place], groups: Collection[str], version: int, now: int) -> None:
         """Add to it, or begin it with these."""
-        if self.state is not State.ONGOING:
+        if self.state is not TransactionState.ONGOING:
             self.started_at = now
         self.places.update(places)
         self.groups.update(groups)
-        self.previous_id, self.state, self.updated_at, self.version = self.producer.id, State.ONGOING, now, version
+        self.previous_id, self.state, self.updated_at, self.version = (
+            self.producer.id,
+            TransactionState.ONGOING,
+            now,
+            version,
+        )
 
     def check_end(self, producer: Producer, commit: bool, version: int) -> bool:
         """Whether the producer's commit or abort is still to be done; not if it asks again for what was done.
@@ -149,33 +156,36 @@ class Transaction:
         Raises:
             Refused: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
         """
-        done = self.state is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT)
+        done = self.state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
         if version < BUMPING:
             self._check_producer(producer)
             if self.completing:
                 raise Refused(Error.CONCURRENT_TRANSACTIONS)
-            if self.state is not State.ONGOING and not done:
+            if self.state is not TransactionState.ONGOING and not done:
                 raise Refused(Error.INVALID_TXN_STATE)
             return not done
         if self.completing:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
-        again = self.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT) and self._missed_the_answer(producer)
+        again = self.state in (
+            TransactionState.COMPLETE_COMMIT,
+            TransactionState.COMPLETE_ABORT,
+        ) and self._missed_the_answer(producer)
         if not again:
             self._check_producer(producer)
-        if not done if again else commit and self.state is not State.ONGOING:
+        if not done if again else commit and self.state is not TransactionState.ONGOING:
             raise Refused(Error.INVALID_TXN_STATE)
         return not again
 
     def prepare(self, commit: bool, version: int, new_id: Callable[[], int], now: int) -> None:
         """Its end is decided. With `BUMPING` its producer gets the next epoch, which the markers have too."""
-        if self.state is not State.ONGOING:  # an abort without a transaction, to bump the epoch
+        if self.state is not TransactionState.ONGOING:  # an abort without a transaction, to bump the epoch
             self.started_at = now
         before = self.producer
         if version >= BUMPING:
             self.next_id = new_id() if self.exhausted else NOBODY
             self.producer, self.last_epoch = Producer(before.id, min(before.epoch + 1, _LAST_EPOCH)), before.epoch
         self.previous_id, self.updated_at, self.version = before.id, now, version
-        self.state = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
+        self.state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
 
     def fence(self, version: int, new_id: Callable[[], int], now: int) -> None:
         """Abort it for its producer, which is heard no more: another has come, or it took too long."""
@@ -186,9 +196,12 @@ class Transaction:
 
     def complete(self, now: int) -> None:
         """All partitions and groups know how it ended."""
-        committed = self.state is State.PREPARE_COMMIT
+        committed = self.state is TransactionState.PREPARE_COMMIT
         self.previous_id, self.producer = self.producer.id, self.successor
-        self.state, self.updated_at = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT, now
+        self.state, self.updated_at = (
+            TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT,
+            now,
+        )
         self.next_id, self.places, self.groups = NOBODY, set(), set()
 
     def kept(self) -> Mapping[str, Any]:
@@ -213,7 +226,7 @@ class Transaction:
         return cls(
             id=transactional_id,
             producer=Producer(*kept["producer"]),
-            state=State(kept["state"]),
+            state=TransactionState(kept["state"]),
             places={(topic, partition) for topic, partition in kept["places"]},
             groups=set(kept["groups"]),
             **{name: kept[name] for name in _PLAIN},

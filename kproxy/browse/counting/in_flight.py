@@ -13,7 +13,7 @@ MOST = 100_000
 ValueT = TypeVar("ValueT")
 
 
-class InFlight(Generic[ValueT]):
+class RequestPairing(Generic[ValueT]):
     """Pairs responses with what was remembered of their requests, by correlation id and by when those were sent.
 
     The time tells apart what has one correlation id.

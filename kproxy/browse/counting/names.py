@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.addresses import host_of
+from dissectors.connections.addresses import host_of
 from kproxy.trace.lines import RequestLine, ResponseLine
 
 #: Characters of a name that count; Kafka allows 249 for a topic.

@@ -17,7 +17,7 @@ _NARROWEST = SECOND // 1000
 _NONE = bytes(8 * WHOLE)
 
 
-class Clock:
+class RateClock:
     """The time that all series of an overview share, so that their buckets are the same.
 
     Call `move` with the time of an event, in any order, then `add` of each series that it belongs to.
@@ -33,16 +33,16 @@ class Clock:
         self.bucket = 0  # the one of the event, as an index
         self._first = self._last = 0  # ns since the epoch, exact to the bucket and to the second
         self._begins = 0  # the first bucket's number, counted from the epoch
-        self._series: list[Series] = []
+        self._series: list[RateSeries] = []
         self._from = self._until = 0  # times between which nothing changes
 
-    def series(self) -> Series:
+    def series(self) -> RateSeries:
         """A new series."""
-        made = Series(self)
+        made = RateSeries(self)
         self._series.append(made)
         return made
 
-    def forget(self, series: Series) -> None:
+    def forget(self, series: RateSeries) -> None:
         """Keep a series no longer."""
         self._series.remove(series)
 
@@ -79,7 +79,7 @@ class Clock:
                     counts[(begins + bucket) * old // self.width - self._begins] += count
             series.whole = counts
 
-    def minute(self, *series: Series, now: int) -> tuple[int, ...]:
+    def minute(self, *series: RateSeries, now: int) -> tuple[int, ...]:
         """Counts per second of the minute up to `now` (ns), the oldest first; of several series their sums."""
         newest = now // SECOND
         return tuple(map(sum, zip(*(each.minute(newest) for each in series), strict=True)))
@@ -89,19 +89,19 @@ class Clock:
         begins = (now // SECOND - RATE_SECONDS + 1) * SECOND
         return sum(minute[-RATE_SECONDS:]) * SECOND / max(now - max(begins, self._first), SECOND)
 
-    def all_time(self, *series: Series) -> tuple[int, ...]:
+    def all_time(self, *series: RateSeries) -> tuple[int, ...]:
         """Counts per `width` from the first event of any series to the last; of several series their sums."""
         begins = self._first // self.width - self._begins
         ends = self._last // self.width - self._begins + 1
         return tuple(map(sum, zip(*(each.whole[begins:ends] for each in series), strict=True)))
 
 
-class Series:
-    """What happened of one kind; `Clock.series` makes it."""
+class RateSeries:
+    """What happened of one kind; `RateClock.series` makes it."""
 
     __slots__ = ("_clock", "_minute", "_newest", "whole")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: RateClock) -> None:
         self.whole = array("Q", _NONE)
         self._minute = array("Q", _NONE[: 8 * MINUTE])
         self._newest = 0
@@ -116,7 +116,7 @@ class Series:
         if clock.second > clock.newest - MINUTE:
             self._minute[clock.second % MINUTE] += count
 
-    def merge(self, other: Series) -> None:
+    def merge(self, other: RateSeries) -> None:
         """Count also what another series of the same clock has counted."""
         newest = self._clock.newest
         self.whole = array("Q", map(sum, zip(self.whole, other.whole, strict=True)))

@@ -10,16 +10,16 @@ from typing import Any
 import msgspec
 
 from dissectors import edits
-from dissectors.conversation import Conversation
+from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.diagnosis import Diagnosis, examine
 from dissectors.diagnosis.diagnose import repaired, right_layout
-from dissectors.events import RequestReceived, ResponseReceived
-from dissectors.message import Message, plan
-from dissectors.sensitive import may_hold_secrets, withheld
-from kproxy.browse.fields.field import Field, ancestors, covering
+from dissectors.messages.message import Message, plan
+from dissectors.messages.sensitive import may_hold_secrets, withheld
+from dissectors.trackers.state import ConnectionState
+from kproxy.browse.fields.field import FieldView, ancestors, covering
 from kproxy.browse.fields.frames import FrameLine, message_of, topic_names
-from kproxy.browse.fields.told import body_fields, facts, fields_at
-from kproxy.browse.fields.wire import WireFields
+from kproxy.browse.fields.from_body import body_fields, facts, fields_at
+from kproxy.browse.fields.from_bytes import WireFields
 from kproxy.outputs.findings import best_first
 from kproxy.trace.lines import FindingEntry, RequestLine
 
@@ -27,7 +27,7 @@ _RECORD_IT = "record it with --detail raw"
 
 
 @dataclass(slots=True, eq=False)
-class Side:
+class FrameDetail:
     """One side of an exchange.
 
     Attributes:
@@ -43,29 +43,29 @@ class Side:
 
     line: FrameLine
     frame: bytes | None = None
-    fields: list[Field] = field(default_factory=list)
+    fields: list[FieldView] = field(default_factory=list)
     missing: str | None = None
     findings: list[FindingEntry] = field(default_factory=list)
     error: str | None = None
     departure: str | None = None
 
-    def way(self, offset: int) -> list[Field]:
+    def way(self, offset: int) -> list[FieldView]:
         """The fields that have the byte at `offset` of the frame, outermost first."""
         return covering(self.fields, offset)
 
-    def find(self, path: str) -> list[Field]:
+    def find(self, path: str) -> list[FieldView]:
         """The fields on the way to the path of a finding, outermost first, as far as there are any."""
         return ancestors(self.fields, path)
 
 
-def side(line: FrameLine, request: RequestLine | None = None) -> Side:
+def side(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
     """What there is to see of a frame. Never raises; what is inside record data is read when it is asked for.
 
     Args:
         line: Of a trace of any detail; it is not changed.
         request: Of a response, the line of its request, if there is one: it helps to tell how the response departs.
     """
-    made = Side(line, findings=best_first(line.findings))
+    made = FrameDetail(line, findings=best_first(line.findings))
     if line.not_decoded:
         made.missing = f"not decoded: {line.not_decoded}"
     elif line.frame is not None:
@@ -84,7 +84,7 @@ def side(line: FrameLine, request: RequestLine | None = None) -> Side:
     if line.body is not None:
         layout, owner = _layout(line)
         produce = partial(body_fields, line.body, layout, owner)
-        made.fields = [Field("body", "body", kind=owner, produce=produce)]
+        made.fields = [FieldView("body", "body", kind=owner, produce=produce)]
     else:
         made.fields = facts(line)
     return made
@@ -92,19 +92,19 @@ def side(line: FrameLine, request: RequestLine | None = None) -> Side:
 
 def _settle(message: Message, line: FrameLine, request: RequestLine | None) -> None:
     """Read a frame that departs as it is written: as the findings say; if they say nothing, as a diagnosis does."""
-    if message.reads_well and not message.oddities:
+    if message.reads_well and not message.decode_warnings:
         return
     for found in line.findings:
         if (diagnosis := _diagnosed(message, found)) is not None:
             repaired(message, diagnosis)
             return
     if isinstance(line, RequestLine):
-        examine(_received(message), Conversation())
+        examine(_received(message), ConnectionState())
     else:
         asked = message_of(request) if request is not None else None
         size = len(message.frame) - 4
         answer = ResponseReceived(0, 0, size, message.correlation_id, message, _received(asked) if asked else None)
-        examine(answer, Conversation())
+        examine(answer, ConnectionState())
 
 
 def _received(message: Message) -> RequestReceived:
@@ -125,7 +125,7 @@ def _diagnosed(message: Message, found: FindingEntry) -> Diagnosis | None:
     return None
 
 
-def _show(made: Side, message: Message) -> None:
+def _show(made: FrameDetail, message: Message) -> None:
     line = made.line
     wire = WireFields(message, topic_names(line).get, partial(fields_at, line.body))
     made.fields, made.error = wire.fields, wire.error
@@ -134,7 +134,7 @@ def _show(made: Side, message: Message) -> None:
         # It could not be read, so it was withheld; the zeros in its place may read well.
         hidden = [(message.body_start, len(message.frame))]
         made.fields = [each for each in made.fields if each.name in ("size", "header")]
-        made.fields.append(Field("body", "body", hidden[0], withheld(message.frame[message.body_start :])))
+        made.fields.append(FieldView("body", "body", hidden[0], withheld(message.frame[message.body_start :])))
     frame = bytearray(message.frame)
     for start, end in hidden:
         frame[start:end] = bytes(end - start)

@@ -1,4 +1,4 @@
-"""Field: one thing to see of a frame, with what is in it made when it is asked for."""
+"""FieldView: one thing to see of a frame, with what is in it made when it is asked for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
-from dissectors.paths import parts
+from dissectors.wire.paths import parts
 from kproxy.outputs.text import value_text
 
 #: Children that a field has at most; those after them are children of its last one, whose kind is `MORE`.
@@ -17,10 +17,10 @@ MORE = "more"
 MOST_PAGES = 40
 
 #: Makes the children of a field.
-Produce = Callable[[], Iterator["Field"]]
+Produce = Callable[[], Iterator["FieldView"]]
 
 
-class Field:
+class FieldView:
     """A field of a message: a leaf with a value, or a struct, array, payload, batch or record with children.
 
     Attributes:
@@ -58,10 +58,10 @@ class Field:
         self.meaning = meaning
         self.count = count
         self._produce = produce
-        self._children: list[Field] | None = None if produce else []
+        self._children: list[FieldView] | None = None if produce else []
 
     @property
-    def children(self) -> list[Field]:
+    def children(self) -> list[FieldView]:
         """The fields inside, made at first use, `PAGE` at a time: the last may hold those that follow."""
         if self._children is None:
             assert self._produce is not None
@@ -72,10 +72,10 @@ class Field:
                 self._children.append(self._more(following, rest))
         return self._children
 
-    def _more(self, following: Field, rest: Iterator[Field]) -> Field:
+    def _more(self, following: FieldView, rest: Iterator[FieldView]) -> FieldView:
         count = None if self.count is None else self.count - PAGE
         span = None if following.start is None or self.end is None else (following.start, self.end)
-        return Field("…", self.path, span, kind=MORE, count=count, produce=lambda: chain([following], rest))
+        return FieldView("…", self.path, span, kind=MORE, count=count, produce=lambda: chain([following], rest))
 
     @property
     def is_leaf(self) -> bool:
@@ -100,9 +100,9 @@ class Field:
         return f"<Field {self.path} {self.kind} {self.start}..{self.end} {self.text}>"
 
 
-def covering(fields: Iterable[Field], offset: int) -> list[Field]:
+def covering(fields: Iterable[FieldView], offset: int) -> list[FieldView]:
     """The fields that have the byte at `offset`, outermost first; of compressed bytes the field that they are."""
-    way: list[Field] = []
+    way: list[FieldView] = []
     while True:
         having = [each for each in fields if each.start is not None and each.start <= offset < (each.end or 0)]
         if not having or (way and len(having) > 1) or sum(each.kind == MORE for each in way) > MOST_PAGES:
@@ -111,14 +111,14 @@ def covering(fields: Iterable[Field], offset: int) -> list[Field]:
         fields = having[0].children
 
 
-def ancestors(fields: list[Field], path: str) -> list[Field]:
+def ancestors(fields: list[FieldView], path: str) -> list[FieldView]:
     """The fields on the way to a path, outermost first, the field itself last; as far as there are any.
 
     Fields that only hold what follows are among them.
     """
     names = parts(path)
     body = next((each for each in fields if each.name == "body"), None)
-    way: list[Field] = []
+    way: list[FieldView] = []
     if body is not None and names[:1] not in (["size"], ["header"], ["body"]):
         way = [body]
     for name in names:
@@ -129,9 +129,9 @@ def ancestors(fields: list[Field], path: str) -> list[Field]:
     return way if way != [body] or names == ["body"] else []
 
 
-def _step(fields: list[Field], names: set[str]) -> list[Field]:
+def _step(fields: list[FieldView], names: set[str]) -> list[FieldView]:
     """The field of that name, and before it those that had to be opened to come to it; empty if there is none."""
-    opened: list[Field] = []
+    opened: list[FieldView] = []
     while True:
         found = next((each for each in fields if each.name in names), None)
         if found is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from dissectors.message import Message, read_request, read_response
+from dissectors.messages.message import Message, read_request, read_response
 from kproxy.trace.lines import RequestLine, ResponseLine
 
 FrameLine = RequestLine | ResponseLine

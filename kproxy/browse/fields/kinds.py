@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dissectors.layout import CODES, Field
 from dissectors.records.batch import HEADER_FIELDS
+from dissectors.wire.layout import CODES, Field
 
 _TYPE_OF_CODE = {code: name for name, code in CODES.items()}
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from dissectors.primitives import TEXT_ERRORS
 from dissectors.records.formats import TIMESTAMP_TYPE
-from kproxy.browse.fields.field import MORE, Field
+from dissectors.wire.primitives import TEXT_ERRORS
+from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.trace.encoding import encode_json
 
 #: Records that are read if nobody says otherwise, and bytes of one key or value that are shown.
@@ -39,7 +39,7 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RecordPart:
     """A key or value to show.
 
     `form` is ``null``, ``empty``, ``text``, ``json``, ``hex``, or Kafka's name of the payload that it is; `text` may
@@ -58,17 +58,17 @@ class Part:
 class Record:
     """One record; `field` is where it stands. `timestamp` is in ms since the epoch, None or -1 if there is none."""
 
-    field: Field
-    batch: Field
+    field: FieldView
+    batch: FieldView
     offset: int | None
     timestamp: int | None
-    key: Part
-    value: Part
-    headers: tuple[tuple[str, Part], ...] = ()
+    key: RecordPart
+    value: RecordPart
+    headers: tuple[tuple[str, RecordPart], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class RecordsView:
     """The first records of a field: `more` follow, as their batches say; None if nobody knows how many.
 
     `problems` are sentences about what could not be read.
@@ -79,7 +79,7 @@ class Records:
     problems: list[str]
 
 
-def record_fields(fields: list[Field]) -> Iterator[Field]:
+def record_fields(fields: list[FieldView]) -> Iterator[FieldView]:
     """The fields with record data below these, in their order."""
     waiting = list(reversed(fields))
     while waiting:
@@ -90,7 +90,7 @@ def record_fields(fields: list[Field]) -> Iterator[Field]:
             waiting += reversed(field.children)
 
 
-def _may_hold_records(field: Field) -> bool:
+def _may_hold_records(field: FieldView) -> bool:
     """Bodies, structs and arrays of structs; the payloads of other fields hold none."""
     return (
         not field.is_leaf
@@ -99,7 +99,7 @@ def _may_hold_records(field: Field) -> bool:
     )
 
 
-def records(field: Field, most: int = MOST) -> Records:
+def records(field: FieldView, most: int = MOST) -> RecordsView:
     """Read the first `most` records of a field with record data. Never raises, and reads no further than that."""
     found: list[Record] = []
     problems: list[str] = []
@@ -111,32 +111,32 @@ def records(field: Field, most: int = MOST) -> Records:
             more += max(count - len(found) + taken, 0)
             asked += 1
         if asked > _MOST_ASKED:
-            return Records(found, None, problems)
-    return Records(found, more, problems)
+            return RecordsView(found, None, problems)
+    return RecordsView(found, more, problems)
 
 
-def _through(fields: list[Field]) -> Iterator[Field]:
+def _through(fields: list[FieldView]) -> Iterator[FieldView]:
     """The fields, and those that follow."""
     while fields:
         yield from (each for each in fields if each.kind != MORE)
         fields = fields[-1].children if fields[-1].kind == MORE else []
 
 
-def _child(field: Field, name: str) -> Field | None:
+def _child(field: FieldView, name: str) -> FieldView | None:
     return next((each for each in field.children if each.name == name), None)
 
 
-def _value(field: Field, name: str) -> Any:
+def _value(field: FieldView, name: str) -> Any:
     child = _child(field, name)
     return child.value if child is not None else None
 
 
-def _number(field: Field, name: str) -> int | None:
+def _number(field: FieldView, name: str) -> int | None:
     value = _value(field, name)
     return value if isinstance(value, int) else None
 
 
-def _count(batch: Field) -> int:
+def _count(batch: FieldView) -> int:
     """Records that a batch says to have; those in a message that wraps others, else one."""
     holder = _child(batch, "records") or _child(batch, "value")
     if holder is None:
@@ -144,7 +144,7 @@ def _count(batch: Field) -> int:
     return 1 if holder.count is None else holder.count
 
 
-def _records(batch: Field, problems: list[str]) -> Iterator[Record]:
+def _records(batch: FieldView, problems: list[str]) -> Iterator[Record]:
     holder = _child(batch, "records")
     if holder is not None:
         for each in _through(holder.children):
@@ -166,7 +166,7 @@ def _records(batch: Field, problems: list[str]) -> Iterator[Record]:
         yield _record(each, batch)
 
 
-def record_of(way: list[Field], form: Form = Form.FITS) -> Record | None:
+def record_of(way: list[FieldView], form: Form = Form.FITS) -> Record | None:
     """The record that the last field is; None if it is none.
 
     Args:
@@ -180,7 +180,7 @@ def record_of(way: list[Field], form: Form = Form.FITS) -> Record | None:
     return _record(field, batch, form)
 
 
-def _is_message(field: Field) -> bool:
+def _is_message(field: FieldView) -> bool:
     """Whether it is a record of format 0 or 1, not one that wraps others."""
     value = _child(field, "value")
     return (
@@ -190,7 +190,7 @@ def _is_message(field: Field) -> bool:
     )
 
 
-def _record(field: Field, batch: Field, form: Form = Form.FITS) -> Record:
+def _record(field: FieldView, batch: FieldView, form: Form = Form.FITS) -> Record:
     offset, timestamp = _number(field, "offset"), _number(field, "timestamp")
     if offset is None and (delta := _number(field, "offset_delta")) is not None:
         offset = delta + (_number(batch, "base_offset") or 0)
@@ -208,25 +208,25 @@ def _record(field: Field, batch: Field, form: Form = Form.FITS) -> Record:
     return Record(field, batch, offset, timestamp, key, value, pairs)
 
 
-def part(field: Field | None, form: Form = Form.FITS) -> Part:
+def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
     """A field's bytes or text in a form; what fits is JSON with its indentation, other text, else hex with the text."""
     if field is None:
-        return Part("null")
+        return RecordPart("null")
     if not field.is_leaf and field.meaning and form is Form.FITS:
         return _payload(field)
     value = field.value
     if value is None:
-        return Part("null")
+        return RecordPart("null")
     if isinstance(value, str):
         if form is not Form.HEX:
-            return Part("text", value[:MOST_BYTES], cut=len(value) > MOST_BYTES)
+            return RecordPart("text", value[:MOST_BYTES], cut=len(value) > MOST_BYTES)
         value = value.encode("utf-8", TEXT_ERRORS)  # as it was on the wire
     data = bytes(value)
     if not data:
-        return Part("empty", size=0)
+        return RecordPart("empty", size=0)
     if form is not Form.FITS:
         shown, cut = data[:MOST_BYTES], len(data) > MOST_BYTES
-        return Part(
+        return RecordPart(
             form.value, _hex(shown) if form is Form.HEX else shown.decode("utf-8", "replace"), len(data), None, cut
         )
     size, schema_id, shown = len(data), _schema_id(data), data
@@ -234,10 +234,10 @@ def part(field: Field | None, form: Form = Form.FITS) -> Part:
         shown = data[_PREFIX:]
     cut, shown = len(shown) > MOST_BYTES, shown[:MOST_BYTES]
     if not cut and (said := _json(shown)) is not None:
-        return Part("json", said, size, schema_id)
+        return RecordPart("json", said, size, schema_id)
     if (text := _text(shown, cut=cut)) is not None:
-        return Part("text", text, size, schema_id, cut)
-    return Part("hex", _hex(data[:MOST_BYTES]), size, schema_id, cut)
+        return RecordPart("text", text, size, schema_id, cut)
+    return RecordPart("hex", _hex(data[:MOST_BYTES]), size, schema_id, cut)
 
 
 def _schema_id(data: bytes) -> int | None:
@@ -248,13 +248,13 @@ def _schema_id(data: bytes) -> int | None:
     return schema_id if 0 < schema_id < _HIGHEST_SCHEMA_ID else None
 
 
-def _payload(field: Field) -> Part:
+def _payload(field: FieldView) -> RecordPart:
     """A payload that the protocol knows (coordinators' topics, control records), as JSON."""
     size = len(field.value) if isinstance(field.value, bytes) else None
-    return Part(field.meaning or "", msgspec.json.format(encode_json(_plain(field, 0)), indent=2).decode(), size)
+    return RecordPart(field.meaning or "", msgspec.json.format(encode_json(_plain(field, 0)), indent=2).decode(), size)
 
 
-def _plain(field: Field, depth: int) -> Any:
+def _plain(field: FieldView, depth: int) -> Any:
     if field.is_leaf or depth > 20:
         return field.value
     children = list(_through(field.children))

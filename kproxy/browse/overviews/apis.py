@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from dissectors import schemas
 from kproxy.browse.counting.counts import ErrorCounts, Severities, SeverityCounts
-from kproxy.browse.counting.in_flight import InFlight
+from kproxy.browse.counting.in_flight import RequestPairing
 from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.counting.percentiles import Histogram
-from kproxy.browse.counting.rates import Clock, Series
+from kproxy.browse.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Pairs of API key and version that are listed although no Kafka has them.
@@ -20,7 +20,7 @@ _Key = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class ApiUsage:
     """An API with its `versions`, or one of these. Latencies are us, sizes bytes of frames with their length prefix.
 
     `api` and `api_key` are None of responses whose request is not known and of SASL tokens, `version` of a whole API.
@@ -52,7 +52,7 @@ class Api:
     errors: tuple[tuple[str, int], ...]
     findings: Severities
     last_row: int
-    versions: tuple[Api, ...] = ()
+    versions: tuple[ApiUsage, ...] = ()
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class _Version:
     """What is known of an API in one version."""
 
     api: str | None
-    series: Series
+    series: RateSeries
     requests: int = 0
     responses: int = 0
     request_bytes: int = 0
@@ -86,14 +86,14 @@ class Apis:
     def __init__(self) -> None:
         self.now = 0
         self.others = 0
-        self._clock = Clock()
+        self._clock = RateClock()
         self._versions: dict[_Key, _Version] = {}
         self._unknown = 0
-        self._in_flight: InFlight[_Version] = InFlight()
+        self._in_flight: RequestPairing[_Version] = RequestPairing()
 
     @property
     def width(self) -> int:
-        """Of a part of `Api.all_time`, in ns."""
+        """Of a part of `ApiUsage.all_time`, in ns."""
         return self._clock.width
 
     def take(self, line: Line, row: int, at: int) -> None:
@@ -159,7 +159,7 @@ class Apis:
         if line.findings:
             version.findings.add(line.findings)
 
-    def rows(self, now: int | None = None) -> list[Api]:
+    def rows(self, now: int | None = None) -> list[ApiUsage]:
         """The APIs with their versions, the most frequent first; rates up to `now` (ns), by default the latest time."""
         found: dict[int | None, list[tuple[_Key, _Version]]] = {}
         for key, version in self._versions.items():
@@ -168,19 +168,19 @@ class Apis:
         made = [self._api(versions, now) for versions in found.values()]
         return sorted(made, key=lambda row: (-row.requests, -row.responses, row.api or ""))
 
-    def _api(self, versions: list[tuple[_Key, _Version]], now: int) -> Api:
+    def _api(self, versions: list[tuple[_Key, _Version]], now: int) -> ApiUsage:
         versions.sort(key=lambda item: -1 if item[0][1] is None else item[0][1])
         rows = tuple(self._row(key, [version], now, ()) for key, version in versions)
         return self._row((rows[0].api_key, None), [version for _, version in versions], now, rows)
 
-    def _row(self, key: _Key, of: Sequence[_Version], now: int, rows: tuple[Api, ...]) -> Api:
+    def _row(self, key: _Key, of: Sequence[_Version], now: int, rows: tuple[ApiUsage, ...]) -> ApiUsage:
         clock, series = self._clock, [version.series for version in of]
         latencies = Histogram.merged(version.latencies for version in of) if len(of) > 1 else of[0].latencies
         slowest = max(of, key=lambda version: (version.slowest_row is not None, version.latencies.max))
         errors = ErrorCounts.merged(version.errors for version in of)
         minute = clock.minute(*series, now=now)
         p50, p95, p99 = latencies.percentiles(0.5, 0.95, 0.99)
-        return Api(
+        return ApiUsage(
             api=of[0].api,
             api_key=key[0],
             version=key[1],

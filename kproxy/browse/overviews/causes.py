@@ -8,7 +8,7 @@ from kproxy.trace.lines import FindingEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CauseConnection:
     """A cause on a connection: how often, and from where to where; times in ns, rows of the index.
 
     Where all of them were only counted, because another connection had told the cause, the place is the connection's
@@ -26,7 +26,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class CauseRows:
     """What is wrong in the same way, wherever it is. `finding` is the first of it, in frames of `direction`.
 
     `count` includes those that were only counted, as far as they can be of no other cause; `unassigned` are of this
@@ -43,7 +43,7 @@ class Cause:
     unassigned: int
     harmless: bool
     sentences: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[CauseConnection, ...]
     elsewhere: int
     first_row: int
     last_row: int
@@ -52,7 +52,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuleRows:
     """A rule with the causes that it found, the worst first; `severity` is that of the worst.
 
     `unassigned` findings were only counted, and may be of any cause; of a rule without causes the beginning of the
@@ -64,4 +64,4 @@ class Rule:
     severity: str
     count: int
     unassigned: int
-    causes: tuple[Cause, ...]
+    causes: tuple[CauseRows, ...]

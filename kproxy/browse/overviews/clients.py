@@ -6,13 +6,13 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dissectors import removed
-from dissectors.addresses import host_of
-from dissectors.message import api_name
+from dissectors.connections.addresses import host_of
+from dissectors.messages.message import api_name
+from dissectors.schemas import removed_versions
+from kproxy.browse.counting.bounded_dict import Recent
 from kproxy.browse.counting.counts import ErrorCounts, Severities, SeverityCounts
 from kproxy.browse.counting.names import LONGEST
-from kproxy.browse.counting.recent import Recent
-from kproxy.browse.overviews.kafka4 import MOST_SERVERS, OldUse, Server, Use, Verdict, judge
+from kproxy.browse.overviews.kafka4 import MOST_SERVERS, HighestVersions, Kafka4Verdict, OldUse, Use, judge
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Clients that are listed, and how many are let go at once when there are more.
@@ -67,7 +67,7 @@ class Client:
     first_row: int
     last_row: int
     last_at: int
-    verdict: Verdict
+    verdict: Kafka4Verdict
     reason: str
     old: tuple[OldUse, ...]
 
@@ -95,7 +95,7 @@ class _State:
 class _Connection:
     """Who is on a connection. `whole`: all of it was seen up to now. `asked`: ApiVersions, on it."""
 
-    server: Server | None = None
+    server: HighestVersions | None = None
     host: str = ""
     whole: bool = False
     asked: bool = False
@@ -115,9 +115,9 @@ class Clients:
         self.others = 0
         self._clients: dict[_Key, _State] = {}
         self._connections: Recent[str, _Connection] = Recent(MOST)
-        self._servers: Recent[str, Server] = Recent(MOST)
+        self._servers: Recent[str, HighestVersions] = Recent(MOST)
         self._askers: Recent[tuple[str | None, str], None] = Recent(MOST)
-        self._removed = removed.lowest_served()
+        self._removed = removed_versions.lowest_served()
 
     def take(self, line: Line, row: int, at: int) -> None:
         """Take the next line; its row in the index, and its time in ns."""
@@ -167,7 +167,7 @@ class Clients:
             client.versions[used] = 1
         else:
             client.more_versions = True
-        if key in self._removed and removed.is_removed(key, version):
+        if key in self._removed and removed_versions.is_removed(key, version):
             _use_old(client, connection, line, key, version, row)
         if line.findings:
             client.findings.add(line.findings)
@@ -182,7 +182,7 @@ class Clients:
         if line.errors:
             client.errors.add(line.errors)
             if any(error.code == _UNSUPPORTED_VERSION for error in line.errors):
-                if key in client.old and removed.is_removed(key, version):
+                if key in client.old and removed_versions.is_removed(key, version):
                     client.old[key].refused_by = line.server
                 return
         if key in self._removed and connection.server is not None:
@@ -203,7 +203,7 @@ class Clients:
         """A client that speaks on a connection for the first time, or again after another one."""
         if connection.server is None:
             connection.host = host_of(line.client)
-            connection.server = self._servers.touch(line.server, lambda: Server(line.server))
+            connection.server = self._servers.touch(line.server, lambda: HighestVersions(line.server))
         name = line.client_id and line.client_id[:LONGEST]
         client = connection.clients.get(name)
         if client is None or not client.listed:
@@ -232,7 +232,7 @@ class Clients:
     def _row(self, state: _State) -> Client:
         client_id, name, version, host = state.key
         asks = (client_id, host) in self._askers
-        current = {key for key, version in state.versions if not removed.is_removed(key, version)}
+        current = {key for key, version in state.versions if not removed_versions.is_removed(key, version)}
         for use in state.old.values():
             use.keeps_up = use.api_key in current
         judgement = judge(list(state.old.values()), asks, (name, version))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kproxy.browse.counting.counts import Severities
 
 
-class Waiting(NamedTuple):
+class WaitingRequest(NamedTuple):
     """A request without response, and the row to find it at; `since` in ns."""
 
     api: str | None
@@ -19,7 +19,7 @@ class Waiting(NamedTuple):
     row: int
 
 
-class Throttle(NamedTuple):
+class ThrottledResponse(NamedTuple):
     """A response that told its client to slow down; `at` in ns."""
 
     ms: int
@@ -28,7 +28,7 @@ class Throttle(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ConnectionSummary:
     """A connection. Times are ns since the epoch, latencies us, sizes bytes of frames with their length prefix.
 
     `opened_at` is None if its beginning is not in the trace, `closed_at` as long as it is open; `closed_by` is client,
@@ -65,7 +65,7 @@ class Connection:
     request_bytes: int
     response_bytes: int
     in_flight: int
-    oldest: Waiting | None
+    oldest: WaitingRequest | None
     unanswered: int
     p50_us: int | None
     p99_us: int | None
@@ -74,7 +74,7 @@ class Connection:
     errors: tuple[tuple[str, int], ...]
     throttled: int
     throttled_ms: int
-    last_throttle: Throttle | None
+    last_throttle: ThrottledResponse | None
     findings: Severities
     repeated: int
     gaps: int

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from kproxy.browse.counting.counts import ErrorCounts, SeverityCounts
-from kproxy.browse.counting.in_flight import InFlight
+from kproxy.browse.counting.in_flight import RequestPairing
 from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.counting.percentiles import Histogram
-from kproxy.browse.overviews.connection import Connection, Throttle, Waiting
+from kproxy.browse.overviews.connection import ConnectionSummary, ThrottledResponse, WaitingRequest
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Connections that are listed.
@@ -22,7 +22,7 @@ MOST_VERSIONS = 200
 
 _SASL = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
-#: A `Waiting` while it is kept: making a named tuple takes four times as long.
+#: A `WaitingRequest` while it is kept: making a named tuple takes four times as long.
 _Waiting = tuple[str | None, int | None, int | None, int, int]
 
 
@@ -54,15 +54,15 @@ class _State:
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     throttled: int = 0
     throttled_ms: int = 0
-    last_throttle: Throttle | None = None
+    last_throttle: ThrottledResponse | None = None
     findings: SeverityCounts = field(default_factory=SeverityCounts)
     repeated: int = 0
     gaps: int = 0
     gap_bytes: int = 0
-    shown: Connection | None = None
+    shown: ConnectionSummary | None = None
 
 
-class Connections:
+class ConnectionsOverview:
     """Takes the lines of a trace; `rows` are the connections.
 
     Of more than `MOST` those stay that are open, and of the rest those that ended last; `others` counts those let go.
@@ -72,7 +72,7 @@ class Connections:
         self.others = 0
         self._open: OrderedDict[str, _State] = OrderedDict()  # what spoke last is the last
         self._closed: OrderedDict[str, _State] = OrderedDict()
-        self._in_flight: InFlight[_Waiting] = InFlight()
+        self._in_flight: RequestPairing[_Waiting] = RequestPairing()
 
     def take(self, line: Line, row: int, at: int) -> None:
         """Take the next line; its row in the index, and its time in ns."""
@@ -157,7 +157,7 @@ class Connections:
         if line.throttle_time_ms is not None and line.throttle_time_ms > 0:
             state.throttled += 1
             state.throttled_ms += line.throttle_time_ms
-            state.last_throttle = Throttle(line.throttle_time_ms, at, row)
+            state.last_throttle = ThrottledResponse(line.throttle_time_ms, at, row)
         if line.findings:
             state.findings.add(line.findings)
         if line.api in _SASL or state.sasl == "asked":
@@ -171,12 +171,12 @@ class Connections:
         if self._open.pop(line.connection_id, None) is not None:
             self._closed[line.connection_id] = state
 
-    def rows(self) -> list[Connection]:
+    def rows(self) -> list[ConnectionSummary]:
         """The connections, in the order in which they were first seen."""
         states = sorted(chain(self._closed.items(), self._open.items()), key=lambda item: item[1].first_row)
         return [state.shown or self._row(connection_id, state) for connection_id, state in states]
 
-    def _row(self, connection_id: str, state: _State) -> Connection:
+    def _row(self, connection_id: str, state: _State) -> ConnectionSummary:
         opened, closed = state.opened, state.closed
         waiting = self._in_flight.of(connection_id)
         oldest = next(iter(waiting), None)
@@ -184,7 +184,7 @@ class Connections:
         versions: dict[str, tuple[int, ...]] = {}
         for api, version in sorted(state.versions):
             versions[api] = (*versions.get(api, ()), version)
-        state.shown = Connection(
+        state.shown = ConnectionSummary(
             connection_id=connection_id,
             client=state.client,
             server=state.server,
@@ -209,7 +209,7 @@ class Connections:
             request_bytes=state.request_bytes,
             response_bytes=state.response_bytes,
             in_flight=len(waiting),
-            oldest=Waiting(*oldest) if oldest else None,
+            oldest=WaitingRequest(*oldest) if oldest else None,
             unanswered=closed.unanswered if closed else 0,
             p50_us=p50,
             p99_us=p99,

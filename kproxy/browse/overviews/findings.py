@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dissectors.findings import Severity
-from kproxy.browse.counting.recent import Recent
-from kproxy.browse.overviews.causes import Cause, Place, Rule
+from kproxy.browse.counting.bounded_dict import Recent
+from kproxy.browse.overviews.causes import CauseConnection, CauseRows, RuleRows
 from kproxy.outputs.findings import RANK, as_entry, cause_of, urgency, was_served
 from kproxy.outputs.reports.causes import MOST_SENTENCES
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
@@ -80,7 +80,7 @@ class Findings:
         self._places = 0
         self._ends: Recent[str, tuple[str | None, str | None]] = Recent(_MOST_ENDS)
         self._asked: Recent[int, list[_Cause]] = Recent(_MOST_ASKED)
-        self._shown: list[Rule] | None = None
+        self._shown: list[RuleRows] | None = None
 
     def take(self, line: Line, row: int, at: int) -> None:
         """Take the next line; its row in the index, and its time in ns."""
@@ -178,7 +178,7 @@ class Findings:
             if not self._count(repeats.places, line.connection_id, ends, repeat.count, row, at):
                 repeats.elsewhere += repeat.count
 
-    def rules(self) -> list[Rule]:
+    def rules(self) -> list[RuleRows]:
         """What is wrong by rule, the rule with the worst cause first."""
         if self._shown is None:
             causes: dict[str, list[_Cause]] = {code: [] for code in self._repeats}
@@ -188,35 +188,35 @@ class Findings:
             self._shown = sorted(rules, key=lambda rule: (not rule.causes, *map(_urgency, rule.causes[:1])))
         return self._shown
 
-    def causes(self, most: int | None = None) -> list[Cause]:
+    def causes(self, most: int | None = None) -> list[CauseRows]:
         """The causes, the worst first; `most` of them at most."""
         return sorted((cause for rule in self.rules() for cause in rule.causes), key=_urgency)[:most]
 
 
-def _urgency(cause: Cause) -> tuple[object, ...]:
+def _urgency(cause: CauseRows) -> tuple[object, ...]:
     return urgency(cause.finding, cause.count, harmless=cause.harmless)
 
 
-def _rule(code: str, causes: list[_Cause], repeats: _Repeats | None) -> Rule:
+def _rule(code: str, causes: list[_Cause], repeats: _Repeats | None) -> RuleRows:
     if len(causes) == 1:
         only = _row(causes[0], repeats, 0)
-        return Rule(code, only.finding.name, only.finding.severity, only.count, 0, (only,))
+        return RuleRows(code, only.finding.name, only.finding.severity, only.count, 0, (only,))
     repeated = _count(repeats)
     rows = sorted((_row(cause, None, repeated) for cause in causes), key=_urgency)
     name, severity = (
         (rows[0].finding.name, rows[0].finding.severity) if rows else (repeats.name if repeats else "", _usual(code))
     )
-    return Rule(code, name, severity, sum(row.count for row in rows) + repeated, repeated, tuple(rows))
+    return RuleRows(code, name, severity, sum(row.count for row in rows) + repeated, repeated, tuple(rows))
 
 
-def _row(cause: _Cause, repeats: _Repeats | None, unassigned: int) -> Cause:
+def _row(cause: _Cause, repeats: _Repeats | None, unassigned: int) -> CauseRows:
     """A cause; `repeats` can only be of it."""
     again = dict(repeats.places) if repeats else {}
     places = [
         _shown(connection_id, place, again.pop(connection_id, None)) for connection_id, place in cause.places.items()
     ]
     places += [_shown(connection_id, place, None) for connection_id, place in again.items()]
-    return Cause(
+    return CauseRows(
         finding=cause.finding,
         api=cause.api,
         api_version=cause.api_version,
@@ -234,8 +234,8 @@ def _row(cause: _Cause, repeats: _Repeats | None, unassigned: int) -> Cause:
     )
 
 
-def _shown(connection_id: str, place: _Place, again: _Place | None) -> Place:
-    return Place(
+def _shown(connection_id: str, place: _Place, again: _Place | None) -> CauseConnection:
+    return CauseConnection(
         connection_id, place.client, place.server, place.count + (again.count if again else 0),
         place.first_row, place.last_row, place.first_at, place.last_at,
     )  # fmt: skip

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from dissectors import removed
+from dissectors.schemas import removed_versions
 
 #: Servers at which a client used an old version, that are kept of each API.
 MOST_SERVERS = 8
@@ -24,7 +24,7 @@ LEAST_RELEASES = {
 }
 
 
-class Verdict(StrEnum):
+class Kafka4Verdict(StrEnum):
     """What will come of a client at the newest Kafka."""
 
     WORKS = "works"
@@ -33,7 +33,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(slots=True)
-class Server:
+class HighestVersions:
     """The highest version that a server was seen to answer, by API key."""
 
     address: str
@@ -58,36 +58,36 @@ class Use:
     unasked: bool = False
     keeps_up: bool = False
     refused_by: str | None = None
-    servers: dict[str, Server] = field(default_factory=dict)
+    servers: dict[str, HighestVersions] = field(default_factory=dict)
 
     @property
     def least(self) -> int | None:
         """The lowest version that is still served, None if none is."""
-        return removed.lowest_served().get(self.api_key)
+        return removed_versions.lowest_served().get(self.api_key)
 
     def sentence(self) -> str:
         """``uses Fetch v2, and Kafka 4.4.0 serves Fetch from v4 on``."""
         now = f"has no {self.api}" if self.least is None else f"serves {self.api} from v{self.least} on"
-        return f"uses {self.api} v{self.version}, and Kafka {removed.newest_release()} {now}"
+        return f"uses {self.api} v{self.version}, and Kafka {removed_versions.newest_release()} {now}"
 
-    def judged(self, asks: bool) -> tuple[Verdict, str]:
+    def judged(self, asks: bool) -> tuple[Kafka4Verdict, str]:
         """What will come of it, and why; `asks`: the client asks ApiVersions on some connection.
 
         A client that asks may use old versions for no other reason than that its broker is old. It is known to have no
         newer one if it uses none although the same server answers others that do.
         """
         if self.refused_by is not None:
-            return Verdict.REFUSED, f"{self.refused_by} refuses it already"
+            return Kafka4Verdict.REFUSED, f"{self.refused_by} refuses it already"
         least = self.least
         for server in self.servers.values():
             highest = server.highest.get(self.api_key, -1)
             if least is not None and highest >= least and not self.keeps_up:
-                return Verdict.REFUSED, f"{server.address} serves v{highest} too, and it does not use that"
+                return Kafka4Verdict.REFUSED, f"{server.address} serves v{highest} too, and it does not use that"
         if asks:
-            return Verdict.UNKNOWN, "it negotiates, so a newer broker will tell"
+            return Kafka4Verdict.UNKNOWN, "it negotiates, so a newer broker will tell"
         if self.unasked:
-            return Verdict.REFUSED, "it does not ask brokers which versions they serve"
-        return Verdict.UNKNOWN, "whether it negotiates was not seen"
+            return Kafka4Verdict.REFUSED, "it does not ask brokers which versions they serve"
+        return Kafka4Verdict.UNKNOWN, "whether it negotiates was not seen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class OldUse:
     api: str
     version: int
     least: int | None
-    verdict: Verdict
+    verdict: Kafka4Verdict
     row: int
 
 
@@ -105,7 +105,7 @@ class OldUse:
 class Judgement:
     """A verdict with its reason in a sentence, and what it is about, what will be refused first."""
 
-    verdict: Verdict
+    verdict: Kafka4Verdict
     reason: str
     old: tuple[OldUse, ...] = ()
 
@@ -120,18 +120,18 @@ def judge(uses: list[Use], asks: bool, software: tuple[str | None, str | None]) 
     """
     named = _named_in_kip(*software)
     if not uses:
-        reason = f"Kafka {removed.newest_release()} serves all that it uses"
+        reason = f"Kafka {removed_versions.newest_release()} serves all that it uses"
         if named is not None and not named[2]:
             reason += f"; KIP-896 counts on {named[0]} {named[1]} or later"
-        return Judgement(Verdict.WORKS, reason)
+        return Judgement(Kafka4Verdict.WORKS, reason)
     judged = sorted(
-        ((use, *use.judged(asks)) for use in uses), key=lambda each: (each[1] is not Verdict.REFUSED, each[0].api)
+        ((use, *use.judged(asks)) for use in uses), key=lambda each: (each[1] is not Kafka4Verdict.REFUSED, each[0].api)
     )
     use, verdict, why = judged[0]
     others = len(uses) - 1
     more = f" (and {others} more API{'s' * (others != 1)})" if others else ""
     reason = f"{use.sentence()}{more}; {why}"
-    if verdict is Verdict.UNKNOWN and named is not None:
+    if verdict is Kafka4Verdict.UNKNOWN and named is not None:
         reason += f" (KIP-896 counts on {named[0]} {named[1]} or later{', which it is' if named[2] else ''})"
     old = tuple(OldUse(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in judged)
     return Judgement(verdict, reason, old)

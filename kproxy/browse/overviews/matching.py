@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from dissectors.addresses import host_of
+from dissectors.connections.addresses import host_of
 from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.overviews.apis import Apis
 from kproxy.browse.overviews.findings import Findings
-from kproxy.browse.rows.index import Index, State, time_of
-from kproxy.browse.rows.shown import Shown
+from kproxy.browse.rows.index import RowIndex, RowState, time_of
+from kproxy.browse.rows.visible_rows import Shown
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Bits of `_taken`: which lines of a row were counted.
@@ -34,7 +34,7 @@ class Matching:
         lines: The lines of a row.
     """
 
-    def __init__(self, index: Index, shown: Shown, lines: Callable[[int], Iterable[Line]]) -> None:
+    def __init__(self, index: RowIndex, shown: Shown, lines: Callable[[int], Iterable[Line]]) -> None:
         self._index, self._shown, self._lines = index, shown, lines
         self._wanted = False
         self._choice = -1
@@ -119,7 +119,7 @@ class Matching:
     def _count(self, row: int, before: int) -> int:
         """Count the lines of a row beside those in `before`; which were."""
         matches = self._shown.has(row)
-        if not matches and self._index.state[row - self._index.first] != State.EVENT:
+        if not matches and self._index.state[row - self._index.first] != RowState.EVENT:
             return 0
         taken = 0
         for line in self._lines(row):

@@ -25,7 +25,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicSummary:
     """A topic; `topic` is None while only its id is known. `row`s are of the index, `last_at` in ns since the epoch.
 
     `lag` is what the reader who is furthest behind has yet to read, `lag_max` the most that ever was; None if no Fetch
@@ -49,7 +49,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PartitionSummary:
     """A partition. `records` and `lag` are known where a frame has no other partition of the topic, else None."""
 
     partition: int
@@ -63,7 +63,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class TopicClient:
     """Who writes to a topic, or reads it. `group` is None if it is not known, or not one alone."""
 
     client_id: str
@@ -80,7 +80,7 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ReaderLag:
     """How far a group, or a client without one, is behind in a topic: records, now and at most, and when told last."""
 
     name: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kproxy.browse.counting.bounded_dict import Recent
 from kproxy.browse.counting.counts import ErrorCounts, most_first
 from kproxy.browse.counting.names import Who
-from kproxy.browse.counting.rates import Clock, Series
-from kproxy.browse.counting.recent import Recent
-from kproxy.browse.overviews.topic import Client, Partition, Reader, Topic, Traffic
+from kproxy.browse.counting.rates import RateClock, RateSeries
+from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary, Traffic
 from kproxy.trace.lines import TopicEntry
 
 #: What a line says of one topic counts up to this: a damaged one cannot fill a bucket.
@@ -20,10 +20,10 @@ MOST_CODECS = 16
 
 
 @dataclass(slots=True)
-class Side:
+class TopicTraffic:
     """Counts what is written, or what is read."""
 
-    records_each: Series
+    records_each: RateSeries
     requests: int = 0
     empty: int = 0
     records: int = 0
@@ -48,7 +48,7 @@ class Side:
             elif len(compression) < MOST_CODECS:
                 compression[codec] = 1
 
-    def merge(self, other: Side) -> None:
+    def merge(self, other: TopicTraffic) -> None:
         """Take over what another has counted."""
         self.records_each.merge(other.records_each)
         self.requests += other.requests
@@ -60,7 +60,7 @@ class Side:
             if codec in self.compression or len(self.compression) < MOST_CODECS:
                 self.compression[codec] = self.compression.get(codec, 0) + frames
 
-    def row(self, clock: Clock, now: int) -> Traffic:
+    def row(self, clock: RateClock, now: int) -> Traffic:
         """What was counted, with rates up to `now` (ns)."""
         minute = clock.minute(self.records_each, now=now)
         return Traffic(
@@ -108,9 +108,9 @@ class ReaderState:
     last_at: int = 0
     last_row: int = 0
 
-    def row(self, name: str, is_group: bool) -> Reader:
+    def row(self, name: str, is_group: bool) -> ReaderLag:
         """What is known of it."""
-        return Reader(name, is_group, self.lag, self.lag_max, self.last_at, self.last_row)
+        return ReaderLag(name, is_group, self.lag, self.lag_max, self.last_at, self.last_row)
 
 
 def count(value: int | None) -> int:
@@ -125,7 +125,7 @@ class TopicState:
     """Counts of a topic; `sides` are what is written, then what is read."""
 
     key: str
-    sides: tuple[Side, Side]
+    sides: tuple[TopicTraffic, TopicTraffic]
     partitions: Recent[int, PartitionState]
     clients: Recent[Who, ClientState]
     readers: Recent[tuple[str, bool], ReaderState]
@@ -161,9 +161,9 @@ class TopicState:
         if self.last_at <= other.last_at:
             self.last_at, self.last_row = other.last_at, other.last_row
 
-    def row(self, clock: Clock, now: int, readers: Sequence[tuple[tuple[str, bool], ReaderState]]) -> Topic:
+    def row(self, clock: RateClock, now: int, readers: Sequence[tuple[tuple[str, bool], ReaderState]]) -> TopicSummary:
         """What is known of it; `readers` begin with the one that is furthest behind."""
-        return Topic(
+        return TopicSummary(
             topic=self.topic,
             topic_id=self.topic_id,
             produced=self.sides[0].row(clock, now),
@@ -179,10 +179,10 @@ class TopicState:
             last_row=self.last_row,
         )
 
-    def partition_rows(self) -> list[Partition]:
+    def partition_rows(self) -> list[PartitionSummary]:
         """Its partitions by number."""
         return [
-            Partition(
+            PartitionSummary(
                 partition=number,
                 produced_bytes=each.bytes[0],
                 fetched_bytes=each.bytes[1],
@@ -195,10 +195,10 @@ class TopicState:
             for number, each in sorted(self.partitions.items())
         ]
 
-    def client_rows(self, groups: Mapping[Who, str]) -> list[Client]:
+    def client_rows(self, groups: Mapping[Who, str]) -> list[TopicClient]:
         """Its clients, who came last first; `groups` by host and client id."""
         return [
-            Client(
+            TopicClient(
                 client_id=who[1],
                 host=who[0],
                 group=groups.get(who) or None,

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 
+from kproxy.browse.counting.bounded_dict import Recent
 from kproxy.browse.counting.names import LONGEST, Who, who_of
-from kproxy.browse.counting.rates import Clock
-from kproxy.browse.counting.recent import Recent
-from kproxy.browse.overviews.topic import Client, Partition, Reader, Topic
-from kproxy.browse.overviews.topic_counts import ClientState, PartitionState, ReaderState, Side, TopicState, count
+from kproxy.browse.counting.rates import RateClock
+from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary
+from kproxy.browse.overviews.topic_counts import (
+    ClientState,
+    PartitionState,
+    ReaderState,
+    TopicState,
+    TopicTraffic,
+    count,
+)
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, OpenLine, RequestLine, ResponseLine, TopicEntry
 
 #: Topics, ids whose names are known, connections whose fetch sessions are followed, clients whose groups are known.
@@ -34,7 +41,7 @@ _PLACE = re.compile(r"(?:topics|responses|topic_responses)\[(\d{1,9})\]")
 Frame = RequestLine | ResponseLine
 
 
-class Topics:
+class TopicsOverview:
     """Takes the lines of a trace; `rows` are the topics that something was written to or read from, or refused.
 
     Of more than `MOST_TOPICS` those stay that something happened to last: `let_go` counts the others. A Fetch that
@@ -46,7 +53,7 @@ class Topics:
 
     def __init__(self) -> None:
         self.now = 0
-        self._clock = Clock()
+        self._clock = RateClock()
         self._topics: Recent[str, TopicState] = Recent(MOST_TOPICS)
         self._names: Recent[str, str] = Recent(MOST_IDS)
         self._sessions: Recent[str, dict[str, None]] = Recent(MOST_CONNECTIONS)
@@ -150,7 +157,7 @@ class Topics:
     def _new(self, key: str, row: int) -> TopicState:
         clock = self._clock
         most = max(FEWEST, min(MOST_PARTITIONS, MOST_PARTS // (len(self._topics) + 1)))
-        sides = (Side(clock.series()), Side(clock.series()))
+        sides = (TopicTraffic(clock.series()), TopicTraffic(clock.series()))
         name = None if key[:1] == "\0" else key
         return TopicState(key, sides, Recent(most), Recent(most), Recent(FEWEST), row, name)
 
@@ -240,23 +247,23 @@ class Topics:
             topic = self._topic(line.topics[index], row, at)
             topic.errors.add(of)
 
-    def rows(self, now: int | None = None) -> list[Topic]:
+    def rows(self, now: int | None = None) -> list[TopicSummary]:
         """The topics by name; rates up to `now` (ns), by default the latest time."""
         now = self.now if now is None else now
         topics = sorted(self._topics.values(), key=lambda topic: (topic.topic is None, topic.key))
         return [topic.row(self._clock, now, self._current(topic)) for topic in topics]
 
-    def partitions(self, topic: str) -> list[Partition]:
+    def partitions(self, topic: str) -> list[PartitionSummary]:
         """The partitions of a topic, by its name or else its id; none if it is not kept."""
         state = self._find(topic)
         return [] if state is None else state.partition_rows()
 
-    def clients(self, topic: str) -> list[Client]:
+    def clients(self, topic: str) -> list[TopicClient]:
         """Who writes to a topic and who reads it, who came last first."""
         state = self._find(topic)
         return [] if state is None else state.client_rows(self._groups)
 
-    def readers(self, topic: str) -> list[Reader]:
+    def readers(self, topic: str) -> list[ReaderLag]:
         """How far groups, and clients without one, are behind in a topic; who is furthest behind comes first."""
         state = self._find(topic)
         return [] if state is None else [each.row(*key) for key, each in self._current(state)]

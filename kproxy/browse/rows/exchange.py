@@ -11,7 +11,7 @@ from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, Res
 class Exchange:
     """A row of the list: `request` and `response`, one of them perhaps missing; or an `event`, a line that is neither.
 
-    `row` is its number, `state` how it stands (`kproxy.browse.rows.index.State`).
+    `row` is its number, `state` how it stands (`kproxy.browse.rows.index.RowState`).
     """
 
     row: int

@@ -13,7 +13,7 @@ from kproxy.trace.clock import nanoseconds
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 
-class State(IntEnum):
+class RowState(IntEnum):
     """How a row stands."""
 
     WAITING = 0
@@ -52,7 +52,7 @@ def time_of(ts: str) -> int:
     return at if 0 <= at <= _LATEST else 0
 
 
-class Index:
+class RowIndex:
     """Rows in the order of their first line. Their numbers stay: those below `first` are no longer kept.
 
     The arrays are public for those who sort and filter; entry ``row - first`` of each belongs to a row.
@@ -77,7 +77,7 @@ class Index:
         self.now = 0  # the latest time that a line had, ns
         self.changed: set[int] = set()  # rows that are new or not what they were; whoever reads them clears it
         self._waiting: dict[int, dict[int, deque[int]]] = {}
-        self._unseen: dict[int, dict[int, deque[int]]] = {}  # the same of those in `State.UNSEEN`
+        self._unseen: dict[int, dict[int, deque[int]]] = {}  # the same of those in `RowState.UNSEEN`
 
     @property
     def end(self) -> int:
@@ -91,9 +91,9 @@ class Index:
         connection = self.connections.number(line.connection_id)
         if isinstance(line, ResponseLine):
             return self._response(line, connection, place, size, at)
-        level, state, api, length, client = 0, State.EVENT, -1, 0, 0
+        level, state, api, length, client = 0, RowState.EVENT, -1, 0, 0
         if isinstance(line, RequestLine):
-            state = State.ONE_WAY if line.acks == 0 else State.WAITING
+            state = RowState.ONE_WAY if line.acks == 0 else RowState.WAITING
             api = -1 if line.api_key is None else line.api_key
             length = line.size
             client = self.clients.number(line.client_id or "")
@@ -112,7 +112,7 @@ class Index:
         self.ends[-1] = isinstance(line, OpenLine | CloseLine)
         self.places[1].append(-1)
         self.sizes[1].append(0)
-        if state is State.WAITING and isinstance(line, RequestLine) and line.correlation_id is not None:
+        if state is RowState.WAITING and isinstance(line, RequestLine) and line.correlation_id is not None:
             waiting = self._waiting.setdefault(connection, {})
             if len(waiting) < MOST_WAITING:
                 waiting.setdefault(line.correlation_id, deque(maxlen=64)).append(row)
@@ -124,7 +124,7 @@ class Index:
         if row is None:
             api = -1 if line.api_key is None else line.api_key
             client = self.clients.number(line.client_id or "")
-            row = self._add(at, api, line.size, connection, client, State.ORPHAN, level, bool(line.errors))
+            row = self._add(at, api, line.size, connection, client, RowState.ORPHAN, level, bool(line.errors))
             self.places[0].append(-1)
             self.sizes[0].append(0)
             self.places[1].append(place)
@@ -132,7 +132,7 @@ class Index:
             self.latency[-1] = _latency(line)
         else:
             entry = row - self.first
-            self.state[entry] = State.ANSWERED
+            self.state[entry] = RowState.ANSWERED
             self.latency[entry] = _latency(line)
             self.size[entry] = _size(self.size[entry] + line.size)
             self.severity[entry] = max(self.severity[entry], level)
@@ -155,7 +155,7 @@ class Index:
         return None
 
     def _add(
-        self, at: int, api: int, size: int, connection: int, client: int, state: State, level: int, errors: int
+        self, at: int, api: int, size: int, connection: int, client: int, state: RowState, level: int, errors: int
     ) -> int:
         row = self.end
         self.at.append(at)
@@ -174,18 +174,18 @@ class Index:
     def _close(self, connection: int) -> None:
         self._unseen.pop(connection, None)
         for rows in self._waiting.pop(connection, {}).values():
-            self._settle(rows, State.UNANSWERED)
+            self._settle(rows, RowState.UNANSWERED)
 
     def _miss(self, connections: list[int]) -> None:
         """What was not seen may have held any response."""
         for connection in connections:
             for correlation_id, rows in self._waiting.pop(connection, {}).items():
-                self._settle(rows, State.UNSEEN)
+                self._settle(rows, RowState.UNSEEN)
                 unseen = self._unseen.setdefault(connection, {})
                 if len(unseen) < MOST_WAITING:
                     unseen.setdefault(correlation_id, deque(maxlen=64)).extend(rows)
 
-    def _settle(self, rows: Iterable[int], state: State) -> None:
+    def _settle(self, rows: Iterable[int], state: RowState) -> None:
         for row in rows:
             if row >= self.first:
                 self.state[row - self.first] = state
@@ -201,7 +201,7 @@ class Index:
         latency = self.latency[entry]
         if latency >= 0:
             return latency
-        return max(0, now - self.at[entry]) // 1000 if self.state[entry] == State.WAITING else None
+        return max(0, now - self.at[entry]) // 1000 if self.state[entry] == RowState.WAITING else None
 
     def forget(self, place: int) -> None:
         """Let rows go whose lines lie before `place`, from the oldest on."""

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kproxy.browse.rows.merged import MergedStore, Part
+from kproxy.browse.rows.merged_store import MergedStore, StorePart
 from kproxy.browse.rows.store import FileStore
-from kproxy.browse.sources.packed import Packed, is_packed
-from kproxy.browse.sources.source import Phase, Source
+from kproxy.browse.sources.compressed import Packed, is_packed
+from kproxy.browse.sources.source import Source, SourcePhase
 from kproxy.trace.reader import trace_files
 
 #: A file that was written to this long ago, in seconds, may still be.
@@ -28,7 +28,7 @@ class _File:
     path: Path
     file: int
     content: FileStore | Packed
-    part: Part
+    part: StorePart
     ended: bool = False
 
     def is_growing(self) -> bool:
@@ -119,10 +119,10 @@ class TraceSource(Source):
                 self._merged.sleep(each.part)
                 self._awake.remove(each)
         taken, there = self.store.progress
-        if growing and self.phase is Phase.LIVE:
+        if growing and self.phase is SourcePhase.LIVE:
             return  # something new lies there now and then
-        self.phase = Phase.READING if taken < there else Phase.LIVE if growing else Phase.ENDED
-        self.sentence = "following" if self.phase is Phase.LIVE else ""
+        self.phase = SourcePhase.READING if taken < there else SourcePhase.LIVE if growing else SourcePhase.ENDED
+        self.sentence = "following" if self.phase is SourcePhase.LIVE else ""
 
     def _progress(self) -> tuple[int, int]:
         """See `Source`."""

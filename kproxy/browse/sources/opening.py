@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from kproxy.browse.sources.dissected import DissectedSource
+from kproxy.browse.sources.capture_child import DissectedSource
 from kproxy.browse.sources.files import TraceSource, files_name
 from kproxy.browse.sources.proxy import ProxySource
 from kproxy.browse.sources.source import SeveralSources, Source, SourceError
 from kproxy.capture import CaptureError
+from kproxy.capture.inputs import NO_INPUT, input_files, is_trace
 from kproxy.control.client import connect
 from kproxy.control.paths import SeveralProxies, find, only
 from kproxy.control.protocol import ControlError
-from kproxy.inputs import NO_INPUT, input_files, is_trace
 from kproxy.trace.reader import SUFFIXES, TraceError
 
 _ADDRESS: Final = re.compile(r"(.*:)?\d{1,5}|unix:.+", re.DOTALL)

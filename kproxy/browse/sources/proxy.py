@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from kproxy.browse.rows.store import Spool
-from kproxy.browse.sources.source import Phase, Source
-from kproxy.control.client import Client, connect
+from kproxy.browse.sources.source import Source, SourcePhase
+from kproxy.control.client import ControlClient, connect
 from kproxy.control.protocol import ControlError, Greeting
 from kproxy.trace.clock import timestamp
 from kproxy.trace.encoding import encode_line, parse_line
@@ -66,13 +66,13 @@ class ProxySource(Source):
             except ControlError as error:
                 why = str(error)
             except OSError as error:
-                self.phase, self.sentence = Phase.ENDED, f"there is no room for more ({error.strerror})"
+                self.phase, self.sentence = SourcePhase.ENDED, f"there is no room for more ({error.strerror})"
                 return
-            if self.phase is Phase.LIVE:
+            if self.phase is SourcePhase.LIVE:
                 self._lost_at = time.time_ns()
-            self.phase, self.sentence = Phase.LOST, f"lost the proxy ({why}): trying again"
+            self.phase, self.sentence = SourcePhase.LOST, f"lost the proxy ({why}): trying again"
             if (over := self._over()) is not None:
-                self.phase, self.sentence = Phase.ENDED, over
+                self.phase, self.sentence = SourcePhase.ENDED, over
                 return
             await asyncio.sleep(rest)
             rest = min(2 * rest, _LONGEST_REST)
@@ -81,7 +81,7 @@ class ProxySource(Source):
         """Why it will not come back, if that is known."""
         return None
 
-    async def _begin(self, client: Client) -> None:
+    async def _begin(self, client: ControlClient) -> None:
         greeting, seen = client.greeting, self._seen
         is_same = seen is not None and (seen.pid, seen.started) == (greeting.pid, greeting.started)
         await client.ask("watch", frames=True, backlog=not is_same)
@@ -91,7 +91,7 @@ class ProxySource(Source):
         if greeting.built_in:  # its own ports are internal: clients know the listeners
             self.server_names = {each.upstream: each.listen for each in greeting.listeners}
         self.name = _name(greeting)
-        self.phase, self.sentence = Phase.LIVE, ""
+        self.phase, self.sentence = SourcePhase.LIVE, ""
         if greeting.trace is not None:
             self.messages.append(f"trace: {greeting.trace}")
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from kproxy.browse.rows.store import Store
 
 
-class Phase(StrEnum):
+class SourcePhase(StrEnum):
     """How a source stands."""
 
     READING = "reading"
@@ -46,18 +46,18 @@ class Source(ABC):
         self.name = name
         self.server_names: Mapping[str, str] = {}
         self.store = store
-        self.phase = Phase.READING
+        self.phase = SourcePhase.READING
         self.sentence = ""
         self.messages: deque[str] = deque(maxlen=200)
 
     @property
     def live(self) -> bool:
         """Whether time goes on: what is not answered yet may still be."""
-        return self.phase is Phase.LIVE
+        return self.phase is SourcePhase.LIVE
 
     def percent(self) -> int | None:
         """How much of it was read, in percent; it never goes back. None if that is not known, or all was read."""
-        if self.phase is not Phase.READING or (progress := self._progress()) is None:
+        if self.phase is not SourcePhase.READING or (progress := self._progress()) is None:
             self._percent = 0
             return None
         taken, there = progress
@@ -71,9 +71,9 @@ class Source(ABC):
     @property
     def nothing(self) -> str:
         """What to say while there are no rows: why, and what to do."""
-        if self.phase is Phase.READING:
+        if self.phase is SourcePhase.READING:
             return f"Reading {self.name} ..."
-        if self.phase is Phase.LIVE:
+        if self.phase is SourcePhase.LIVE:
             return f"Nothing in {self.name} yet; new rows appear here."
         return f"There is no Kafka traffic in {self.name}."
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def convert_files(spark: SparkSession, args: argparse.Namespace) -> None:
     """Convert what is new, and say how much that was."""
     from kproxy.outputs.stderr import say, warn
-    from kproxy.spark.reading.convert import OtherFormat, batches, convert, grown
-    from kproxy.spark.reading.inputs import find_files
+    from kproxy.spark.ingest.convert import OtherFormat, batches, convert, grown
+    from kproxy.spark.ingest.inputs import find_files
     from kproxy.spark.session.progress import progress
 
     files = find_files(spark, args.traces, empty=warn_empty)
@@ -37,7 +37,7 @@ def convert_files(spark: SparkSession, args: argparse.Namespace) -> None:
 def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
     """Leave each line of a table in it once, and say what was wrong."""
     from kproxy.outputs.stderr import say, warn
-    from kproxy.spark.reading.repair import NoRepair, repair
+    from kproxy.spark.ingest.repair import NoRepair, repair
     from kproxy.spark.session.progress import progress
 
     try:

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from kproxy.cli.analyze.lines import Wanted, duration_us
+from kproxy.cli.analyze.lines import LineSelection, duration_us
 from kproxy.cli.errors import CommandError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kproxy.spark.follow.events import Batch, Rows
-    from kproxy.spark.follow.queries import Span
-    from kproxy.spark.follow.running import Running
+    from kproxy.spark.streaming.events import MicroBatch, QueryRows
+    from kproxy.spark.streaming.execution import RunningQueries
+    from kproxy.spark.streaming.queries import Span
 
 #: State is in so many parts, and there are so many files of a table each time; it is little.
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
@@ -34,14 +34,14 @@ _STEPS = 5
 
 
 class _Output(Protocol):
-    def take(self, event: Rows | Batch) -> None: ...
+    def take(self, event: QueryRows | MicroBatch) -> None: ...
 
     def refresh(self) -> None: ...
 
 
 def check_follow(args: argparse.Namespace) -> None:
     """Say what is wrong with the options, before anything starts."""
-    from kproxy.spark.follow.queries import names
+    from kproxy.spark.streaming.queries import names
 
     if unknown := sorted(set(args.job) - set(names())):
         raise CommandError(f"{unknown[0]} is a table of all lines there are; --follow has {', '.join(names())}")
@@ -56,7 +56,7 @@ def check_follow(args: argparse.Namespace) -> None:
 
 def _span(args: argparse.Namespace, *, shown: bool) -> Span:
     """The time that queries look at; `shown`: on a terminal, where windows overlap."""
-    from kproxy.spark.follow.queries import Span
+    from kproxy.spark.streaming.queries import Span
 
     window, late = duration_us("--window", args.window or _WINDOW), duration_us("--late", args.late or _LATE)
     if window < _LEAST_US:
@@ -65,18 +65,18 @@ def _span(args: argparse.Namespace, *, shown: bool) -> Span:
     return Span(step * _STEPS, step, late) if shown else Span(window, window, late)
 
 
-def follow_traces(spark: SparkSession, args: argparse.Namespace, asked: Wanted) -> None:
+def follow_traces(spark: SparkSession, args: argparse.Namespace, asked: LineSelection) -> None:
     """Follow traces until Ctrl-C or SIGTERM."""
     from kproxy.outputs.stderr import say
-    from kproxy.spark.follow.notes import Notes
-    from kproxy.spark.follow.queries import ROLLING, names
-    from kproxy.spark.follow.running import Running
+    from kproxy.spark.streaming.execution import RunningQueries
+    from kproxy.spark.streaming.queries import ROLLING, names
+    from kproxy.spark.streaming.warnings import StreamWarnings
 
     shown = not args.out and args.format in (None, "table") and sys.stdout.isatty()
     span = _span(args, shown=shown)
     chosen = args.job or names()
-    output, notes = _output(args, chosen, span, shown=shown), Notes(chosen[0], args.late or _LATE)
-    with _until_signal() as over, Running(spark, every=_FILES_S if args.out else _SHOWN_S) as running:
+    output, notes = _output(args, chosen, span, shown=shown), StreamWarnings(chosen[0], args.late or _LATE)
+    with _until_signal() as over, RunningQueries(spark, every=_FILES_S if args.out else _SHOWN_S) as running:
         _start(spark, running, args, asked, chosen, span, shown=shown)
         with output as told:
             while (event := running.told(0 if over.is_set() else _LOOK_S)) is not None or not over.is_set():
@@ -92,16 +92,16 @@ def follow_traces(spark: SparkSession, args: argparse.Namespace, asked: Wanted) 
 
 
 def _start(
-    spark: SparkSession, running: Running, args: argparse.Namespace, asked: Wanted, chosen: list[str], span: Span,
-    *, shown: bool,
+    spark: SparkSession, running: RunningQueries, args: argparse.Namespace, asked: LineSelection, chosen: list[str],
+    span: Span, *, shown: bool,
 ) -> None:  # fmt: skip
     from pyspark.sql.utils import is_remote
 
-    from kproxy.spark.follow.lines import follow_lines
-    from kproxy.spark.follow.queries import ROLLING, find
-    from kproxy.spark.follow.running import Files, OtherQuestion, claim
-    from kproxy.spark.reading.lines import NotHere, Period
-    from kproxy.spark.where import where
+    from kproxy.spark.filter_columns import where
+    from kproxy.spark.ingest.lines import NotHere, Period
+    from kproxy.spark.streaming.execution import Files, OtherQuestion, claim
+    from kproxy.spark.streaming.lines import follow_lines
+    from kproxy.spark.streaming.queries import ROLLING, find
 
     if not args.out and (is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local")):
         raise NotHere("a cluster follows traces with --out DIR, a DIR that all machines see")
@@ -128,7 +128,7 @@ def _output(args: argparse.Namespace, names: list[str], span: Span, *, shown: bo
         return nullcontext(_Files())
     if not shown:
         return nullcontext(_Lines())
-    from kproxy.spark.follow.screen import Screen
+    from kproxy.spark.streaming.screen import Screen
 
     return Screen(sys.stdout, " ".join(args.traces), names, span, args.rows)
 
@@ -136,7 +136,7 @@ def _output(args: argparse.Namespace, names: list[str], span: Span, *, shown: bo
 class _Files:
     """Who writes to files shows nothing."""
 
-    def take(self, event: Rows | Batch) -> None:
+    def take(self, event: QueryRows | MicroBatch) -> None:
         pass
 
     def refresh(self) -> None:
@@ -146,11 +146,11 @@ class _Files:
 class _Lines(_Files):
     """JSON lines on standard output."""
 
-    def take(self, event: Rows | Batch) -> None:
-        from kproxy.spark.follow.events import Rows
+    def take(self, event: QueryRows | MicroBatch) -> None:
+        from kproxy.spark.streaming.events import QueryRows
         from kproxy.spark.tables import write_rows
 
-        if isinstance(event, Rows):
+        if isinstance(event, QueryRows):
             write_rows(event.rows, event.query, sys.stdout)
 
 

@@ -11,15 +11,15 @@ from kproxy.cli.errors import CommandError
 
 if TYPE_CHECKING:
     from kproxy.filters import Filter
-    from kproxy.spark.reading.convert import Batch
-    from kproxy.spark.reading.decode import Options
+    from kproxy.spark.ingest.convert import TableBatch
+    from kproxy.spark.ingest.decode import CaptureOptions
 
 
 #: Bad files that a message names.
 _MOST_NAMED = 10
 
 
-class Wanted(NamedTuple):
+class LineSelection(NamedTuple):
     """Which lines an analysis is about."""
 
     filter: Filter | None
@@ -27,11 +27,11 @@ class Wanted(NamedTuple):
     until: datetime | None
 
 
-def wanted(args: argparse.Namespace) -> Wanted:
+def wanted(args: argparse.Namespace) -> LineSelection:
     """What the options ask for; their mistakes are found before Spark starts."""
-    from kproxy.outputs.choice import filter_for
+    from kproxy.outputs.selecting import filter_for
 
-    return Wanted(filter_for(args.where), _moment("--since", args.since), _moment("--until", args.until))
+    return LineSelection(filter_for(args.where), _moment("--since", args.since), _moment("--until", args.until))
 
 
 def _moment(option: str, text: str | None) -> datetime | None:
@@ -64,14 +64,14 @@ def duration_us(option: str, text: str) -> int:
         raise CommandError(f"{option} {text}: {error.args[1]}") from None
 
 
-def decoding(args: argparse.Namespace) -> Options:
+def decoding(args: argparse.Namespace) -> CaptureOptions:
     """How captures are read."""
-    from kproxy.spark.reading.decode import Options
+    from kproxy.spark.ingest.decode import CaptureOptions
 
-    return Options(frozenset(args.port), args.keylog)
+    return CaptureOptions(frozenset(args.port), args.keylog)
 
 
-def warn_unread(batch: Batch) -> None:
+def warn_unread(batch: TableBatch) -> None:
     """Say which lines and which files of a batch could not be read."""
     from kproxy.outputs.stderr import warn
     from kproxy.outputs.text import safe

@@ -34,7 +34,7 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
     try:
         import pyspark
     except ImportError:
-        from kproxy.extras import install_command
+        from kproxy.io.extras import install_command
 
         raise CommandError(f"analyze needs Spark: {install_command('spark')}") from None
     from py4j.protocol import Py4JError
@@ -42,9 +42,9 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
 
     from kproxy.filters import FilterError
     from kproxy.outputs.stderr import warn
-    from kproxy.spark.reading.convert import DamagedTable
-    from kproxy.spark.reading.inputs import NothingToRead
-    from kproxy.spark.reading.lines import NotHere
+    from kproxy.spark.ingest.convert import DamagedTable
+    from kproxy.spark.ingest.inputs import NothingToRead
+    from kproxy.spark.ingest.lines import NotHere
     from kproxy.spark.session import NoServer, end_java, session
     from kproxy.spark.session.archive import ArchiveWriter
     from kproxy.spark.session.java import JavaMissing

@@ -10,22 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli.analyze.lines import Wanted, decoding, warn_empty, warn_unread
+from kproxy.cli.analyze.lines import LineSelection, decoding, warn_empty, warn_unread
 from kproxy.cli.errors import CommandError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kproxy.spark.reading.lines import Lines
+    from kproxy.spark.ingest.lines import Lines
 
 
-def analyze(spark: SparkSession, args: argparse.Namespace, wanted: Wanted) -> None:
+def analyze(spark: SparkSession, args: argparse.Namespace, wanted: LineSelection) -> None:
     """Write the tables that are asked for, or the report, or both."""
     from kproxy.spark import jobs
     from kproxy.spark.derived.shared import shared
-    from kproxy.spark.reading.lines import Period, open_lines
+    from kproxy.spark.filter_columns import where
+    from kproxy.spark.ingest.lines import Period, open_lines
     from kproxy.spark.session.progress import progress
-    from kproxy.spark.where import where
 
     period = Period(wanted.since, wanted.until)
     condition = None if wanted.filter is None else where(wanted.filter)
@@ -45,7 +45,7 @@ def analyze(spark: SparkSession, args: argparse.Namespace, wanted: Wanted) -> No
 
 
 def _write_report(spark: SparkSession, lines: Lines, args: argparse.Namespace) -> None:
-    from kproxy.spark.report.figures import figures
+    from kproxy.spark.report.contents import figures
     from kproxy.spark.report.pages import report
     from kproxy.spark.session.progress import progress
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from dissectors.ledgers import Bounded
+from dissectors.trackers import BoundedDict
 from kproxy.outputs.findings import as_entry, cause_of, urgency, was_served
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 
@@ -16,7 +16,7 @@ _MOST_ASKED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FindingPlace:
     """Where a finding was: `offset` is where its frame begins in the bytes of its direction."""
 
     file: str
@@ -41,7 +41,7 @@ class Cause:
 
     key: bytes
     finding: FindingEntry
-    place: Place
+    place: FindingPlace
     count: int = 0
     told: int = 0
     served: int = 0
@@ -66,7 +66,7 @@ class Causes:
         self._causes: dict[bytes, Cause] = {}
         self._ends: dict[str, tuple[str, str]] = {}
         self._repeated: Counter[tuple[str, str, str]] = Counter()
-        self._asked: Bounded[tuple[str, int | None, str | None], list[Cause]] = Bounded(_MOST_ASKED)
+        self._asked: BoundedDict[tuple[str, int | None, str | None], list[Cause]] = BoundedDict(_MOST_ASKED)
 
     def begin(self, file: str) -> None:
         """The lines that follow are of this input."""
@@ -93,20 +93,20 @@ class Causes:
             for cause in self._asked.pop((line.connection_id, line.correlation_id, line.request_ts), ()):
                 cause.served += was_served(line)
 
-    def _place(self, line: RequestLine | ResponseLine | FindingLine) -> Place:
+    def _place(self, line: RequestLine | ResponseLine | FindingLine) -> FindingPlace:
         if isinstance(line, FindingLine):
             client, server = self._ends.get(line.connection_id, (None, None))
-            return Place(
+            return FindingPlace(
                 self._file, line.connection_id, line.ts, client, server, line.direction,
                 correlation_id=line.correlation_id, offset=line.offset,
             )  # fmt: skip
-        return Place(
+        return FindingPlace(
             self._file, line.connection_id, line.ts, line.client, line.server,
             "request" if isinstance(line, RequestLine) else "response",
             line.api, line.api_version, line.correlation_id, line.offset,
         )  # fmt: skip
 
-    def _found(self, finding: FindingEntry, place: Place) -> Cause:
+    def _found(self, finding: FindingEntry, place: FindingPlace) -> Cause:
         key = cause_of(finding, place.api, place.api_version, place.direction)
         cause = self._causes.get(key)
         if cause is None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from xml.etree import ElementTree  # written, not read
 
 from kproxy.outputs import rulebook
-from kproxy.outputs.analysed import Analysed
+from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.reports.causes import Cause, Causes
 from kproxy.outputs.reports.text import rows
 from kproxy.outputs.selection import Selection
 from kproxy.outputs.text import safe
 
 
-def report(causes: Causes, selection: Selection, analysed: Analysed) -> str:
+def report(causes: Causes, selection: Selection, analysed: AnalysedInputs) -> str:
     """The XML. Findings below the threshold of `selection` stand in ``system-out``.
 
     What was analysed stands in ``properties``. If that is nothing at all, each suite has a test case with an error.

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from kproxy import __version__
 from kproxy.outputs import rulebook
-from kproxy.outputs.analysed import Analysed
+from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.findings import sentence
 from kproxy.outputs.reports.causes import Cause, Causes
 from kproxy.trace.encoding import encode_json
@@ -27,7 +27,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
-def report(causes: Causes, analysed: Analysed, notes: Sequence[str] = ()) -> bytes:
+def report(causes: Causes, analysed: AnalysedInputs, notes: Sequence[str] = ()) -> bytes:
     """The log, one run. `notes` are sentences about the inputs, e.g. that one was cut off."""
     found = causes.found()
     codes = {cause.finding.code: cause.finding for cause in found}
@@ -47,12 +47,12 @@ def report(causes: Causes, analysed: Analysed, notes: Sequence[str] = ()) -> byt
     return encode_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}) + b"\n"
 
 
-def _notifications(analysed: Analysed, notes: Sequence[str]) -> list[dict[str, Any]]:
+def _notifications(analysed: AnalysedInputs, notes: Sequence[str]) -> list[dict[str, Any]]:
     said = [(note, "note") for note in notes] + [(analysed.sentence, "warning" if analysed.is_nothing else "note")]
     return [{"level": level, "message": {"text": sentence}} for sentence, level in said]
 
 
-def _artifact(name: str, analysed: Analysed) -> dict[str, Any]:
+def _artifact(name: str, analysed: AnalysedInputs) -> dict[str, Any]:
     made: dict[str, Any] = {"location": {"uri": _uri(name)}, "roles": ["analysisTarget"]}
     counts = analysed.files.get(name)
     return made | ({"properties": counts.as_json()} if counts else {})

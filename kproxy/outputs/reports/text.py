@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TextIO
 
-from kproxy.outputs.analysed import Analysed
+from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.findings import RANK, full_rows
 from kproxy.outputs.reports.causes import Cause, Causes
 from kproxy.outputs.text import Piece, painter, safe
 
 
-def write(causes: Causes, file: TextIO, analysed: Analysed) -> None:
+def write(causes: Causes, file: TextIO, analysed: AnalysedInputs) -> None:
     """Write each cause, then how many there are and in how much."""
     paint = painter(file)
     found = causes.found()

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dissectors import addresses
+from dissectors.connections import addresses
 
 #: The column that says it.
 CLUSTER: Final = "cluster"
 
 
-class Place(NamedTuple):
+class ServerPlace(NamedTuple):
     """A server as one proxy, or capture, knows it: elsewhere the same address may be another machine."""
 
     watcher: str
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 class Sighting:
     """So many lines of a server that name the same cluster and brokers, or nothing of it."""
 
-    place: Place
+    place: ServerPlace
     cluster_id: str | None
     brokers: Sequence[str]
     lines: int
@@ -48,7 +48,7 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
         .collect()
     )
     names = clusters(
-        Sighting(Place(row["watcher"], row["server"]), row["cluster_id"], row["brokers"] or (), row["lines"])
+        Sighting(ServerPlace(row["watcher"], row["server"]), row["cluster_id"], row["brokers"] or (), row["lines"])
         for row in found
     )
     several = sorted(set(names.values()))
@@ -65,7 +65,7 @@ def names_cluster() -> Column:
     return F.col("cluster_id").isNotNull() | (F.coalesce(F.size("brokers"), F.lit(0)) > 0)
 
 
-def clusters(sightings: Iterable[Sighting]) -> dict[Place, str]:
+def clusters(sightings: Iterable[Sighting]) -> dict[ServerPlace, str]:
     """The name of each server's cluster.
 
     A server belongs to the cluster whose id it reports. One that reports none belongs to the cluster of which it, or a
@@ -73,8 +73,8 @@ def clusters(sightings: Iterable[Sighting]) -> dict[Place, str]:
     only cluster that this one has seen. All others are together if they have a watcher, an address or a named broker in
     common.
     """
-    reported: dict[Place, Counter[str]] = defaultdict(Counter)
-    named: dict[Place, set[str]] = defaultdict(set)  # with the server itself
+    reported: dict[ServerPlace, Counter[str]] = defaultdict(Counter)
+    named: dict[ServerPlace, set[str]] = defaultdict(set)  # with the server itself
     members: dict[tuple[str | None, str], set[str]] = defaultdict(set)  # (watcher or any, address): ids
     for each in sightings:
         place = each.place
@@ -100,7 +100,7 @@ def clusters(sightings: Iterable[Sighting]) -> dict[Place, str]:
     return found | _together({place: named[place] for place in left - found.keys()}, seen)
 
 
-def _together(named: Mapping[Place, set[str]], seen: Mapping[str, set[str]]) -> dict[Place, str]:
+def _together(named: Mapping[ServerPlace, set[str]], seen: Mapping[str, set[str]]) -> dict[ServerPlace, str]:
     """Servers of which no id is known, by the lowest address of those that belong together."""
     parents: dict[str, str] = {}
 

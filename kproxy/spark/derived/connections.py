@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dissectors.ledgers.served import BEARINGS
-from kproxy.spark.words import host
+from dissectors.trackers.answered_apis import BEARINGS
+from kproxy.spark.sentences import host
 
 #: Of a connection these say the same, or stand in one line of it; so there are few of them to put together.
 _KEYS = ["connection_id", "client", "server", "client_id", "by", "how"]

@@ -8,10 +8,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.browse.overviews.groups import Kind, Protocol
-from kproxy.browse.overviews.groups.meanings import KINDS, PROTOCOLS
+from kproxy.browse.overviews.groups import EventKind, Protocol
+from kproxy.browse.overviews.groups.explanations import KINDS, PROTOCOLS
 from kproxy.spark.derived.exchanges import exchanges
-from kproxy.spark.words import chosen, host, member_label
+from kproxy.spark.sentences import chosen, host, member_label
 
 #: APIs whose generation is a member's epoch.
 _BY_EPOCH: Final = {api: each for api, each in PROTOCOLS.items() if each is not Protocol.CLASSIC}
@@ -29,8 +29,8 @@ def group_events(lines: DataFrame) -> DataFrame:
     """What was asked for a group and what became of it, a row a request of `KINDS`.
 
     Returns:
-        The columns of `exchanges`, with group_id as `qualified` makes it, and kind (of `Kind`), protocol (null where
-        the API says nothing of it), host, who (the member id, of a request without one that of the member whose
+        The columns of `exchanges`, with group_id as `qualified` makes it, and kind (of `EventKind`), protocol (null
+        where the API says nothing of it), host, who (the member id, of a request without one that of the member whose
         connection it is, or the connection), label (of a member, for people), own (it is about being a member: joins,
         syncs, beats, leaves), ok (answered, and without an error).
     """
@@ -39,8 +39,8 @@ def group_events(lines: DataFrame) -> DataFrame:
     epoch = F.col("epoch")
     by_epoch = api.isin(*_BY_EPOCH)
     kind = (
-        F.when(by_epoch & (epoch == 0), Kind.JOIN.value)
-        .when(by_epoch & (epoch < 0), Kind.LEAVE.value)
+        F.when(by_epoch & (epoch == 0), EventKind.JOIN.value)
+        .when(by_epoch & (epoch < 0), EventKind.LEAVE.value)
         .otherwise(chosen(api, {name: kind.value for name, kind in KINDS.items()}))
     )
     speaks = Window.partitionBy("group_id", "connection_id").orderBy("asked_us", "correlation_id")
@@ -54,7 +54,7 @@ def group_events(lines: DataFrame) -> DataFrame:
                 "host": host(F.col("client")),
                 "who": F.coalesce("member_id", "connection_id"),
                 "label": member_label(F.col("client_id"), F.coalesce("member_id", F.lit(""))),
-                "own": is_kind(Kind.JOIN, Kind.SYNC, Kind.HEARTBEAT, Kind.LEAVE),
+                "own": is_kind(EventKind.JOIN, EventKind.SYNC, EventKind.HEARTBEAT, EventKind.LEAVE),
                 "ok": F.col("error").isNull() & F.col("answered_us").isNotNull(),
             }
         )
@@ -62,7 +62,7 @@ def group_events(lines: DataFrame) -> DataFrame:
     )
 
 
-def is_kind(*kinds: Kind) -> Column:
+def is_kind(*kinds: EventKind) -> Column:
     """Whether an event is of one of these kinds."""
     return F.col("kind").isin(*(kind.value for kind in kinds))
 
@@ -95,7 +95,7 @@ def in_lives(events: DataFrame, joins: Column) -> DataFrame:
     group = Window.partitionBy("group_id").orderBy("heard_us", "asked_us", "correlation_id")
     reached = F.when(joins, F.col("generation"))
     before = F.last("reached", ignorenulls=True).over(group.rowsBetween(Window.unboundedPreceding, -1))
-    left = F.lag("kind").over(group) == Kind.LEAVE.value
+    left = F.lag("kind").over(group) == EventKind.LEAVE.value
     begins = (F.col("reached") == 1) & ((before > 1) | left)
     each = events.withColumn("reached", reached).withColumn("begins", F.coalesce(begins, F.lit(False)))
     return each.withColumn("life", F.count_if("begins").over(group)).drop("reached", "begins")

@@ -7,8 +7,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from dissectors.rules.metadata_loop import ANSWERS
-from kproxy.spark.words import host
+from dissectors.rules.behaviour.metadata_loop import ANSWERS
+from kproxy.spark.sentences import host
 
 #: So many with an error, or so many on each connection, make a loop; the rule S005 has the same number. Many clients of
 #: one client id, each with its first questions on a connection of its own, do not.

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
-from kproxy.spark.words import host
+from kproxy.spark.sentences import host
 
 #: So many requests in a minute on one connection are a high rate: ten a second.
 BUSY: Final = 600

@@ -21,7 +21,7 @@ from kproxy.spark.registry import Registered, Registry
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Takes lines as `kproxy.spark.reading.schema.TABLE` has them and gives a table in the order to show it. Names of
+#: Takes lines as `kproxy.spark.ingest.schema.TABLE` has them and gives a table in the order to show it. Names of
 #: clients, groups, topics and brokers mean something within a cluster only: lines have it in their column `cluster`
 #: (`kproxy.spark.derived.clusters.clustered`), or are taken for lines of one.
 Run: TypeAlias = "Callable[[DataFrame], DataFrame]"

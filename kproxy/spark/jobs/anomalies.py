@@ -8,9 +8,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name, is_decoded, maybe, view
-from kproxy.spark.derived.observed import observed, slot, source
+from kproxy.spark.derived.observed_time import observed, slot, source
 from kproxy.spark.jobs import job
-from kproxy.spark.words import amount, duration, text
+from kproxy.spark.sentences import amount, duration, text
 
 _HOUR, _DAY = 3600, 86_400
 #: Hours are compared by parts of ten minutes.
@@ -44,7 +44,8 @@ def anomalies(lines: DataFrame) -> DataFrame:
     The usual is their median, which does not mind that one of them was unusual too. Nothing is said where an hour has
     fewer than five other days or, of errors and latency, fewer than 100 responses.
 
-    Rates are per second of observed time (`kproxy.spark.derived.observed`), and an hour is compared with the same parts
+    Rates are per second of observed time (`kproxy.spark.derived.observed_time`), and an hour is compared with the same
+    parts
     of other days: of each source (a proxy, or a capture) the ten-minute slots that both days observed, each for as long
     as it was observed in the hour. What the other day did not observe counts as usual. Nothing is said of the rate of
     an hour that was observed for less than ten minutes, and another day counts if it observed half of the same time.

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from dissectors.message import API_VERSIONS
-from dissectors.removed import newest_release
+from dissectors.messages.message import API_VERSIONS
 from dissectors.schemas import lines as releases
-from dissectors.served import served
-from kproxy.browse.overviews.kafka4 import LEAST_RELEASES, Verdict
+from dissectors.schemas.release_versions import served
+from dissectors.schemas.removed_versions import newest_release
+from kproxy.browse.overviews.kafka4 import LEAST_RELEASES, Kafka4Verdict
 from kproxy.spark.columns import constants, place_in
-from kproxy.spark.derived.uses import refused_since, uses
+from kproxy.spark.derived.api_versions_used import refused_since, uses
 from kproxy.spark.jobs import job
-from kproxy.spark.words import chosen, text
+from kproxy.spark.sentences import chosen, text
 
-_WORST_FIRST = (Verdict.REFUSED, Verdict.UNKNOWN, Verdict.WORKS)
+_WORST_FIRST = (Kafka4Verdict.REFUSED, Kafka4Verdict.UNKNOWN, Kafka4Verdict.WORKS)
 _CLIENT = ("client", "software_name", "software_version", "cluster")
 
 
@@ -112,16 +112,16 @@ def _judged(rows: DataFrame, release: str) -> DataFrame:
     )
     best = F.col("best.highest")
     cases = [
-        (F.col("served"), Verdict.WORKS, text("")),
-        (F.col("refused_by").isNotNull(), Verdict.REFUSED, text(F.col("refused_by"), " refuses it already")),
+        (F.col("served"), Kafka4Verdict.WORKS, text("")),
+        (F.col("refused_by").isNotNull(), Kafka4Verdict.REFUSED, text(F.col("refused_by"), " refuses it already")),
         (
             (best >= lowest) & ~F.col("keeps_up"),
-            Verdict.REFUSED,
+            Kafka4Verdict.REFUSED,
             text(F.col("best.server"), " serves ", _v(best), " too, and it does not use that"),
         ),
-        (F.col("negotiates"), Verdict.UNKNOWN, text("it negotiates, so a broker of that release will tell")),
-        (F.col("unasked"), Verdict.REFUSED, text("it does not ask brokers which versions they serve")),
-        (F.lit(True), Verdict.UNKNOWN, text("whether it negotiates was not seen")),
+        (F.col("negotiates"), Kafka4Verdict.UNKNOWN, text("it negotiates, so a broker of that release will tell")),
+        (F.col("unasked"), Kafka4Verdict.REFUSED, text("it does not ask brokers which versions they serve")),
+        (F.lit(True), Kafka4Verdict.UNKNOWN, text("whether it negotiates was not seen")),
     ]  # fmt: skip
     told = F.coalesce(
         *(
@@ -151,7 +151,9 @@ def _of_client(release: str) -> Column:
     which_it_is = F.when(is_new, ", which it is").otherwise("")
     known = text(" (", counts_on, which_it_is, ")")
     too_old = F.when(~is_new, text("; ", counts_on))
-    is_works, is_unknown = (worst["verdict"] == verdict.value for verdict in (Verdict.WORKS, Verdict.UNKNOWN))
+    is_works, is_unknown = (
+        worst["verdict"] == verdict.value for verdict in (Kafka4Verdict.WORKS, Kafka4Verdict.UNKNOWN)
+    )
     if int(release.partition(".")[0]) < 4:
         known = too_old = F.lit(None).cast("string")
     return F.when(is_works, text(f"Kafka {release} serves all that it uses", F.coalesce(too_old, F.lit("")))).otherwise(

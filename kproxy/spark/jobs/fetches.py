@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name, is_decoded, maybe, topic_name
 from kproxy.spark.jobs import job
-from kproxy.spark.words import host
+from kproxy.spark.sentences import host
 
 #: An empty answer that took this long was held back by fetch.max.wait.ms, which lines do not have; its default is 500.
 _WAITED_US = 100_000

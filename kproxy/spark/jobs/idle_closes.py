@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from dissectors.ledgers.endings import AWAKE
-from dissectors.ledgers.in_flight import IDLE
+from dissectors.trackers.connection_endings import AWAKE
+from dissectors.trackers.in_flight import IDLE
 from kproxy.spark.columns import client_name
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.jobs import job

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from dissectors.rules.rebalance_storm import GENERATIONS, WITHIN
-from kproxy.browse.overviews.groups import Kind, Protocol
-from kproxy.browse.overviews.groups.meanings import REJOIN
+from dissectors.rules.behaviour.rebalance_storm import GENERATIONS, WITHIN
+from kproxy.browse.overviews.groups import EventKind, Protocol
+from kproxy.browse.overviews.groups.explanations import REJOIN
 from kproxy.spark.derived.groups import coming, group_events, in_lives, is_kind
 from kproxy.spark.jobs import job
 
@@ -49,8 +49,8 @@ def rebalances(lines: DataFrame) -> DataFrame:
 def _generations(events: DataFrame) -> DataFrame:
     """Of the classic protocol: all members join, then all are given their assignment."""
     ok, error = F.col("ok"), F.col("error")
-    told = is_kind(Kind.HEARTBEAT) & (error == REJOIN)
-    joins, leaves, syncs = is_kind(Kind.JOIN) & ok, is_kind(Kind.LEAVE) & ok, is_kind(Kind.SYNC) & ok
+    told = is_kind(EventKind.HEARTBEAT) & (error == REJOIN)
+    joins, leaves, syncs = is_kind(EventKind.JOIN) & ok, is_kind(EventKind.LEAVE) & ok, is_kind(EventKind.SYNC) & ok
     classic = events.where((F.col("protocol") == Protocol.CLASSIC.value) & (joins | leaves | syncs | told))
     each = in_lives(classic.withColumn("heard_us", F.col("answered_us")), joins)
     # Who leaves, or is told, is part of what the next ones to join begin.
@@ -89,7 +89,7 @@ def _generations(events: DataFrame) -> DataFrame:
 
 def _epochs(events: DataFrame) -> DataFrame:
     """Of the protocols with epochs (KIP-848, KIP-932, KIP-1071): each member goes to the new one when it can."""
-    reached = is_kind(Kind.JOIN, Kind.HEARTBEAT) & F.col("ok") & (F.col("generation") > 0)
+    reached = is_kind(EventKind.JOIN, EventKind.HEARTBEAT) & F.col("ok") & (F.col("generation") > 0)
     by_epoch = (F.col("protocol") != Protocol.CLASSIC.value) & reached
     firsts = (
         events.where(by_epoch)
@@ -104,13 +104,13 @@ def _epochs(events: DataFrame) -> DataFrame:
         firsts.select(
             "group_id", "protocol", "generation", "who", F.col("event.answered_us").alias("heard_us"), "event.*"
         ),
-        is_kind(Kind.JOIN),
+        is_kind(EventKind.JOIN),
     )
     first = F.min(F.struct("heard_us", "label", "connection_id", "kind"))
     epochs = each.groupBy("group_id", "life", "protocol", "generation").agg(
         first.alias("first"), F.max("heard_us").alias("until_us"), F.count("*").cast("int").alias("members")
     )
-    why = F.when(F.col("first.kind") == Kind.JOIN.value, "join").otherwise("told")
+    why = F.when(F.col("first.kind") == EventKind.JOIN.value, "join").otherwise("told")
     return epochs.select(
         "group_id", "life", "protocol", "generation", F.col("first.heard_us").alias("begun_us"), "until_us",
         F.col("first.heard_us").alias("since_us"), F.col("first.label").alias("by"), why.alias("why"), "members",

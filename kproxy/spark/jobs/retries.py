@@ -6,9 +6,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name, maybe
-from kproxy.spark.derived.retried import refused_again, resent
+from kproxy.spark.derived.retries import refused_again, resent
 from kproxy.spark.jobs import job
-from kproxy.spark.words import host
+from kproxy.spark.sentences import host
 
 #: Rules that find a batch in the bytes that the broker got before: by producer id and sequence, or by its contents.
 _SAME_BATCH = ("S033", "S034")

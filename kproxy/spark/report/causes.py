@@ -14,7 +14,7 @@ _EXPLAINED = 2.0
 _NAMES = 3
 
 
-class Cause(NamedTuple):
+class AnomalyCause(NamedTuple):
     """What was unusual and where, without its full stop; and from when to when, in us since 1970."""
 
     text: str
@@ -22,12 +22,12 @@ class Cause(NamedTuple):
     end: int
 
 
-def anomalies(rows: list[Row]) -> list[Cause]:
+def anomalies(rows: list[Row]) -> list[AnomalyCause]:
     """The causes of unusual latencies and errors, each once, the most unusual first; rates are no news."""
     hours: dict[int, list[tuple[int, Row]]] = defaultdict(list)
     for place, row in enumerate(rows):
         hours[row["since"]].append((place, row))
-    placed: list[tuple[int, Cause]] = []
+    placed: list[tuple[int, AnomalyCause]] = []
     slow: dict[str, list[tuple[int, float, int]]] = defaultdict(list)
     for since, found in sorted(hours.items()):
         p99 = [(place, row) for place, row in found if row["measure"] == "p99"]
@@ -44,7 +44,7 @@ def anomalies(rows: list[Row]) -> list[Cause]:
     return [cause for _, cause in sorted(placed)]
 
 
-def _of_broker(name: str, times: list[tuple[int, float, int]]) -> list[tuple[int, Cause]]:
+def _of_broker(name: str, times: list[tuple[int, float, int]]) -> list[tuple[int, AnomalyCause]]:
     """One cause for each run of hours in which a broker was slow; `times` are (hour, factor, place)."""
     runs: list[list[tuple[int, float, int]]] = []
     for each in times:
@@ -55,14 +55,14 @@ def _of_broker(name: str, times: list[tuple[int, float, int]]) -> list[tuple[int
     return [
         (
             min(place for _, _, place in run),
-            Cause(f"Broker {name} was about {_times(max(factor for _, factor, _ in run))} slower", run[0][0],
+            AnomalyCause(f"Broker {name} was about {_times(max(factor for _, factor, _ in run))} slower", run[0][0],
                   run[-1][0] + _HOUR_US),
         )
         for run in runs
     ]  # fmt: skip
 
 
-def _of_apis(found: list[tuple[int, Row]], since: int) -> list[tuple[int, Cause]]:
+def _of_apis(found: list[tuple[int, Row]], since: int) -> list[tuple[int, AnomalyCause]]:
     """One cause for each API, with the client or broker if there is but one of them."""
     causes = []
     for api, each in _by_value(found).items():
@@ -73,7 +73,7 @@ def _of_apis(found: list[tuple[int, Row]], since: int) -> list[tuple[int, Cause]
             if 0 < len(names) <= _NAMES:
                 where.append(f"{'of' if by == 'client' else 'at'} {', '.join(names)}")
         text = f"{' '.join([api, *where])}: {of_all['sentence']}"
-        causes.append((each[0][0], Cause(text, since, since + _HOUR_US)))
+        causes.append((each[0][0], AnomalyCause(text, since, since + _HOUR_US)))
     return causes
 
 

@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.outputs.text import safe
-from kproxy.spark.derived.observed import observed
+from kproxy.spark.derived.observed_time import observed
 from kproxy.spark.report.axis import Axis
-from kproxy.spark.routine import refusals
+from kproxy.spark.routine_errors import refusals
 
 #: Answers to these wait by design, for data or for other members.
 WAITING = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
@@ -21,14 +21,14 @@ MOST_APIS, MOST_BROKERS, MOST_ERRORS = 10, 12, 6
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ChartSeries:
     """Something over time: its name, and its marks, each a list of numbers that begins with the place of its bucket."""
 
     name: str
     marks: list[list[Any]]
 
 
-def heat(lines: DataFrame, axis: Axis) -> list[Series]:
+def heat(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     """How many answers took how long: of those that do not wait by design (first), and of each of the APIs most used.
 
     A mark is (bucket, row, answers): row n is of latencies from 10^(n/4) us on.
@@ -52,10 +52,10 @@ def heat(lines: DataFrame, axis: Axis) -> list[Series]:
             swift[place, number] = swift.get((place, number), 0) + answers
     names = sorted(total, key=lambda api: (-total[api], api))[:MOST_APIS]
     together = [[*where, answers] for where, answers in sorted(swift.items())]
-    return [Series("", together), *(Series(safe(name), sorted(marks[name])) for name in names)]
+    return [ChartSeries("", together), *(ChartSeries(safe(name), sorted(marks[name])) for name in names)]
 
 
-def brokers(lines: DataFrame, axis: Axis) -> list[Series]:
+def brokers(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     """The p99 of answers that do not wait by design, per broker, most answers first: (bucket, answers, p99 in us)."""
     answered = _answered(lines).where(~F.col("api").isin(*WAITING))
     names = _most(answered, F.col("server"), MOST_BROKERS)
@@ -68,7 +68,7 @@ def brokers(lines: DataFrame, axis: Axis) -> list[Series]:
     return _series(names, rows, axis)
 
 
-def errors(lines: DataFrame, axis: Axis) -> list[Series]:
+def errors(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     """Responses with an error that is not routine, per error, most of them first: (bucket, responses)."""
     each = lines.where(F.size("errors") > 0).select(
         "ts", F.explode(F.array_distinct(F.transform(refusals(), lambda error: error["name"]))).alias("name")
@@ -83,7 +83,7 @@ def errors(lines: DataFrame, axis: Axis) -> list[Series]:
     return _series(names, rows, axis)
 
 
-def traffic(lines: DataFrame, axis: Axis) -> list[Series]:
+def traffic(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     """Requests, and bytes both ways: (bucket, requests, bytes)."""
     frames = lines.where(F.col("kind").isin("request", "response"))
     rows = (
@@ -111,9 +111,9 @@ def _most(rows: DataFrame, name: Column, most: int) -> list[str]:
     return [row["name"] for row in counted.limit(most).collect()]
 
 
-def _series(names: list[str], rows: list[Any], axis: Axis) -> list[Series]:
+def _series(names: list[str], rows: list[Any], axis: Axis) -> list[ChartSeries]:
     marks: dict[str, list[list[Any]]] = {name: [] for name in names}
     places = axis.places()
     for name, at, *numbers in rows:
         marks[name].append([places[at], *numbers])
-    return [Series(safe(name), sorted(found)) for name, found in marks.items()]
+    return [ChartSeries(safe(name), sorted(found)) for name, found in marks.items()]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kproxy.spark.derived.clusters import CLUSTER
-from kproxy.spark.report.figures import Figures
+from kproxy.spark.report.contents import Figures
 from kproxy.spark.report.headlines import Headline, headlines, urgency
-from kproxy.spark.report.listed import Listed
+from kproxy.spark.report.tables import JobTable
 
 
 def headlines_by_cluster(figures: Figures) -> list[Headline]:
@@ -25,7 +25,7 @@ def headlines_by_cluster(figures: Figures) -> list[Headline]:
     return sorted(told, key=urgency) or nothing
 
 
-def _of(tables: dict[str, Listed], cluster: str) -> dict[str, Listed]:
+def _of(tables: dict[str, JobTable], cluster: str) -> dict[str, JobTable]:
     """The tables with the rows of one cluster."""
     return {
         name: replace(table, rows=[row for row in table.rows if _cluster(table, row) == cluster])
@@ -33,5 +33,5 @@ def _of(tables: dict[str, Listed], cluster: str) -> dict[str, Listed]:
     }
 
 
-def _cluster(table: Listed, row: list[object]) -> object:
+def _cluster(table: JobTable, row: list[object]) -> object:
     return dict(zip([name for name, _ in table.columns], row, strict=True)).get(CLUSTER)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from kproxy.spark.columns import client_name
 from kproxy.spark.derived.clusters import with_cluster
 from kproxy.spark.derived.exchanges import watcher
-from kproxy.spark.routine import refusals
+from kproxy.spark.routine_errors import refusals
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from dissectors.removed import newest_release
+from dissectors.schemas.removed_versions import newest_release
 from kproxy.outputs.text import duration
 from kproxy.spark.report.causes import anomalies
-from kproxy.spark.report.figures import Figures
-from kproxy.spark.routine import is_routine
+from kproxy.spark.report.contents import Figures
+from kproxy.spark.routine_errors import is_routine
 
 Row = dict[str, Any]
 

@@ -11,8 +11,8 @@ from kproxy.html.assemble import page
 from kproxy.outputs import rulebook
 from kproxy.outputs.text import safe
 from kproxy.spark.report.clusters import headlines_by_cluster
-from kproxy.spark.report.figures import Figures
-from kproxy.spark.report.listed import MOST_ROWS
+from kproxy.spark.report.contents import Figures
+from kproxy.spark.report.tables import MOST_ROWS
 
 #: Bytes of a page.
 MOST_SIZE = 1_000_000
@@ -37,7 +37,7 @@ def contents(figures: Figures, sources: list[str], most: int = MOST_ROWS) -> dic
         ``facts``; ``headlines``, each (level, text, table); ``axis``, the beginnings of buckets, their length and how
         much of each was observed, in us;
         ``heat``, ``brokers``, ``errors`` and ``traffic``, the series of `kproxy.spark.report.charts`; ``tables``, as
-        `kproxy.spark.report.listed` gives them; ``rules``, of those that found something, name, severity and page.
+        `kproxy.spark.report.tables` gives them; ``rules``, of those that found something, name, severity and page.
     """
     tables = [table.cut(most) for table in figures.tables.values()]
     codes = {row["code"] for table in tables if table.name in ("findings", "rules") for row in table.records()}

@@ -1,6 +1,6 @@
 """The rules that need days of traffic or many connections at once, over the lines of traces: a file each.
 
-`dissectors.offline` has their codes, names and severities.
+`dissectors.rules.offline` has their codes, names and severities.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dissectors.offline import OFFLINE_RULES, OfflineRule
+from dissectors.rules.offline import OFFLINE_RULES, OfflineRule
 from kproxy.spark.derived.clusters import with_cluster
 
 Find = Callable[[DataFrame], DataFrame]

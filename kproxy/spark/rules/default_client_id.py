@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.rules import rule, said, told, when
-from kproxy.spark.words import host
+from kproxy.spark.sentences import host
 
 #: What libraries call a client that was given no name: Java, librdkafka, Sarama, franz-go, KafkaJS, kafka-python,
 #: aiokafka, ruby-kafka, kafka-node.

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
-from kproxy.spark.derived.retried import refused_again
+from kproxy.spark.derived.retries import refused_again
 from kproxy.spark.rules import rule, said, told, when
 
 #: A pause of less than this (us) is none: retry.backoff.ms is 100.

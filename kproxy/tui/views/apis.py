@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from rich.text import Text
 
-from kproxy.browse.overviews.apis import Api, Apis
-from kproxy.browse.session import Session
+from kproxy.browse.overviews.apis import Apis, ApiUsage
+from kproxy.browse.session import BrowseSession
 from kproxy.outputs.text import duration, safe, size
 from kproxy.tui.overview import (
     OverviewView,
@@ -21,12 +21,12 @@ from kproxy.tui.overview import (
     squeezed,
     took,
 )
-from kproxy.tui.table import Cell, Column
+from kproxy.tui.table import Cell, TableColumn
 
 _BARS = 20
 
 
-class ApiView(OverviewView[Api]):
+class ApiView(OverviewView[ApiUsage]):
     """See the module."""
 
     title: ClassVar[str] = "APIs"
@@ -37,21 +37,21 @@ class ApiView(OverviewView[Api]):
         " and its errors. Enter shows its frames."
     )
     effect: ClassVar[str] = "counted: matching rows only"
-    columns: ClassVar[Sequence[Column]] = (
-        Column("API", 20, grow=1),
-        Column("asked", 9, right=True),
-        Column("per s", 7, right=True, drop=3),
-        Column("", _BARS, drop=4),
-        Column("p50", 8, right=True),
-        Column("p95", 8, right=True, drop=5),
-        Column("p99", 8, right=True),
-        Column("max", 8, right=True, drop=2),
-        Column("waiting", 7, right=True, drop=6),
-        Column("never", 6, right=True, drop=7),
-        Column("errors", 7, right=True),
-        Column("in", 8, right=True, drop=8),
-        Column("out", 8, right=True, drop=8),
-        Column("findings", 9, drop=1),
+    columns: ClassVar[Sequence[TableColumn]] = (
+        TableColumn("API", 20, grow=1),
+        TableColumn("asked", 9, right=True),
+        TableColumn("per s", 7, right=True, drop=3),
+        TableColumn("", _BARS, drop=4),
+        TableColumn("p50", 8, right=True),
+        TableColumn("p95", 8, right=True, drop=5),
+        TableColumn("p99", 8, right=True),
+        TableColumn("max", 8, right=True, drop=2),
+        TableColumn("waiting", 7, right=True, drop=6),
+        TableColumn("never", 6, right=True, drop=7),
+        TableColumn("errors", 7, right=True),
+        TableColumn("in", 8, right=True, drop=8),
+        TableColumn("out", 8, right=True, drop=8),
+        TableColumn("findings", 9, drop=1),
     )
     orders: ClassVar = (
         ("a", "asked", lambda each: each.requests),
@@ -64,7 +64,7 @@ class ApiView(OverviewView[Api]):
         ("f", "findings", lambda each: each.findings[::-1]),
     )
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BrowseSession) -> None:
         super().__init__(session, "apis")
 
     @property
@@ -72,7 +72,7 @@ class ApiView(OverviewView[Api]):
         matching = self.session.matching
         return self.session.overviews.apis if matching is None else matching.apis
 
-    def things(self) -> list[Api]:
+    def things(self) -> list[ApiUsage]:
         """See `OverviewView`."""
         return self._apis.rows(self.session.now)
 
@@ -80,11 +80,11 @@ class ApiView(OverviewView[Api]):
         """See `OverviewView`."""
         return self._apis.others, "frames of versions that no Kafka has"
 
-    def key(self, thing: Api) -> tuple[int | None, str | None]:
+    def key(self, thing: ApiUsage) -> tuple[int | None, str | None]:
         """See `OverviewView`."""
         return thing.api_key, thing.api
 
-    def cells(self, thing: Api) -> Sequence[Cell]:
+    def cells(self, thing: ApiUsage) -> Sequence[Cell]:
         """See `OverviewView`."""
         live = self.session.source.live
         return [
@@ -104,7 +104,7 @@ class ApiView(OverviewView[Api]):
             found(thing.findings),
         ]
 
-    def told(self, thing: Api) -> Text:
+    def told(self, thing: ApiUsage) -> Text:
         """See `OverviewView`."""
         text = lines(("errors", names_and_counts(thing.errors)))
         for each in thing.versions:
@@ -115,7 +115,7 @@ class ApiView(OverviewView[Api]):
             text = text[1:]
         return text
 
-    def open(self, thing: Api) -> None:
+    def open(self, thing: ApiUsage) -> None:
         """See `OverviewView`."""
         if thing.api is not None:
             self.narrow(f"api={quoted(thing.api)}")

@@ -8,15 +8,15 @@ from typing import ClassVar
 from rich.text import Text
 
 from kproxy.browse.overviews.clients import Client
-from kproxy.browse.overviews.kafka4 import Verdict
-from kproxy.browse.session import Session
+from kproxy.browse.overviews.kafka4 import Kafka4Verdict
+from kproxy.browse.session import BrowseSession
 from kproxy.outputs.text import safe
 from kproxy.trace.clock import timestamp
 from kproxy.tui.overview import OverviewView, count, found, lines, names_and_counts, quoted
-from kproxy.tui.table import Cell, Column
+from kproxy.tui.table import Cell, TableColumn
 
-_STYLES = {Verdict.WORKS: "response", Verdict.REFUSED: "error", Verdict.UNKNOWN: "warning"}
-_BAD = {Verdict.REFUSED: 2, Verdict.UNKNOWN: 1, Verdict.WORKS: 0}
+_STYLES = {Kafka4Verdict.WORKS: "response", Kafka4Verdict.REFUSED: "error", Kafka4Verdict.UNKNOWN: "warning"}
+_BAD = {Kafka4Verdict.REFUSED: 2, Kafka4Verdict.UNKNOWN: 1, Kafka4Verdict.WORKS: 0}
 
 
 class ClientView(OverviewView[Client]):
@@ -28,16 +28,16 @@ class ClientView(OverviewView[Client]):
         " oldest versions (KIP-896): works, refused, or unknown where the wire does not tell, each with its reason."
         " Below are the APIs and versions that it uses. Enter shows its frames."
     )
-    columns: ClassVar[Sequence[Column]] = (
-        Column("client", 14, grow=2),
-        Column("software", 14, grow=2, drop=2),
-        Column("host", 15, drop=5),
-        Column("conns", 6, right=True, drop=6),
-        Column("asked", 8, right=True, drop=4),
-        Column("errors", 6, right=True, drop=3),
-        Column("findings", 9, drop=1),
-        Column("Kafka 4", 8),
-        Column("because", 20, grow=4),
+    columns: ClassVar[Sequence[TableColumn]] = (
+        TableColumn("client", 14, grow=2),
+        TableColumn("software", 14, grow=2, drop=2),
+        TableColumn("host", 15, drop=5),
+        TableColumn("conns", 6, right=True, drop=6),
+        TableColumn("asked", 8, right=True, drop=4),
+        TableColumn("errors", 6, right=True, drop=3),
+        TableColumn("findings", 9, drop=1),
+        TableColumn("Kafka 4", 8),
+        TableColumn("because", 20, grow=4),
     )
     orders: ClassVar = (
         ("k", "Kafka 4", lambda each: (_BAD[each.verdict], each.requests)),
@@ -47,7 +47,7 @@ class ClientView(OverviewView[Client]):
         ("l", "last seen", lambda each: each.last_at),
     )
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BrowseSession) -> None:
         super().__init__(session, "clients")
 
     def things(self) -> list[Client]:

@@ -7,15 +7,15 @@ from typing import ClassVar
 
 from rich.text import Text
 
-from kproxy.browse.overviews.connection import Connection
-from kproxy.browse.session import Session
+from kproxy.browse.overviews.connection import ConnectionSummary
+from kproxy.browse.session import BrowseSession
 from kproxy.outputs.text import duration, safe, size
 from kproxy.trace.clock import timestamp
 from kproxy.tui.overview import OverviewView, count, found, lines, names_and_counts, quoted, took
-from kproxy.tui.table import Cell, Column
+from kproxy.tui.table import Cell, TableColumn
 
 
-class ConnectionView(OverviewView[Connection]):
+class ConnectionView(OverviewView[ConnectionSummary]):
     """See the module."""
 
     title: ClassVar[str] = "Connections"
@@ -25,21 +25,21 @@ class ConnectionView(OverviewView[Connection]):
         " responses. Below are the versions that are used on it, how it ended, how often it was told to"
         " wait. Enter shows its frames."
     )
-    columns: ClassVar[Sequence[Column]] = (
-        Column("", 1),
-        Column("conn", 6, right=True),
-        Column("client", 15, grow=1),
-        Column("server", 15, grow=1, drop=3),
-        Column("who", 14, grow=2, drop=1),
-        Column("asked", 7, right=True, drop=6),
-        Column("in", 8, right=True, drop=8),
-        Column("out", 8, right=True, drop=8),
-        Column("waiting", 11, right=True),
-        Column("p50", 8, right=True, drop=7),
-        Column("p99", 8, right=True, drop=2),
-        Column("errors", 6, right=True, drop=4),
-        Column("throttled", 9, right=True, drop=9),
-        Column("findings", 9),
+    columns: ClassVar[Sequence[TableColumn]] = (
+        TableColumn("", 1),
+        TableColumn("conn", 6, right=True),
+        TableColumn("client", 15, grow=1),
+        TableColumn("server", 15, grow=1, drop=3),
+        TableColumn("who", 14, grow=2, drop=1),
+        TableColumn("asked", 7, right=True, drop=6),
+        TableColumn("in", 8, right=True, drop=8),
+        TableColumn("out", 8, right=True, drop=8),
+        TableColumn("waiting", 11, right=True),
+        TableColumn("p50", 8, right=True, drop=7),
+        TableColumn("p99", 8, right=True, drop=2),
+        TableColumn("errors", 6, right=True, drop=4),
+        TableColumn("throttled", 9, right=True, drop=9),
+        TableColumn("findings", 9),
     )
     orders: ClassVar = (
         ("t", "time", lambda each: -each.first_at),
@@ -51,10 +51,10 @@ class ConnectionView(OverviewView[Connection]):
         ("f", "findings", lambda each: each.findings[::-1]),
     )
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BrowseSession) -> None:
         super().__init__(session, "connections")
 
-    def things(self) -> list[Connection]:
+    def things(self) -> list[ConnectionSummary]:
         """See `OverviewView`."""
         rows, matching = self.session.overviews.connections.rows(), self.session.matching
         return [each for each in rows if matching is None or each.connection_id in matching.connections]
@@ -63,11 +63,11 @@ class ConnectionView(OverviewView[Connection]):
         """See `OverviewView`."""
         return self.session.overviews.connections.others, "connections that ended before these"
 
-    def key(self, thing: Connection) -> str:
+    def key(self, thing: ConnectionSummary) -> str:
         """See `OverviewView`."""
         return thing.connection_id
 
-    def cells(self, thing: Connection) -> Sequence[Cell]:
+    def cells(self, thing: ConnectionSummary) -> Sequence[Cell]:
         """See `OverviewView`."""
         return [
             [("+", "response") if thing.is_open else ("-", "dim")],
@@ -86,13 +86,13 @@ class ConnectionView(OverviewView[Connection]):
             found(thing.findings),
         ]
 
-    def _waiting(self, thing: Connection) -> Cell:
+    def _waiting(self, thing: ConnectionSummary) -> Cell:
         if not thing.in_flight or thing.oldest is None:
             return [(f"{thing.unanswered} never", "error")] if thing.unanswered else []
         waited = max(0, self.session.now - thing.oldest.since) // 1000
         return [(f"{thing.in_flight} {duration(waited)}", "warning")]
 
-    def told(self, thing: Connection) -> Text:
+    def told(self, thing: ConnectionSummary) -> Text:
         """See `OverviewView`."""
         oldest = thing.oldest
         ended = f"{timestamp(thing.closed_at)} {thing.closed_how or ''} by {thing.closed_by}" if thing.closed_at else ""
@@ -115,12 +115,12 @@ class ConnectionView(OverviewView[Connection]):
             ("not inspected", f"{thing.gap_bytes:,} bytes in {thing.gaps} gaps" if thing.gaps else ""),
         )
 
-    def open(self, thing: Connection) -> None:
+    def open(self, thing: ConnectionSummary) -> None:
         """See `OverviewView`."""
         self.narrow(f"connection={quoted(thing.connection_id)}")
 
 
-def _who(thing: Connection) -> str:
+def _who(thing: ConnectionSummary) -> str:
     names = ", ".join(dict.fromkeys(safe(each) for each in thing.client_ids if each))
     software = safe(f"{thing.software_name or ''} {thing.software_version or ''}".strip())
     return "  ".join(part for part in (names + (" ..." if thing.more_client_ids else ""), software) if part)

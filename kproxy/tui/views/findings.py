@@ -9,17 +9,17 @@ from rich.markdown import Markdown
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from kproxy.browse.overviews.causes import Cause
+from kproxy.browse.overviews.causes import CauseRows
 from kproxy.browse.overviews.findings import Findings
-from kproxy.browse.session import Session
+from kproxy.browse.session import BrowseSession
 from kproxy.outputs import rulebook
 from kproxy.outputs.findings import urgency
 from kproxy.outputs.text import safe
 from kproxy.trace.clock import timestamp
-from kproxy.tui.asking import Reading
+from kproxy.tui.dialogs import Reading
 from kproxy.tui.overview import OverviewView, quoted
-from kproxy.tui.paint import in_full
-from kproxy.tui.table import Cell, Column
+from kproxy.tui.styled_text import in_full
+from kproxy.tui.table import Cell, TableColumn
 
 #: Connections that are listed below a cause.
 _MOST_PLACES = 12
@@ -28,7 +28,7 @@ _MOST_PLACES = 12
 _GUTTER = 4
 
 
-class FindingView(OverviewView[Cause]):
+class FindingView(OverviewView[CauseRows]):
     """See the module."""
 
     title: ClassVar[str] = "Findings"
@@ -37,14 +37,14 @@ class FindingView(OverviewView[Cause]):
         " it and on which connections it was. Enter goes to the first frame, p shows the rule's page, s all its frames."
     )
     effect: ClassVar[str] = "counted: matching rows only"
-    columns: ClassVar[Sequence[Column]] = (
-        Column("", 7),
-        Column("rule", 26, grow=1, drop=2),
-        Column("count", 7, right=True),
-        Column("conns", 6, right=True, drop=3),
-        Column("where", 18, drop=1),
-        Column("blame", 8, drop=4),
-        Column("what", 30, grow=6),
+    columns: ClassVar[Sequence[TableColumn]] = (
+        TableColumn("", 7),
+        TableColumn("rule", 26, grow=1, drop=2),
+        TableColumn("count", 7, right=True),
+        TableColumn("conns", 6, right=True, drop=3),
+        TableColumn("where", 18, drop=1),
+        TableColumn("blame", 8, drop=4),
+        TableColumn("what", 30, grow=6),
     )
     orders: ClassVar = (
         ("u", "urgency", lambda each: tuple(-part for part in _urgency(each)[:4])),
@@ -57,7 +57,7 @@ class FindingView(OverviewView[Cause]):
         Binding("s", "frames", "all its frames"),
     ]
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BrowseSession) -> None:
         super().__init__(session, "findings")
 
     @property
@@ -65,7 +65,7 @@ class FindingView(OverviewView[Cause]):
         matching = self.session.matching
         return self.session.overviews.findings if matching is None else matching.findings
 
-    def things(self) -> list[Cause]:
+    def things(self) -> list[CauseRows]:
         """See `OverviewView`."""
         return self._findings.causes()
 
@@ -73,11 +73,11 @@ class FindingView(OverviewView[Cause]):
         """See `OverviewView`."""
         return self._findings.others, "findings of other causes"
 
-    def key(self, thing: Cause) -> tuple[int, str, str]:
+    def key(self, thing: CauseRows) -> tuple[int, str, str]:
         """See `OverviewView`."""
         return thing.first_row, thing.finding.code, thing.finding.message
 
-    def cells(self, thing: Cause) -> Sequence[Cell]:
+    def cells(self, thing: CauseRows) -> Sequence[Cell]:
         """See `OverviewView`."""
         finding = thing.finding
         return [
@@ -90,7 +90,7 @@ class FindingView(OverviewView[Cause]):
             [(safe(finding.message), "")],
         ]
 
-    def told(self, thing: Cause) -> Text:
+    def told(self, thing: CauseRows) -> Text:
         """See `OverviewView`."""
         text = in_full(thing.finding, self.app.size.width - _GUTTER)
         for sentence in thing.sentences:
@@ -109,7 +109,7 @@ class FindingView(OverviewView[Cause]):
         """Rows of bytes may have room for their text now, or no more."""
         self.tell()
 
-    def open(self, thing: Cause) -> None:
+    def open(self, thing: CauseRows) -> None:
         """See `OverviewView`."""
         self.jump(thing.first_row)
 
@@ -127,5 +127,5 @@ class FindingView(OverviewView[Cause]):
             self.narrow(f"finding={quoted(thing.finding.code)}")
 
 
-def _urgency(thing: Cause) -> tuple[int, bool, bool, int, str]:
+def _urgency(thing: CauseRows) -> tuple[int, bool, bool, int, str]:
     return urgency(thing.finding, thing.count, harmless=thing.harmless)

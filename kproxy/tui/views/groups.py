@@ -11,16 +11,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 
-from kproxy.browse.overviews.groups import GroupRow, GroupView, Stall, State
-from kproxy.browse.session import Session
+from kproxy.browse.overviews.groups import GroupRow, GroupStatus, GroupView, Stall
+from kproxy.browse.session import BrowseSession
 from kproxy.outputs.text import duration, safe
 from kproxy.trace.clock import timestamp
 from kproxy.tui.overview import OverviewView, count, lines, names_and_counts, quoted
-from kproxy.tui.paint import painted
-from kproxy.tui.table import Cell, Column
+from kproxy.tui.styled_text import painted
+from kproxy.tui.table import Cell, TableColumn
 from kproxy.tui.timeline import Timeline
 
-_STANDS = {State.STABLE: "response", State.PREPARING: "warning", State.COMPLETING: "warning"}
+_STANDS = {GroupStatus.STABLE: "response", GroupStatus.PREPARING: "warning", GroupStatus.COMPLETING: "warning"}
 #: Stalls that are told below the timeline.
 _MOST_STALLS = 20
 
@@ -35,16 +35,16 @@ class GroupsView(OverviewView[GroupRow]):
         " why a group stands still. Tab goes to the timeline: h l move in time, j k between members, H L to the next"
         " event, + - zoom, < > go earlier and later, 0 shows all of it, enter shows the frame."
     )
-    columns: ClassVar[Sequence[Column]] = (
-        Column("group", 14, grow=2),
-        Column("kind", 9, drop=5),
-        Column("state", 20),
-        Column("gen", 5, right=True),
-        Column("members", 7, right=True),
-        Column("rebalances", 10, right=True, drop=2),
-        Column("longest", 8, right=True, drop=4),
-        Column("commits", 8, right=True, drop=3),
-        Column("why it stands still", 20, grow=5, drop=1),
+    columns: ClassVar[Sequence[TableColumn]] = (
+        TableColumn("group", 14, grow=2),
+        TableColumn("kind", 9, drop=5),
+        TableColumn("state", 20),
+        TableColumn("gen", 5, right=True),
+        TableColumn("members", 7, right=True),
+        TableColumn("rebalances", 10, right=True, drop=2),
+        TableColumn("longest", 8, right=True, drop=4),
+        TableColumn("commits", 8, right=True, drop=3),
+        TableColumn("why it stands still", 20, grow=5, drop=1),
     )
     orders: ClassVar = (
         ("s", "stalls", lambda each: (each.stalls, each.past, each.last_at)),
@@ -57,7 +57,7 @@ class GroupsView(OverviewView[GroupRow]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("s", "stall", "frame of the stall")]
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BrowseSession) -> None:
         super().__init__(session, "groups")
         self._timeline = Timeline()
 

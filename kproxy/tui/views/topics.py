@@ -7,18 +7,18 @@ from typing import ClassVar
 
 from rich.text import Text
 
-from kproxy.browse.overviews.topic import Client, Partition, Reader, Topic, Traffic
-from kproxy.browse.session import Session
+from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary, Traffic
+from kproxy.browse.session import BrowseSession
 from kproxy.outputs.text import safe, size
 from kproxy.tui.overview import OverviewView, bars, count, lines, names_and_counts, quoted, squeezed
-from kproxy.tui.table import Cell, Column
+from kproxy.tui.table import Cell, TableColumn
 
 _BARS = 14
 #: Readers, clients and partitions that are told of a topic.
 _MOST = 30
 
 
-class TopicView(OverviewView[Topic]):
+class TopicView(OverviewView[TopicSummary]):
     """See the module."""
 
     title: ClassVar[str] = "Topics"
@@ -27,20 +27,20 @@ class TopicView(OverviewView[Topic]):
         " records lie between what a reader got and the high watermark, of the reader furthest behind. Empty are"
         " fetches that brought nothing. Enter shows its frames."
     )
-    columns: ClassVar[Sequence[Column]] = (
-        Column("topic", 16, grow=2),
-        Column("written", 9, right=True),
-        Column("per s", 7, right=True, drop=4),
-        Column("", _BARS, drop=6),
-        Column("bytes", 8, right=True, drop=3),
-        Column("read", 9, right=True),
-        Column("per s", 7, right=True, drop=4),
-        Column("", _BARS, drop=7),
-        Column("bytes", 8, right=True, drop=3),
-        Column("empty", 7, right=True, drop=5),
-        Column("lag", 8, right=True),
-        Column("most lag", 8, right=True, drop=2),
-        Column("errors", 12, grow=1, drop=1),
+    columns: ClassVar[Sequence[TableColumn]] = (
+        TableColumn("topic", 16, grow=2),
+        TableColumn("written", 9, right=True),
+        TableColumn("per s", 7, right=True, drop=4),
+        TableColumn("", _BARS, drop=6),
+        TableColumn("bytes", 8, right=True, drop=3),
+        TableColumn("read", 9, right=True),
+        TableColumn("per s", 7, right=True, drop=4),
+        TableColumn("", _BARS, drop=7),
+        TableColumn("bytes", 8, right=True, drop=3),
+        TableColumn("empty", 7, right=True, drop=5),
+        TableColumn("lag", 8, right=True),
+        TableColumn("most lag", 8, right=True, drop=2),
+        TableColumn("errors", 12, grow=1, drop=1),
     )
     orders: ClassVar = (
         ("l", "lag", lambda each: each.lag or -1),
@@ -51,10 +51,10 @@ class TopicView(OverviewView[Topic]):
         ("s", "last seen", lambda each: each.last_at),
     )
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BrowseSession) -> None:
         super().__init__(session, "topics")
 
-    def things(self) -> list[Topic]:
+    def things(self) -> list[TopicSummary]:
         """See `OverviewView`."""
         rows, matching = self.session.overviews.topics.rows(self.session.now), self.session.matching
         return [
@@ -65,11 +65,11 @@ class TopicView(OverviewView[Topic]):
         """See `OverviewView`."""
         return self.session.overviews.topics.let_go, "topics to which nothing happened since"
 
-    def key(self, thing: Topic) -> int:
+    def key(self, thing: TopicSummary) -> int:
         """See `OverviewView`; a topic's first row stays, its name may become known later."""
         return thing.first_row if thing.topic is None else hash(thing.topic)
 
-    def cells(self, thing: Topic) -> Sequence[Cell]:
+    def cells(self, thing: TopicSummary) -> Sequence[Cell]:
         """See `OverviewView`."""
         lag = thing.lag
         return [
@@ -91,7 +91,7 @@ class TopicView(OverviewView[Topic]):
             [(size(traffic.bytes) if traffic.bytes else "", "")],
         ]
 
-    def told(self, thing: Topic) -> Text:
+    def told(self, thing: TopicSummary) -> Text:
         """See `OverviewView`."""
         topics, name = self.session.overviews.topics, thing.topic or thing.topic_id or ""
         readers = (f"{_reader(each)} {each.lag:,} (most {each.lag_max:,})" for each in topics.readers(name)[:_MOST])
@@ -108,7 +108,7 @@ class TopicView(OverviewView[Topic]):
             ("errors", names_and_counts(thing.errors)),
         )
 
-    def open(self, thing: Topic) -> None:
+    def open(self, thing: TopicSummary) -> None:
         """See `OverviewView`."""
         if thing.topic is not None:
             self.narrow(f"topic={quoted(thing.topic)}")
@@ -116,15 +116,15 @@ class TopicView(OverviewView[Topic]):
             self.narrow(f"topic_id={quoted(thing.topic_id or '')}")
 
 
-def _name(thing: Topic) -> str:
+def _name(thing: TopicSummary) -> str:
     return safe(thing.topic or thing.topic_id or "?")
 
 
-def _reader(reader: Reader) -> str:
+def _reader(reader: ReaderLag) -> str:
     return f"group {safe(reader.name)}" if reader.is_group else safe(reader.name)
 
 
-def _client(client: Client) -> str:
+def _client(client: TopicClient) -> str:
     """``shop at 10.0.0.1 (group billing) writes 12 reads 3``."""
     group = f" (group {safe(client.group)})" if client.group else ""
     does = [f"writes {client.produced_records:,}"] if client.produced_requests else []
@@ -132,7 +132,7 @@ def _client(client: Client) -> str:
     return f"{safe(client.client_id or '(none)')} at {safe(client.host)}{group} {' '.join(does)}".rstrip()
 
 
-def _part(part: Partition) -> str:
+def _part(part: PartitionSummary) -> str:
     """``[0] 1.2 KB in, 3.4 KB out, lag 7``."""
     said = [f"{size(part.produced_bytes)} in"] if part.produced_bytes else []
     said += [f"{size(part.fetched_bytes)} out"] if part.fetched_bytes else []

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from dissectors.diagnosis.candidates import singles
 from dissectors.diagnosis.diagnose import right_layout
 from dissectors.edits import Edit, write
-from dissectors.errors import EncodeError
-from dissectors.layout import Layout
-from dissectors.message import Message, read_request, read_response
+from dissectors.messages.message import Message, read_request, read_response
 from dissectors.schemas import api_by_name
+from dissectors.wire.errors import EncodeError
+from dissectors.wire.layout import Layout
 from tests.dissectors.diagnosis.realistic import Realistic
 from tests.kproxy.frames import framed, response
 from tests.strategies import API_VERSIONS

@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from dissectors import records
-from dissectors.layout import Field, Layout
-from dissectors.primitives import uuid_text
+from dissectors.wire.layout import Field, Layout
+from dissectors.wire.primitives import uuid_text
 
 _TOPICS = ("orders", "payments.v2", "user-events", "t", "__consumer_offsets", "metrics_raw", "logs.app-1.json")
 _GROUPS = ("g", "billing", "console-consumer-48121", "flink-job.7f3a", "connect-s3-sink")

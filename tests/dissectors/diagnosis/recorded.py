@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from dissectors import schemas
 from dissectors.diagnosis.diagnose import right_layout
-from dissectors.layout import WIDTHS, Field, Layout
-from dissectors.message import Message, read_request, read_response
+from dissectors.messages.message import Message, read_request, read_response
+from dissectors.wire.layout import WIDTHS, Field, Layout
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.dissectors.diagnosis.realistic import Realistic
 from tests.kproxy.captured import DATA, lines_of

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from dissectors.connections.events import Direction
 from dissectors.diagnosis import Diagnosis, diagnose
 from dissectors.diagnosis.candidates import singles
 from dissectors.diagnosis.search import MAKE, Search
 from dissectors.edits import Edit, parse
-from dissectors.events import Direction
-from dissectors.message import Message, read_request, read_response
-from kproxy.explain import explain
-from kproxy.inspector import Inspector
+from dissectors.messages.message import Message, read_request, read_response
+from kproxy.inspection.explain import explain
+from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Detail
 from tests.dissectors.diagnosis.broken import LARGE, Broken, Mutations, metadata
 from tests.kproxy.frames import framed

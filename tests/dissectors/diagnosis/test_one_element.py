@@ -8,8 +8,8 @@ import pytest
 
 from dissectors.diagnosis import Diagnosis, diagnose
 from dissectors.edits import Edit, frame_layout, parse, write
-from dissectors.layout import layout
-from dissectors.message import read_response
+from dissectors.messages.message import read_response
+from dissectors.wire.layout import layout
 
 TOPICS = [
     {

@@ -21,9 +21,9 @@ from dissectors.diagnosis import Diagnosis, diagnose
 from dissectors.diagnosis.candidates import Candidate, singles
 from dissectors.diagnosis.diagnose import right_layout
 from dissectors.edits import Edit, EditError, frame_layout, write
-from dissectors.errors import EncodeError
-from dissectors.layout import Layout
-from dissectors.message import Message, plan, read_request, read_response
+from dissectors.messages.message import Message, plan, read_request, read_response
+from dissectors.wire.errors import EncodeError
+from dissectors.wire.layout import Layout
 from tests.dissectors.diagnosis.realistic import Realistic
 from tests.dissectors.diagnosis.recorded import Recorded
 

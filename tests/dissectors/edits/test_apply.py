@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from dissectors.diagnosis.candidates import singles
 from dissectors.diagnosis.diagnose import right_layout
 from dissectors.edits import KINDS, Edit, EditError, frame_layout, parse, write
-from dissectors.errors import EncodeError
-from dissectors.layout import Field, Layout, layout
-from dissectors.message import read_request, read_response
-from dissectors.walk import walk
+from dissectors.messages.message import read_request, read_response
+from dissectors.wire.errors import EncodeError
+from dissectors.wire.layout import Field, Layout, layout
+from dissectors.wire.walk import walk
 from tests.dissectors.edits.test_notation import COMPOSED, TABLE
 from tests.strategies import layouts
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dissectors.diagnosis.candidates import singles
 from dissectors.diagnosis.diagnose import right_layout
 from dissectors.edits import KINDS, Edit, EditError, parse
-from dissectors.message import read_response
+from dissectors.messages.message import read_response
 
 PAGE = (Path(__file__).parents[3] / "docs" / "edits.md").read_text("utf-8")
 #: The JSON and the sentence of each kind.

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from dissectors import records
-from dissectors.decode import decode
 from dissectors.edits import Edit, EditError, frame_layout, parse, write
 from dissectors.embedded.consumer import assignment, subscription
-from dissectors.layout import Field, Layout, layout
-from dissectors.message import plan
-from dissectors.payloads import departure_of
-from dissectors.records.departures import departures
-from dissectors.records.ways import WAYS
+from dissectors.messages.message import plan
+from dissectors.records.layout_departures import departures
+from dissectors.records.layout_variants import WAYS
+from dissectors.rules.helpers.payload_problems import departure_of
+from dissectors.wire.decode import decode
+from dissectors.wire.layout import Field, Layout, layout
 from kproxy.trace.lines import EditEntry
 from tests.kproxy.stories import findings
 
@@ -107,11 +107,11 @@ def test_a_subscription_that_ends_early_is_named(version: int, without: str, edi
     owned = [{"topic": "orders", "partitions": [1]}]
     values = {"topics": ["orders"], "generation_id": 7, "rack_id": "b", "owned_partitions": owned}
     right = version.to_bytes(2, "big") + write(None, shape, values)
-    departed = version.to_bytes(2, "big") + write(edit, shape, values)
-    assert without not in edit.field or departed != right
-    found = departure_of(departed, "ConsumerProtocolSubscription", METADATA)
+    layout_problems = version.to_bytes(2, "big") + write(edit, shape, values)
+    assert without not in edit.field or layout_problems != right
+    found = departure_of(layout_problems, "ConsumerProtocolSubscription", METADATA)
     assert found == subscribed(edit)
-    joins = [{"protocols": [{"metadata": each}]} for each in (right, departed)]
+    joins = [{"protocols": [{"metadata": each}]} for each in (right, layout_problems)]
     assert write(found, JOIN, joins[0]) == write(None, JOIN, joins[1])
 
 

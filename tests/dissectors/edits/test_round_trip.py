@@ -13,12 +13,12 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from dissectors.decode import decode
 from dissectors.diagnosis.candidates import Candidate, singles
 from dissectors.edits import KINDS, frame_layout, write
-from dissectors.layout import Field, Layout
-from dissectors.message import plan
-from dissectors.walk import walk
+from dissectors.messages.message import plan
+from dissectors.wire.decode import decode
+from dissectors.wire.layout import Field, Layout
+from dissectors.wire.walk import walk
 from tests.strategies import API_VERSIONS, values
 
 NOT_CANDIDATES = {"truncated", "trailing_bytes", "record_encoding", "embedded_layout", "tag_order", "null_as_empty"}
@@ -63,7 +63,7 @@ def check(data: st.DataObject, right: Layout, candidate: Candidate) -> None:
     assert walked.error is None
     assert walked.end == len(frame)
     assert walked.values == expected
-    assert {odd.kind for odd in walked.oddities} <= {"implausible"}
+    assert {odd.kind for odd in walked.decode_warnings} <= {"implausible"}
     assert decode(written, frame, 4)[:3] == (expected, len(frame), None)
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from dissectors import records, schemas
-from dissectors.encode import encode
-from dissectors.message import Message, plan, read_request, read_response, walk_message
-from dissectors.node import Node
+from dissectors.messages.message import Message, plan, read_request, read_response, walk_message
+from dissectors.wire.encode import encode
+from dissectors.wire.node import Node
 
 DATA = Path(__file__).parents[2] / "data" / "embedded"
 METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from dissectors import embedded
-from dissectors.encode import encode
-from dissectors.layout import layout
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import layout
 from tests.dissectors.embedded.samples import PAYLOADS, joined, real, response
 
 VERSIONS = range(1, 12)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dissectors import embedded, schemas, secrets
-from dissectors.embedded import nodes, values
-from dissectors.message import Message, read_request, read_response, walk_message
-from dissectors.node import Node
-from kproxy.explain import Explanation, explain
+from dissectors import embedded, schemas
+from dissectors.embedded import redaction, tree, values
+from dissectors.messages.message import Message, read_request, read_response, walk_message
+from dissectors.wire.node import Node
+from kproxy.inspection.explain import Explanation, explain
 from tests.dissectors.embedded.samples import FRAMES, batch, fetched, framed, read
 from tests.dissectors.embedded.test_secrets import SALT, SCRAM
 
@@ -86,7 +86,7 @@ def test_secret_records_written_twice_are_withheld_twice() -> None:
         kinds.add(made.message.diagnosis and made.message.diagnosis.edit.kind)
         assert SALT not in made.frame
         assert "SALT" not in repr(made.rows) + repr(made.body)
-        assert SALT not in secrets.redacted_frame(made.message)
+        assert SALT not in redaction.redacted_frame(made.message)
     assert "field_duplicated" in kinds
 
 
@@ -106,7 +106,7 @@ def test_decoders_of_payloads_get_bytes(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(owner, name, watched)
 
     watch(values, "_put_payload", 0)
-    watch(nodes.Expander, "_payload", 1)
+    watch(tree.Expander, "_payload", 1)
     for row in FRAMES.values():
         message = read(row)
         embedded.expand(message, lambda _: "__consumer_offsets")

@@ -1,10 +1,10 @@
 import pytest
 
 from dissectors import embedded
-from dissectors.encode import encode
 from dissectors.hexdump import unhex
-from dissectors.layout import layout
-from dissectors.message import Message
+from dissectors.messages.message import Message
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import layout
 from tests.dissectors.embedded.samples import PAYLOADS, at, joined, real, request, response, tree
 
 SUBSCRIPTION = unhex("""

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from dissectors import embedded
-from dissectors.node import Node
+from dissectors.wire.node import Node
 from tests.dissectors.embedded.samples import FRAMES, every, keys, real, tree, types
 from tests.dissectors.spans import hole
 

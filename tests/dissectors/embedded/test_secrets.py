@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors import embedded, secrets
-from dissectors.encode import encode
+from dissectors import embedded
+from dissectors.embedded import redaction
 from dissectors.hexdump import unhex
-from dissectors.layout import layout
-from dissectors.message import Message, read_response
-from dissectors.node import Node
+from dissectors.messages.message import Message, read_response
 from dissectors.records import encode as encode_records
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import layout
+from dissectors.wire.node import Node
 from tests.dissectors.embedded.samples import (
     FRAMES,
     METADATA_ID,
@@ -47,11 +48,11 @@ def shown(message: Message) -> bytes:
     """All that any output could get to see of a message."""
     nodes, body = tree(message)
     unexpanded, _ = tree(message)
-    secrets.redact_tree(message, unexpanded)
+    redaction.redact_tree(message, unexpanded)
     embedded.expand_nodes(message, body)
     values = [node.value for node in every(nodes) if node.value is not None]
     values += [node.value for node in every(unexpanded) if node.value is not None]
-    spans = secrets.redact_tree(message, nodes)
+    spans = redaction.redact_tree(message, nodes)
     hidden = bytearray(message.frame)
     for start, end in spans:
         hidden[start:end] = bytes(end - start)
@@ -60,7 +61,7 @@ def shown(message: Message) -> bytes:
         default=lambda data: bytes(data).decode("latin-1"),
         ensure_ascii=False,
     )
-    frame = secrets.redacted_frame(message)
+    frame = redaction.redacted_frame(message)
     assert len(frame) == len(message.frame)
     return text.encode("utf-8", "surrogateescape") + bytes(hidden) + frame
 
@@ -84,7 +85,7 @@ def test_scram_credentials_are_withheld() -> None:
 
 def test_only_their_bytes_are_blank_in_the_frame() -> None:
     message = fetched("__cluster_metadata", batch(SCRAM))
-    frame = secrets.redacted_frame(message)
+    frame = redaction.redacted_frame(message)
     expected = message.frame
     for secret in (SALT, STORED, SERVER):
         expected = expected.replace(secret, bytes(len(secret)))
@@ -112,7 +113,7 @@ def test_only_configurations_named_like_secrets_are_withheld() -> None:
 
 def test_a_frame_without_secrets_is_given_as_it_is() -> None:
     for message in (fetched("__cluster_metadata", batch(PLAIN)), fetched("orders", batch(SCRAM))):
-        assert secrets.redacted_frame(message) == message.frame
+        assert redaction.redacted_frame(message) == message.frame
 
 
 def topics(data: bytes, **partition: Any) -> Message:
@@ -169,7 +170,7 @@ def test_compressed_secrets_are_blank_as_they_were_compressed() -> None:
     spans = embedded.expand_nodes(message, body)
     compressed = at(packed.children, "0.records")
     assert set(spans) == {(compressed.start, compressed.end)}
-    assert not any(secrets.redacted_frame(message)[compressed.start : compressed.end])
+    assert not any(redaction.redacted_frame(message)[compressed.start : compressed.end])
 
 
 def test_record_data_that_cannot_be_located_in_is_withheld_whole() -> None:
@@ -233,4 +234,4 @@ def test_what_no_schema_can_read_has_nothing_to_expand() -> None:
     assert embedded.expand(message) == {}
     assert embedded.expand_nodes(message, Node("body", 8, 10)) == []
     assert embedded.presentable(message) == {}
-    assert secrets.redacted_frame(message) == message.frame
+    assert redaction.redacted_frame(message) == message.frame

@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 
 from dissectors import embedded
-from dissectors.encode import encode
 from dissectors.hexdump import unhex
-from dissectors.layout import layout
 from dissectors.records import encode as encode_records
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import layout
 from tests.dissectors.embedded.samples import METADATA_ID, PAYLOADS, at, batch, fetched, request, tree
 
 OFFSET_KEY = unhex("00 01  00 01 67  00 01 74  00 00 00 02")  # type 1, group g, topic t, partition 2

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.node import Node
-from dissectors.paths import render
 from dissectors.records import decode, encode, summarize, walk
+from dissectors.wire.node import Node
+from dissectors.wire.paths import render
 
 HEADER = 61
 

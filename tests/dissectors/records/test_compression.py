@@ -7,9 +7,9 @@ import zlib
 import cramjam
 import pytest
 
-from dissectors.errors import DecodeError
 from dissectors.records import decode, encode, walk
 from dissectors.records.compression import CODECS, Decompressor, codec_name, compress
+from dissectors.wire.errors import DecodeError
 
 TEXT = b"repeat " * 3000
 CODEC = pytest.mark.parametrize("codec", [1, 2, 3, 4], ids=CODECS[1:])

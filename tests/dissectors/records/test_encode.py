@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.errors import EncodeError
 from dissectors.records import decode, encode
 from dissectors.records.compression import Decompressor
+from dissectors.wire.errors import EncodeError
 
 
 def whole(data: bytes) -> list[dict[str, Any]]:

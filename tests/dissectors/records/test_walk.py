@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from dissectors.node import Node
 from dissectors.records import decode, encode, walk
+from dissectors.wire.node import Node
 
 
 def leaves(nodes: list[Node]) -> list[Node]:

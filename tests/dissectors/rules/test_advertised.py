@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dissectors.addresses import canonical, is_fixed, split
+from dissectors.connections.addresses import canonical, is_fixed, split
 from kproxy.trace.lines import Detail, FindingEntry, FindingLine, ResponseLine
 from tests.kproxy.captured import DATA, findings_of, lines_of
 from tests.kproxy.stories import findings

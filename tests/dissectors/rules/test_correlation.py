@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dissectors.connection import MAX_IN_FLIGHT
-from dissectors.conversation import Conversation
-from dissectors.events import RequestReceived
-from dissectors.ledgers.in_flight import InFlight
-from dissectors.message import read_request
+from dissectors.connections.connection import MAX_IN_FLIGHT
+from dissectors.connections.events import RequestReceived
+from dissectors.messages.message import read_request
+from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.state import ConnectionState
 from tests.kproxy.captured import DATA, findings_of
 from tests.kproxy.frames import request
 from tests.kproxy.stories import Teller, findings
@@ -205,18 +205,18 @@ def test_a_deep_pipeline_is_told_once() -> None:
 
 
 def test_requests_in_flight_are_bounded() -> None:
-    flight, conversation = InFlight(), Conversation()
+    flight, connection = InFlight(), ConnectionState()
     for number in range(MAX_IN_FLIGHT + 10):
         message = read_request(request("Metadata", 8, {}, correlation_id=number))
-        flight.hear(RequestReceived(number, number, 0, message), conversation)
+        flight.observe(RequestReceived(number, number, 0, message), connection)
     assert len(flight.waiting) == MAX_IN_FLIGHT
-    assert len(conversation.cluster.deadlines) == 1
+    assert len(connection.cluster.deadlines) == 1
 
 
 def test_an_end_takes_its_deadlines_along() -> None:
     teller = Teller()
     teller.tell(METADATA)
-    deadlines = teller.inspector._cluster.deadlines
+    deadlines = teller.inspector._run_state.deadlines
     assert len(deadlines) == 1
     teller.tell("close by=client how=fin")
     assert len(deadlines) == 0

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from dissectors import ledgers, rules
-from dissectors.conversation import Conversation
-from dissectors.encode import encode
-from dissectors.events import RequestReceived, ResponseReceived
+from dissectors import rules, trackers
+from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.hexdump import unhex
-from dissectors.message import plan, read_request, read_response
-from dissectors.recurrence import SECOND
+from dissectors.messages.message import plan, read_request, read_response
 from dissectors.schemas import api_by_name
-from dissectors.triggers import Only
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.wire.encode import encode
 from tests.kproxy.frames import framed
 from tests.kproxy.stories import findings, prepared
 
 PIECE = "0000000000000005 00000100 12345678 01 00"
 #: As if everything were out of the ordinary: no rule is left out.
-EVERY = sum(Only)
+EVERY = sum(FrameFlags)
 
 RESPONSES: dict[str, dict[str, Any]] = {
     "Fetch v2": {"responses": [{"topic": "t", "partitions": [{"records": PIECE}]}]},
@@ -48,13 +48,13 @@ def test_a_response_to_a_request_that_cannot_be_read(api: str) -> None:
     )
     assert response.reads_well
     assert not broken.reads_well
-    conversation = Conversation(marks=EVERY)
+    connection = ConnectionState(marks=EVERY)
     for second in range(0, 60, 10):
         request = RequestReceived(second * SECOND, 0, 11, broken)
         for event in (request, ResponseReceived(second * SECOND + 1, 0, len(body), 9, response, request)):
-            for kind, shared in ledgers.listening(event, EVERY):
-                (conversation.cluster if shared else conversation).recall(kind).hear(event, conversation)
-            assert not [each.code for each in rules.check(event, conversation) if "S019" <= each.code <= "S035"]
+            for kind, shared in trackers.listening(event, EVERY):
+                (connection.cluster if shared else connection).state(kind).observe(event, connection)
+            assert not [each.code for each in rules.check(event, connection) if "S019" <= each.code <= "S035"]
 
 
 def test_a_produce_response_to_a_request_that_went_by_before() -> None:

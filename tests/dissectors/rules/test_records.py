@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from dissectors.encode import encode
-from dissectors.ledgers.record_data import FIRST_BATCHES, MOST_TOPICS, THEN_ONE_IN, Seen
-from dissectors.message import plan
-from dissectors.records.departures import write_departed
-from dissectors.records.ways import WAYS
-from kproxy.explain import explain
+from dissectors.messages.message import plan
+from dissectors.records.layout_departures import write_departed
+from dissectors.records.layout_variants import WAYS
+from dissectors.trackers.record_data import FIRST_BATCHES, MOST_TOPICS, THEN_ONE_IN, Seen
+from dissectors.wire.encode import encode
+from kproxy.inspection.explain import explain
 from tests.kproxy.captured import DATA, findings_of
 from tests.kproxy.frames import framed
 from tests.kproxy.stories import findings, prepared

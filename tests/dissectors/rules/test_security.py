@@ -2,8 +2,8 @@
 
 import pytest
 
-from dissectors.conversation import Conversation
-from dissectors.ledgers.authentication import Authentication, Phase
+from dissectors.trackers.authentication import Authentication, SaslPhase
+from dissectors.trackers.state import ConnectionState
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.stories import Teller, findings
 
@@ -24,8 +24,8 @@ def authentication(story: str) -> Authentication:
     """What is known of connection 1 at the end."""
     teller = Teller()
     teller.tell(story)
-    conversation: Conversation = teller.inspector._connections[1].conversation
-    return conversation.recall(Authentication)
+    connection: ConnectionState = teller.inspector._connections[1].connection
+    return connection.state(Authentication)
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ def test_a_server_nonce_that_is_not_built_on_the_clients_is_the_brokers_fault() 
 
 
 def test_scram_needs_two_tokens() -> None:
-    assert authentication(SCRAM + '< {"auth_bytes": "72 3d 61 62 63"}').phase is Phase.TOKENS
+    assert authentication(SCRAM + '< {"auth_bytes": "72 3d 61 62 63"}').phase is SaslPhase.TOKENS
     assert "X017" in loud(SCRAM + '< {"auth_bytes": "72 3d 61 62 63"}\n> Metadata v9')
 
 
 def test_an_oauth_server_that_answers_with_a_reason_has_let_nobody_in() -> None:
     bearer = HANDSHAKE % ("OAUTHBEARER", "OAUTHBEARER") + TOKEN % "6e"
-    assert authentication(bearer + '< {"auth_bytes": "7b 7d"}').phase is Phase.TOKENS
-    assert authentication(bearer + "< {}").phase is Phase.DONE
+    assert authentication(bearer + '< {"auth_bytes": "7b 7d"}').phase is SaslPhase.TOKENS
+    assert authentication(bearer + "< {}").phase is SaslPhase.DONE
 
 
 def test_the_principal_is_known_once_the_broker_has_accepted_it() -> None:
@@ -142,7 +142,7 @@ def test_after_a_loss_nothing_is_said_of_a_login(lost: str) -> None:
     )
     assert not findings(story, "X010")
     assert not findings(story, "X016")
-    assert authentication(story).phase is Phase.UNKNOWN
+    assert authentication(story).phase is SaslPhase.UNKNOWN
 
 
 def test_a_session_that_ran_out_is_told_once() -> None:

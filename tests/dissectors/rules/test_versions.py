@@ -2,10 +2,10 @@
 
 import pytest
 
-from dissectors import removed
-from dissectors.conversation import Cluster, Conversation
-from dissectors.ledgers.versions import MOST_APIS, MOST_SERVERS, Servers, Versions, software_of, span
-from kproxy.explain import explain
+from dissectors.schemas import removed_versions
+from dissectors.trackers.state import ConnectionState, RunState
+from dissectors.trackers.versions import MOST_APIS, MOST_SERVERS, Servers, Versions, software_of, span
+from kproxy.inspection.explain import explain
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.stories import findings
 
@@ -35,15 +35,15 @@ def codes(story: str) -> list[str]:
     ],
 )
 def test_what_kafka_4_removed_follows_from_the_data(key: int, version: int, is_removed: bool) -> None:
-    assert removed.is_removed(key, version) is is_removed
+    assert removed_versions.is_removed(key, version) is is_removed
 
 
 def test_the_data_ends_at_a_release_of_kafka_4_or_later() -> None:
-    assert int(removed.newest_release().split(".")[0]) >= 4
+    assert int(removed_versions.newest_release().split(".")[0]) >= 4
 
 
 def test_a_table_that_says_little_is_not_taken_for_kafka_4() -> None:
-    assert not removed.advertised_for_show(0, 2, {0: (0, 13), 1: (4, 18)})
+    assert not removed_versions.advertised_for_show(0, 2, {0: (0, 13), 1: (4, 18)})
 
 
 def test_the_span_is_the_version_in_the_header() -> None:
@@ -185,19 +185,19 @@ def test_answers_that_nobody_asked_for_and_frames_of_nothing_are_passed_over() -
 
 
 def test_memory_is_bounded() -> None:
-    cluster = Cluster()
+    cluster = RunState()
     for number in range(MOST_SERVERS + 10):
-        talk = Conversation(cluster, server=f"10.0.0.1:{number}")
-        talk.recall(Versions).server(talk)
-    assert len(cluster.recall(Servers).known) == MOST_SERVERS
+        talk = ConnectionState(cluster, server=f"10.0.0.1:{number}")
+        talk.state(Versions).server(talk)
+    assert len(cluster.state(Servers).known) == MOST_SERVERS
     table = ", ".join(f'{{"api_key": {key}}}' for key in range(MOST_APIS + 1))
     assert codes(ASK + f'< {{"api_keys": [{table}]}}\n> Metadata v9 {{}}') == []
 
 
 def test_names_for_people() -> None:
     assert (span((3, 3)), span((0, 9))) == ("v3", "v0-v9")
-    assert software_of(Conversation(client_id="x" * 500)) == "x" * 100
-    assert software_of(Conversation()) == "a client without a name"
+    assert software_of(ConnectionState(client_id="x" * 500)) == "x" * 100
+    assert software_of(ConnectionState()) == "a client without a name"
 
 
 def test_an_api_that_nobody_knows_is_not_called_unadvertised() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dissectors import schemas
-from dissectors.decode import decode
-from dissectors.layout import layout
 from dissectors.schemas.lines import Feature, line, lines
+from dissectors.wire.decode import decode
+from dissectors.wire.layout import layout
 
 LINES = (
     "0.10.0 0.10.1 0.10.2 0.11.0 1.0 1.1 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 "

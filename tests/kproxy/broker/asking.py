@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dissectors import schemas
-from dissectors.decode import decode
-from dissectors.layout import layout
+from dissectors.wire.decode import decode
+from dissectors.wire.layout import layout
 from kproxy.broker import Broker
 from tests.kproxy.frames import request
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dissectors.encode import encode
-from dissectors.layout import layout
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import layout
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import served
 from kproxy.broker.topics import Topics

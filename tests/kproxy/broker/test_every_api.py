@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dissectors.events import Direction
+from dissectors.connections.events import Direction
 from kproxy.broker.errors import Error
-from kproxy.inspector import Inspector
+from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, Client, logs_in

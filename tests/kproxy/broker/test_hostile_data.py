@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dissectors import schemas
-from dissectors.layout import NULL_UUID, Field, Layout, layout
+from dissectors.wire.layout import NULL_UUID, Field, Layout, layout
 from tests.kproxy.broker.asking import asked
 from tests.kproxy.broker.data_asked import topic_id
 from tests.kproxy.broker.log.logs_made import sent

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dissectors.layout import NULL_UUID
 from dissectors.records import encode
+from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error
 from kproxy.broker.topics import Topics

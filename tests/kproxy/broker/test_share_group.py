@@ -7,8 +7,8 @@ import pytest
 
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Subscriber
-from kproxy.broker.groups.beat import Beat
 from kproxy.broker.groups.groups import Groups
+from kproxy.broker.groups.heartbeat import Beat
 from kproxy.broker.shares.assignor import simple
 from kproxy.broker.shares.group import LEAVING, ShareBeat, ShareGroup
 from kproxy.broker.shares.states import ShareStates

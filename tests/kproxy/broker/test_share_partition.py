@@ -5,8 +5,8 @@ import pytest
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.shares.acknowledging import RENEW, Acknowledgement, read
-from kproxy.broker.shares.inflight import InFlight, RecordState, Run
-from kproxy.broker.shares.records import Records
+from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
+from kproxy.broker.shares.records import AcquiredRecords
 from kproxy.broker.shares.sessions import ShareSession
 from kproxy.broker.shares.shares import Shares
 from kproxy.broker.topics import Topics
@@ -199,13 +199,13 @@ def test_a_log_that_begins_behind_all_that_is_in_flight() -> None:
 
 
 def test_the_first_record_in_flight_is_the_start() -> None:
-    records = Records(0)
-    records.add(InFlight([Run(3, 5, RecordState.AVAILABLE, 0)]))
+    records = AcquiredRecords(0)
+    records.add(AcquiredBatch([Run(3, 5, RecordState.AVAILABLE, 0)]))
     assert (records.start, records.end, records.next_offset) == (3, 5, 3)
 
 
 def test_between_offsets_that_do_not_ascend_there_is_nothing() -> None:
-    batch = InFlight([Run(0, 9, RecordState.AVAILABLE, 0)])
+    batch = AcquiredBatch([Run(0, 9, RecordState.AVAILABLE, 0)])
     assert batch.within(6, 3) == []
     assert [(run.first, run.last) for run in batch.runs] == [(0, 9)]
     assert [(run.first, run.last) for run in batch.within(4, 6)] == [(4, 6)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dissectors.layout import NULL_UUID
+from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.changes import any_of
 from kproxy.broker.errors import Error
 from kproxy.broker.features import Features

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kproxy.broker.errors import Error
-from kproxy.broker.shares.keeping import combined
+from kproxy.broker.shares.state_requests import combined
 from kproxy.broker.shares.states import StateBatch
 from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.data_asked import topic_id

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from dissectors.events import Direction
+from dissectors.connections.events import Direction
 from kproxy.broker import Broker
-from kproxy.inspector import Inspector
+from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import request
 

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from hypothesis import strategies as st
 
-from kproxy.browse.rows.index import Index, time_of
+from kproxy.browse.rows.index import RowIndex, time_of
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import (
     CloseLine,
@@ -55,7 +55,7 @@ def captured() -> tuple[Line, ...]:
 
 def feed(overview: OverviewT, lines: Iterable[Line]) -> OverviewT:
     """Give it lines with the rows and times that a session gives; lines may be given later."""
-    index = Index()
+    index = RowIndex()
     for place, line in enumerate(lines):
         at = time_of(line.ts)
         overview.take(line, index.take(line, place, 1, at), at)

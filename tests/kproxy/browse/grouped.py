@@ -10,8 +10,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kproxy.browse.overviews.groups import Groups, GroupView, Stall
-from kproxy.browse.rows.light import parse_light
+from kproxy.browse.overviews.groups import GroupsOverview, GroupView, Stall
+from kproxy.browse.rows.partial_parse import parse_light
 from kproxy.trace.clock import nanoseconds, timestamp
 from kproxy.trace.lines import (
     CloseLine,
@@ -126,7 +126,7 @@ class Story:
     def view(self, now: float) -> GroupView:
         """The group as it is at `now`."""
         lines = sorted(self.lines, key=lambda line: line.ts)
-        view = feed(Groups(), lines).view(self.group, BEGAN + int(now * SECOND))
+        view = feed(GroupsOverview(), lines).view(self.group, BEGAN + int(now * SECOND))
         assert view is not None
         return view
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.browse.rows.store import Spool
-from kproxy.browse.session import Session
-from kproxy.browse.sources.source import Phase, Source
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.sources.source import Source, SourcePhase
 from kproxy.trace.clock import nanoseconds, timestamp
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import Detail, FindingEntry, Line, RequestLine, ResponseLine
@@ -22,7 +22,9 @@ BEGAN = 1_763_690_000 * SECOND
 class Given(Source):
     """Lines that are there from the beginning; a test may add more."""
 
-    def __init__(self, lines: Iterable[Line] = (), *, phase: Phase = Phase.ENDED, keep: int | None = None) -> None:
+    def __init__(
+        self, lines: Iterable[Line] = (), *, phase: SourcePhase = SourcePhase.ENDED, keep: int | None = None
+    ) -> None:
         self.spool = Spool(keep=keep, segment=4096)
         super().__init__("given", self.spool)
         self.phase = phase
@@ -38,18 +40,18 @@ class Given(Source):
         await asyncio.Event().wait()
 
 
-def session_of(lines: Iterable[Line], **more: Any) -> Session:
+def session_of(lines: Iterable[Line], **more: Any) -> BrowseSession:
     """A session that has read these lines."""
-    session = Session(Given(lines, **more))
+    session = BrowseSession(Given(lines, **more))
     read(session)
     return session
 
 
-def session_of_capture(path: Path) -> Session:
+def session_of_capture(path: Path) -> BrowseSession:
     return session_of(lines_of(path, detail=Detail.RAW))
 
 
-def read(session: Session) -> None:
+def read(session: BrowseSession) -> None:
     while session.work(1):
         pass
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from dissectors.message import api_name
+from dissectors.messages.message import api_name
 from kproxy.trace.lines import RequestLine, ResponseLine
 
 _TS = "2026-03-01T00:00:00.000000Z"

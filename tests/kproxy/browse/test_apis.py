@@ -12,7 +12,7 @@ from hypothesis import given
 
 from kproxy.browse.counting.counts import MOST_TEXTS, OTHERS, Severities
 from kproxy.browse.counting.rates import MINUTE
-from kproxy.browse.overviews.apis import MOST_UNKNOWN, Api, Apis
+from kproxy.browse.overviews.apis import MOST_UNKNOWN, Apis, ApiUsage
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, RequestLine, ResponseLine
@@ -53,7 +53,7 @@ def latest() -> int:
     return time_of(max(line.ts for line in captured()))
 
 
-def check(row: Api, frames: list[Frame], unanswered: int) -> None:
+def check(row: ApiUsage, frames: list[Frame], unanswered: int) -> None:
     requests = [line for line in frames if isinstance(line, RequestLine)]
     responses = [line for line in frames if isinstance(line, ResponseLine)]
     assert (row.requests, row.responses) == (len(requests), len(responses))
@@ -94,7 +94,7 @@ def test_real_captures_are_counted_as_by_hand() -> None:
     assert [row.requests for row in rows] == sorted((row.requests for row in rows), reverse=True)
 
 
-def only(*lines: Line) -> Api:
+def only(*lines: Line) -> ApiUsage:
     [row] = feed(Apis(), lines).rows()
     return row
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from dissectors import removed
-from dissectors.message import api_name
+from dissectors.messages.message import api_name
 from dissectors.schemas import lines as releases
+from dissectors.schemas import removed_versions
 from kproxy.browse.overviews import clients
 from kproxy.browse.overviews.clients import ApiUse, Client, Clients
-from kproxy.browse.overviews.kafka4 import Verdict
+from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import ErrorEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, missed, opened, torn
@@ -69,7 +69,11 @@ def test_real_captures_are_counted_as_by_hand() -> None:
 
 
 def test_the_least_versions_are_those_that_every_kafka_4_serves() -> None:
-    least = {key: version for key, version in removed.lowest_served().items() if api_name(key) not in BETWEEN_BROKERS}
+    least = {
+        key: version
+        for key, version in removed_versions.lowest_served().items()
+        if api_name(key) not in BETWEEN_BROKERS
+    }
     assert least
     for name in ("4.0", "4.1", "4.2", "4.3", "4.4"):
         served = releases.line(name).served
@@ -88,18 +92,18 @@ def old(number: int = 2, **more: object) -> RequestLine:
     return request(number, **{"api_version": 2} | more)  # type: ignore[arg-type]
 
 
-SENTENCE = f"uses Fetch v2, and Kafka {removed.newest_release()} serves Fetch from v4 on"
+SENTENCE = f"uses Fetch v2, and Kafka {removed_versions.newest_release()} serves Fetch from v4 on"
 
 
 def test_a_client_that_uses_nothing_old_works() -> None:
     client = only(opened(), hello(), request(2))
-    assert (client.verdict, client.old) == (Verdict.WORKS, ())
+    assert (client.verdict, client.old) == (Kafka4Verdict.WORKS, ())
     assert client.apis == (ApiUse("ApiVersions", 3, 3, 1), ApiUse("Fetch", 12, 12, 1))
 
 
 def test_a_client_that_does_not_ask_is_refused() -> None:
     client = only(opened(), old())
-    assert client.verdict is Verdict.REFUSED
+    assert client.verdict is Kafka4Verdict.REFUSED
     assert client.reason == f"{SENTENCE}; it does not ask brokers which versions they serve"
     assert [(use.api, use.version, use.least, use.row) for use in client.old] == [("Fetch", 2, 4, 1)]
 
@@ -107,51 +111,51 @@ def test_a_client_that_does_not_ask_is_refused() -> None:
 def test_a_client_that_negotiates_may_be_held_back_by_its_broker() -> None:
     asked = old()
     client = only(opened(), hello(), asked, response(asked))
-    assert (client.verdict, client.negotiates) == (Verdict.UNKNOWN, True)
+    assert (client.verdict, client.negotiates) == (Kafka4Verdict.UNKNOWN, True)
     assert client.reason == f"{SENTENCE}; it negotiates, so a newer broker will tell"
 
 
 def test_a_client_that_asked_on_another_connection_remembers() -> None:
     lines = [opened(), hello(), opened("n-2"), old(connection_id="n-2")]
-    assert only(*lines).verdict is Verdict.UNKNOWN
+    assert only(*lines).verdict is Kafka4Verdict.UNKNOWN
     [first, second] = rows(*lines[:1], hello(software_name="x", software_version="1"), *lines[2:])
-    assert (first.verdict, second.verdict, second.negotiates) == (Verdict.WORKS, Verdict.UNKNOWN, True)
+    assert (first.verdict, second.verdict, second.negotiates) == (Kafka4Verdict.WORKS, Kafka4Verdict.UNKNOWN, True)
 
 
 def test_where_the_beginning_was_not_seen_nobody_knows_whether_it_asked() -> None:
     gap, lines_lost = missed(direction="request"), missed("", "both")
     for lines in ([old()], [opened(midstream=True), old()], [opened(), gap, old()], [opened(), lines_lost, old()]):
         client = only(*lines)
-        assert client.verdict is Verdict.UNKNOWN
+        assert client.verdict is Kafka4Verdict.UNKNOWN
         assert client.reason == f"{SENTENCE}; whether it negotiates was not seen"
-    assert only(opened(), missed(), old()).verdict is Verdict.REFUSED
+    assert only(opened(), missed(), old()).verdict is Kafka4Verdict.REFUSED
 
 
 def test_a_server_that_answers_newer_versions_shows_that_the_client_has_none() -> None:
     lines = [opened(), hello(), old()]
     newer = request(9, connection_id="n-2", client="10.0.0.9:1", client_id="other")
     first, _ = rows(*lines, newer, response(newer))
-    assert first.verdict is Verdict.REFUSED
+    assert first.verdict is Kafka4Verdict.REFUSED
     assert first.reason == f"{SENTENCE}; 10.0.0.2:9092 serves v12 too, and it does not use that"
     elsewhere = response(newer)
     elsewhere.server = newer.server = "10.0.0.3:9092"
-    assert rows(*lines, newer, elsewhere)[0].verdict is Verdict.UNKNOWN
+    assert rows(*lines, newer, elsewhere)[0].verdict is Kafka4Verdict.UNKNOWN
     own = request(3)
-    assert only(*lines, own, response(own)).verdict is Verdict.UNKNOWN
+    assert only(*lines, own, response(own)).verdict is Kafka4Verdict.UNKNOWN
 
 
 def test_a_server_that_refuses_it_already_says_so() -> None:
     asked = old()
     refused = response(asked, errors=[ErrorEntry("error_code", 35, "UNSUPPORTED_VERSION")])
     client = only(opened(), hello(), asked, refused)
-    assert client.verdict is Verdict.REFUSED
+    assert client.verdict is Kafka4Verdict.REFUSED
     assert client.reason == f"{SENTENCE}; 10.0.0.2:9092 refuses it already"
 
 
 def test_an_unsupported_version_is_not_served() -> None:
     asked = request(9, connection_id="n-2", client_id="other")
     refused = response(asked, errors=[ErrorEntry("error_code", 35, "UNSUPPORTED_VERSION")])
-    assert rows(opened(), hello(), old(), asked, refused)[0].verdict is Verdict.UNKNOWN
+    assert rows(opened(), hello(), old(), asked, refused)[0].verdict is Kafka4Verdict.UNKNOWN
 
 
 def test_several_old_apis_and_one_that_is_gone() -> None:
@@ -191,15 +195,15 @@ def verdicts(path: Path) -> dict[tuple[str | None, str | None], Client]:
 def test_real_clients_and_what_becomes_of_them() -> None:
     found = verdicts(DATA / "pcap" / "kcat-fallback-0.8-0.10-3.9.1.pcap.gz")
     told = found["rdkafka", None]  # api.version.request=false
-    assert (told.verdict, {use.api for use in told.old}) == (Verdict.REFUSED, {"Fetch", "ListOffsets", "Produce"})
-    assert found["rdkafka", "librdkafka"].verdict is Verdict.WORKS
+    assert (told.verdict, {use.api for use in told.old}) == (Kafka4Verdict.REFUSED, {"Fetch", "ListOffsets", "Produce"})
+    assert found["rdkafka", "librdkafka"].verdict is Kafka4Verdict.WORKS
     pinned = verdicts(DATA / "pcap" / "sarama_v0.11.0.0-3.9.1.pcap.gz")["lab-sarama", "sarama"]
-    assert (pinned.verdict, [use.api for use in pinned.old]) == (Verdict.UNKNOWN, ["DescribeConfigs"])
+    assert (pinned.verdict, [use.api for use in pinned.old]) == (Kafka4Verdict.UNKNOWN, ["DescribeConfigs"])
     for name in ("java-4.3.1", "confluent-3.9.1", "kafkajs-4.3.1", "aiokafka-4.3.1", "kafka-python-4.3.1"):
-        assert {row.verdict for row in verdicts(DATA / "pcap" / f"{name}.pcap.gz").values()} == {Verdict.WORKS}
+        assert {row.verdict for row in verdicts(DATA / "pcap" / f"{name}.pcap.gz").values()} == {Kafka4Verdict.WORKS}
     [before] = verdicts(CAPTURES / "old-client-before-kafka-4.pcap.gz").values()
     [at_4] = verdicts(CAPTURES / "old-client-at-kafka-4.pcap.gz").values()
-    assert (before.verdict, at_4.verdict) == (Verdict.UNKNOWN, Verdict.REFUSED)
+    assert (before.verdict, at_4.verdict) == (Kafka4Verdict.UNKNOWN, Kafka4Verdict.REFUSED)
 
 
 def test_a_connection_that_several_clients_share() -> None:

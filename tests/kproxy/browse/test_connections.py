@@ -11,18 +11,18 @@ from hypothesis import given
 
 from kproxy.browse.counting import in_flight
 from kproxy.browse.counting.counts import Severities
-from kproxy.browse.counting.in_flight import InFlight
+from kproxy.browse.counting.in_flight import RequestPairing
 from kproxy.browse.overviews import connections
-from kproxy.browse.overviews.connection import Connection, Throttle, Waiting
-from kproxy.browse.overviews.connections import MOST_CLIENT_IDS, Connections
+from kproxy.browse.overviews.connection import ConnectionSummary, ThrottledResponse, WaitingRequest
+from kproxy.browse.overviews.connections import MOST_CLIENT_IDS, ConnectionsOverview
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import CloseLine, ErrorEntry, GapLine, Line, RepeatEntry, RequestLine, ResponseLine
 from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, missed, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 
-def only(*lines: Line) -> Connection:
-    [connection] = feed(Connections(), lines).rows()
+def only(*lines: Line) -> ConnectionSummary:
+    [connection] = feed(ConnectionsOverview(), lines).rows()
     return connection
 
 
@@ -38,7 +38,7 @@ def percentile(latencies: list[int], share: float) -> int:
 
 
 def test_real_captures_are_counted_as_by_hand() -> None:
-    rows = {row.connection_id: row for row in feed(Connections(), captured()).rows()}
+    rows = {row.connection_id: row for row in feed(ConnectionsOverview(), captured()).rows()}
     expected = by_connection()
     assert rows.keys() == expected.keys()
     for name, lines in expected.items():
@@ -71,7 +71,7 @@ def test_real_captures_are_counted_as_by_hand() -> None:
 
 def test_what_is_in_flight_is_what_lists_say() -> None:
     waiting: dict[str, list[RequestLine]] = defaultdict(list)
-    overview, seen = Connections(), 0
+    overview, seen = ConnectionsOverview(), 0
     for number, line in enumerate(captured()):
         overview.take(line, number, time_of(line.ts))
         asked = waiting[line.connection_id]
@@ -86,7 +86,7 @@ def test_what_is_in_flight_is_what_lists_say() -> None:
     assert seen > 10
 
 
-def check_waiting(overview: Connections, waiting: dict[str, list[RequestLine]]) -> int:
+def check_waiting(overview: ConnectionsOverview, waiting: dict[str, list[RequestLine]]) -> int:
     for row in overview.rows():
         asked = waiting[row.connection_id]
         assert row.in_flight == len(asked)
@@ -99,7 +99,7 @@ def check_waiting(overview: Connections, waiting: dict[str, list[RequestLine]]) 
 def test_what_waits_is_found_at_its_row() -> None:
     asked = [request(1), request(2, at=1), request(3, at=2, acks=0), request(4, at=3)]
     row = only(opened(), *asked, response(asked[0]))
-    assert (row.in_flight, row.oldest) == (2, Waiting("Fetch", 12, 2, BEGAN + SECOND, 2))
+    assert (row.in_flight, row.oldest) == (2, WaitingRequest("Fetch", 12, 2, BEGAN + SECOND, 2))
     assert row.is_open
     assert (row.first_row, row.last_row) == (0, 1)
 
@@ -107,7 +107,7 @@ def test_what_waits_is_found_at_its_row() -> None:
 def test_one_correlation_id_twice_is_told_apart_by_time() -> None:
     first, second = request(7), request(7, at=1)
     assert only(first, second).in_flight == 2
-    assert only(first, second, response(second)).oldest == Waiting("Fetch", 12, 7, BEGAN, 0)
+    assert only(first, second, response(second)).oldest == WaitingRequest("Fetch", 12, 7, BEGAN, 0)
     assert only(first, second, response(first), response(second)).in_flight == 0
 
 
@@ -131,7 +131,7 @@ def test_throttling_and_gaps_and_repeats() -> None:
         gap, closed(repeated=[RepeatEntry("L001", "x", 4), RepeatEntry("L002", "y", 3)]),
     )  # fmt: skip
     assert (row.throttled, row.throttled_ms) == (2, 300)
-    assert row.last_throttle == Throttle(50, BEGAN + 1_000_000, 2)
+    assert row.last_throttle == ThrottledResponse(50, BEGAN + 1_000_000, 2)
     assert (row.gaps, row.gap_bytes, row.repeated) == (1, 70, 7)
 
 
@@ -160,7 +160,7 @@ def test_how_far_a_login_got() -> None:
 
 
 def test_a_row_that_did_not_change_is_not_made_again() -> None:
-    overview = feed(Connections(), [opened("n-1"), opened("n-2")])
+    overview = feed(ConnectionsOverview(), [opened("n-1"), opened("n-2")])
     first = overview.rows()
     overview.take(request(1), 2, BEGAN)
     second = overview.rows()
@@ -169,7 +169,7 @@ def test_a_row_that_did_not_change_is_not_made_again() -> None:
 
 
 def test_of_many_connections_those_stay_that_are_open() -> None:
-    overview = Connections()
+    overview = ConnectionsOverview()
     feed(overview, [opened("waits"), request(1, connection_id="waits")])
     for number in range(connections.MOST + 2000):
         overview.take(opened(f"n-{number}"), number, BEGAN)
@@ -184,7 +184,7 @@ def test_of_many_connections_those_stay_that_are_open() -> None:
 
 def test_of_many_open_connections_those_stay_that_spoke_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MOST", 10)
-    overview = Connections()
+    overview = ConnectionsOverview()
     for number in range(30):
         feed(overview, [request(number, connection_id=f"n-{number}"), request(0, connection_id="talks", at=number)])
     rows = overview.rows()
@@ -195,14 +195,14 @@ def test_of_many_open_connections_those_stay_that_spoke_last(monkeypatch: pytest
 
 def test_requests_that_are_never_answered_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_flight, "MOST", 15)
-    overview = feed(Connections(), [request(number) for number in range(20)])
+    overview = feed(ConnectionsOverview(), [request(number) for number in range(20)])
     assert overview.rows()[0].in_flight == 15
     feed(overview, [closed(), request(1, connection_id="n-2")])
     assert overview.rows()[-1].in_flight == 1
 
 
 def test_a_trace_that_does_not_say_when_connections_end_leaves_nothing_behind() -> None:
-    waiting: InFlight[int] = InFlight()
+    waiting: RequestPairing[int] = RequestPairing()
     for number in range(100):
         asked = request(1, connection_id=f"n-{number}")
         assert waiting.asked(asked, number)
@@ -213,7 +213,7 @@ def test_a_trace_that_does_not_say_when_connections_end_leaves_nothing_behind() 
 
 def test_what_may_have_been_answered_waits_no_longer() -> None:
     for gap, waits in ((missed(), 0), (missed(""), 0), (missed(direction="request"), 1)):
-        overview = feed(Connections(), [opened(), request(1)])
+        overview = feed(ConnectionsOverview(), [opened(), request(1)])
         assert overview.rows()[0].in_flight == 1
         feed(overview, [gap])
         [row] = overview.rows()
@@ -221,14 +221,14 @@ def test_what_may_have_been_answered_waits_no_longer() -> None:
 
 
 def test_an_id_that_is_used_again_is_another_connection() -> None:
-    overview = feed(Connections(), [opened(), request(1), closed(), opened(), request(2), request(3)])
+    overview = feed(ConnectionsOverview(), [opened(), request(1), closed(), opened(), request(2), request(3)])
     [row] = overview.rows()
     assert (row.requests, row.is_open, overview.others) == (2, True, 1)
 
 
 @given(torn)
 def test_no_lines_in_any_order_are_too_much(lines: list[tuple[Line, int]]) -> None:
-    overview = feed_torn(Connections(), lines)
+    overview = feed_torn(ConnectionsOverview(), lines)
     rows = overview.rows()
     assert len({row.connection_id for row in rows}) == len(rows)
     assert all(row.in_flight >= 0 for row in rows)

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors import records
-from kproxy.browse.fields.detail import Side, side
-from kproxy.browse.fields.field import MORE, Field
+from kproxy.browse.fields.detail import FrameDetail, side
+from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.browse.fields.records import record_fields
 from kproxy.browse.fields.records import records as records_of
-from kproxy.explain import explain
+from kproxy.inspection.explain import explain
 from kproxy.trace.encoding import append_line, parse_line
 from kproxy.trace.lines import Detail, FindingEntry, RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.browse.sides import request_line, response_line
@@ -33,7 +33,7 @@ _TRAFFIC = [
 ]
 
 
-def leaves(fields: Iterable[Field]) -> Iterator[Field]:
+def leaves(fields: Iterable[FieldView]) -> Iterator[FieldView]:
     for each in fields:
         if each.kind == MORE or each.children:
             yield from leaves(each.children)
@@ -41,7 +41,7 @@ def leaves(fields: Iterable[Field]) -> Iterator[Field]:
             yield each
 
 
-def innermost(made: Side, offset: int) -> Field | None:
+def innermost(made: FrameDetail, offset: int) -> FieldView | None:
     return next(reversed(made.way(offset)), None)
 
 
@@ -271,7 +271,7 @@ def test_record_data_of_the_cluster_is_that_of_the_body() -> None:
     assert made.find(f"{path}[0].records[0].value")[-1].value == "(redacted, 5 bytes)"
 
 
-def everything(made: Side) -> None:
+def everything(made: FrameDetail) -> None:
     """Look at all there is, as far as a viewer would."""
     budget = 2_000
     waiting = list(made.fields)

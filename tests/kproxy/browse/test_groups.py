@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from kproxy.browse.counting.names import LONGEST
-from kproxy.browse.overviews.groups import Groups, Kind, Protocol, Standing, lanes, model, overview
+from kproxy.browse.overviews.groups import EventKind, GroupsOverview, Protocol, Standing, lanes, model, overview
 from kproxy.browse.overviews.groups.lanes import label
 from kproxy.browse.overviews.groups.model import MOST_LANES
 from kproxy.browse.rows.index import time_of
@@ -49,9 +49,14 @@ def test_a_member_is_one_lane_from_the_search_for_its_coordinator_on() -> None:
     story.say(6, "a", "OffsetCommit", generation_id=1)
     [lane] = story.view(7).lanes
     assert (lane.member.member_id, lane.member.standing, lane.member.generation) == ("a" + TAIL, Standing.MEMBER, 1)
-    assert [event.kind for event in lane.steps] == [Kind.COORDINATOR, Kind.JOIN, Kind.JOIN, Kind.SYNC]
-    assert [event.kind for event in lane.beats] == [Kind.OFFSETS, Kind.HEARTBEAT, Kind.COMMIT]
-    first, second = (event for event in lane.steps if event.kind is Kind.JOIN)
+    assert [event.kind for event in lane.steps] == [
+        EventKind.COORDINATOR,
+        EventKind.JOIN,
+        EventKind.JOIN,
+        EventKind.SYNC,
+    ]
+    assert [event.kind for event in lane.beats] == [EventKind.OFFSETS, EventKind.HEARTBEAT, EventKind.COMMIT]
+    first, second = (event for event in lane.steps if event.kind is EventKind.JOIN)
     assert (first.at, first.until, first.error, first.severity) == (
         BEGAN + SECOND, BEGAN + 2 * SECOND, "MEMBER_ID_REQUIRED", "",
     )  # fmt: skip
@@ -80,7 +85,7 @@ def test_a_member_id_that_two_connections_have_is_one_lane() -> None:
     asked = story.ask(1, "b", "JoinGroup", member=None)
     story.answer(asked, 2, member_id="a" + TAIL, generation_id=2)
     [lane] = story.view(3).lanes
-    assert [event.kind for event in lane.steps] == [Kind.JOIN, Kind.SYNC, Kind.JOIN]
+    assert [event.kind for event in lane.steps] == [EventKind.JOIN, EventKind.SYNC, EventKind.JOIN]
 
 
 def test_who_only_commits_is_no_member() -> None:
@@ -134,12 +139,12 @@ def test_what_its_connection_took_with_it_was_not_answered() -> None:
     [lane] = story.view(3).lanes
     [commit] = lane.beats
     assert (commit.until, commit.error, commit.severity) == (BEGAN + 2 * SECOND, "connection ended", "warning")
-    assert (lane.steps[-1].kind, lane.member.standing) == (Kind.CLOSED, Standing.LOST)
+    assert (lane.steps[-1].kind, lane.member.standing) == (EventKind.CLOSED, Standing.LOST)
 
 
 @given(grouped.torn)
 def test_torn_lines_about_groups_never_raise(lines: list[tuple[Line, int]]) -> None:
-    groups = feed_torn(Groups(), lines)
+    groups = feed_torn(GroupsOverview(), lines)
     for now in (0, BEGAN + 60 * SECOND, BEGAN + 7200 * SECOND):
         for row in groups.rows(now):
             view = groups.view(row.group, now)
@@ -151,7 +156,7 @@ def test_torn_lines_about_groups_never_raise(lines: list[tuple[Line, int]]) -> N
 
 @given(any_lines)
 def test_torn_lines_of_any_kind_never_raise(lines: list[tuple[Line, int]]) -> None:
-    groups = feed_torn(Groups(), lines)
+    groups = feed_torn(GroupsOverview(), lines)
     assert all(groups.view(row.group, 0) for row in groups.rows(0))
 
 
@@ -166,7 +171,7 @@ def test_a_million_of_everything_leaves_the_latest(monkeypatch: pytest.MonkeyPat
             member_id=f"{number}", connection_id=f"n-{number}", generation_id=number,
         )  # fmt: skip
         lines += [asked, response(asked, group_id=asked.group_id, errors=[ErrorEntry("error_code", 1, f"E{number}")])]
-    groups = feed(Groups(), lines)
+    groups = feed(GroupsOverview(), lines)
     assert (len(groups.rows(0)), groups.let_go) == (overview.MOST_GROUPS, 2_000 - overview.MOST_GROUPS)
     assert all(len(row.group) <= LONGEST for row in groups.rows(0))
 
@@ -177,7 +182,7 @@ def test_a_million_of_everything_leaves_the_latest(monkeypatch: pytest.MonkeyPat
         )
         for number in range(30_000)
     ]  # fmt: skip
-    groups = feed(Groups(), one)
+    groups = feed(GroupsOverview(), one)
     view = groups.view("g", BEGAN)
     assert view is not None
     assert (len(view.lanes), view.lanes_let_go) == (MOST_LANES, 29_000)
@@ -190,7 +195,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
                          (lanes, "MOST_CONNECTIONS"), (model, "MOST_LANES")):  # fmt: skip
         monkeypatch.setattr(module, name, 300)
     tracemalloc.start()
-    groups, used = Groups(), []
+    groups, used = GroupsOverview(), []
     for number in range(3_000):
         line = request(
             number, at=number / 1000, api="JoinGroup", api_key=11, group_id=f"g-{number % 400}", member_id=f"{number}",

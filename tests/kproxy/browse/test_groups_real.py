@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.browse.overviews.groups import Groups, GroupView, Protocol, Stall, StallKind, Standing, State
+from kproxy.browse.overviews.groups import GroupsOverview, GroupStatus, GroupView, Protocol, Stall, StallKind, Standing
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
 from tests.kproxy.browse.fed import captured, feed
@@ -15,7 +15,7 @@ from tests.kproxy.browse.sessions import SECOND
 def seen(lines: list[Line], *, seconds: float | None = None) -> GroupView:
     """The group after all lines, or as it was after so many seconds of the trace."""
     end = time_of(lines[-1].ts) if seconds is None else time_of(lines[0].ts) + int(seconds * SECOND)
-    view = feed(Groups(), [line for line in lines if time_of(line.ts) <= end]).view("billing", end)
+    view = feed(GroupsOverview(), [line for line in lines if time_of(line.ts) <= end]).view("billing", end)
     assert view is not None
     return view
 
@@ -34,7 +34,7 @@ def test_an_application_that_does_not_poll_is_named_while_the_others_wait_for_it
     lines = lines_of("application-does-not-poll")
     now, afterwards = seen(lines, seconds=20), seen(lines)
     stall = only(now)
-    assert (now.row.state, now.row.generation, now.row.members) == (State.PREPARING, 2, 3)
+    assert (now.row.state, now.row.generation, now.row.members) == (GroupStatus.PREPARING, 2, 3)
     assert (stall.kind, stall.until, stall.severity) == (StallKind.JOIN_WAITS, None, "warning")
     assert (labels(now, stall.who), labels(now, stall.blamed)) == ({"shop-b", "shop-c"}, {"shop-a"})
     assert "waits for shop-a 73467b (it sends heartbeats, was told 9 times to join again and does not)" in stall.text
@@ -64,7 +64,7 @@ def test_a_rebalance_that_waits_for_a_killed_member_at_real_kafka() -> None:
 
 def test_partitions_that_are_not_given_up_at_real_kafka() -> None:
     now, afterwards = (seen(lines_of("partitions-not-given-up"), seconds=seconds) for seconds in (25, None))
-    assert (now.row.protocol, now.row.state) == (Protocol.CONSUMER, State.RECONCILING)
+    assert (now.row.protocol, now.row.state) == (Protocol.CONSUMER, GroupStatus.RECONCILING)
     stall = only(now)
     assert (stall.kind, labels(now, stall.blamed)) == (StallKind.LAGGING, {"shop-a"})
     assert (labels(now, stall.who), stall.until) == ({"shop-b"}, None)
@@ -96,7 +96,7 @@ def test_the_leader_of_real_captures_is_told_from_sizes() -> None:
 
 
 def test_real_captures_are_counted_as_by_hand() -> None:
-    groups, end = feed(Groups(), captured()), time_of(captured()[-1].ts)
+    groups, end = feed(GroupsOverview(), captured()), time_of(captured()[-1].ts)
     frames = [line for line in captured() if isinstance(line, RequestLine | ResponseLine) and line.group_id is not None]
     names = {line.group_id for line in frames if line.api in ("JoinGroup", "ConsumerGroupHeartbeat")}
     rows = {row.group: row for row in groups.rows(end)}

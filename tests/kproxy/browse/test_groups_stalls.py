@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.browse.overviews.groups import StallKind, Standing, State
+from kproxy.browse.overviews.groups import GroupStatus, StallKind, Standing
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.browse.fed import opened
 from tests.kproxy.browse.grouped import LEADER, TAIL, Story, kinds
@@ -24,7 +24,7 @@ def test_members_that_do_what_they_should_stand_nowhere_still() -> None:
     story.say(15, "a", "OffsetCommit", generation_id=1)
     view = story.view(30)
     assert view.stalls == ()
-    assert (view.row.state, view.row.members, view.row.leader) == (State.STABLE, 2, "a 5dc891")
+    assert (view.row.state, view.row.members, view.row.leader) == (GroupStatus.STABLE, 2, "a 5dc891")
     assert (view.row.commits, view.row.commit_at) == (1, BEGAN + 15_001_000_000)
 
 
@@ -49,7 +49,7 @@ def test_join_waits_for_a_member_and_says_why_that_does_not_come(reason: str, sa
     assert (stall.kind, stall.who, stall.blamed, stall.until) == (StallKind.JOIN_WAITS, waits, blamed, None)
     assert stall.since == BEGAN + 11 * SECOND
     assert stall.text.endswith("and waits for " + said)
-    assert story.view(now).row.state is State.PREPARING
+    assert story.view(now).row.state is GroupStatus.PREPARING
 
 
 def test_join_waits_for_a_member_id_that_was_given_out_and_not_used() -> None:
@@ -99,7 +99,7 @@ def test_a_leader_that_sends_no_assignment_is_blamed_for_those_that_wait_for_it(
     assert (stall.kind, stall.who, stall.blamed) == (StallKind.SYNC_MISSING, ("b" + TAIL,), ("a" + TAIL,))
     assert "it is the leader" in stall.text
     view = story.view(8)
-    assert (view.row.state, view.row.generation, view.row.leader) == (State.COMPLETING, 1, "a 5dc891")
+    assert (view.row.state, view.row.generation, view.row.leader) == (GroupStatus.COMPLETING, 1, "a 5dc891")
     story.synced(12, "a")
     forgotten, over = story.stalls(15)
     assert (forgotten.kind, forgotten.who) == (StallKind.SYNC_WAITS, ("b" + TAIL,))
@@ -188,7 +188,7 @@ def test_a_rebalance_of_which_the_end_was_not_seen_is_over() -> None:
     story.misses(11, None)
     story.beats(12, 40, "a", "b", generation=2)
     view = story.view(40)
-    assert (view.stalls, view.row.state, view.row.members) == ((), State.STABLE, 2)
+    assert (view.stalls, view.row.state, view.row.members) == ((), GroupStatus.STABLE, 2)
 
 
 def test_lines_that_are_missing_may_be_anybodys_heartbeats() -> None:
@@ -226,7 +226,7 @@ def test_the_end_of_a_capture_is_nobodys_death() -> None:
     for who in "ab":
         story.closes(10, who, by=None)
     view = story.view(60)
-    assert (view.stalls, view.row.state) == ((), State.STABLE)
+    assert (view.stalls, view.row.state) == ((), GroupStatus.STABLE)
 
 
 def test_a_member_that_leaves_is_not_missed() -> None:
@@ -236,7 +236,7 @@ def test_a_member_that_leaves_is_not_missed() -> None:
     story.joined(11, "b", generation=2)
     story.say(12, "b", "LeaveGroup", member=None)
     view = story.view(13)
-    assert (view.stalls, view.row.state, view.row.members) == ((), State.EMPTY, 0)
+    assert (view.stalls, view.row.state, view.row.members) == ((), GroupStatus.EMPTY, 0)
 
 
 def test_a_member_that_joins_for_ever() -> None:
@@ -341,11 +341,11 @@ def test_an_epoch_that_stays_behind_is_a_member_that_gives_nothing_up() -> None:
     story.epochs(11, 30, "b", 2)
     [stall] = story.stalls(28)
     assert (stall.kind, stall.who, stall.blamed) == (StallKind.LAGGING, ("b" + TAIL,), ("a" + TAIL,))
-    assert story.view(28).row.state is State.RECONCILING
+    assert story.view(28).row.state is GroupStatus.RECONCILING
     story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
     view = story.view(31)
     assert [(each.kind, each.until) for each in view.stalls] == [(StallKind.LAGGING, BEGAN + 30_001_000_000)]
-    assert (view.row.state, view.row.rebalances) == (State.STABLE, 2)
+    assert (view.row.state, view.row.rebalances) == (GroupStatus.STABLE, 2)
 
 
 def test_a_member_that_is_fenced_joins_again_with_epoch_0() -> None:
@@ -358,7 +358,7 @@ def test_a_member_that_is_fenced_joins_again_with_epoch_0() -> None:
     assert kinds(view.stalls) == ["fenced"]
     assert [each.member.standing for each in view.lanes] == [Standing.MEMBER]
     story.say(8, "a", "ShareGroupHeartbeat", generation_id=-1)
-    assert story.view(9).row.state is State.EMPTY
+    assert story.view(9).row.state is GroupStatus.EMPTY
 
 
 def test_heartbeats_that_come_in_a_burst_before_their_interval_is_known() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kproxy.browse.overviews.groups.timeline import Window, lay_out
 from kproxy.browse.rows import columns
-from kproxy.browse.session import Session
+from kproxy.browse.session import BrowseSession
 from kproxy.outputs.text import TextOutput, duration, size
 from tests.kproxy.browse.sessions import Given, read
 
@@ -47,7 +47,7 @@ def lines(number: int, ts: str = _TS) -> list[dict[str, Any]]:
     return made
 
 
-def look_at_everything(session: Session) -> None:
+def look_at_everything(session: BrowseSession) -> None:
     """Have all overviews tell all they know, and write it down."""
     overviews, now = session.overviews, session.now
     for latency in (overviews.connections.rows(), overviews.apis.rows(now)):
@@ -81,7 +81,7 @@ def look_at_everything(session: Session) -> None:
 def test_numbers_that_cannot_be(number: int) -> None:
     source = Given()
     source.spool.append(b"".join(json.dumps(line).encode() + b"\n" for line in lines(number)))
-    session = Session(source)
+    session = BrowseSession(source)
     read(session)
     assert (session.bad, len(session.index.at)) == (0, 10)
     look_at_everything(session)
@@ -92,7 +92,7 @@ def test_times_that_cannot_be(year: str) -> None:
     source = Given()
     made = lines(5) + lines(6, ts=f"{year}-12-31T23:59:59.999999Z") + lines(7)
     source.spool.append(b"".join(json.dumps(line).encode() + b"\n" for line in made))
-    session = Session(source)
+    session = BrowseSession(source)
     read(session)
     assert session.bad == 0
     look_at_everything(session)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.browse.rows.index import MOST_WAITING, Index, State, time_of
-from kproxy.browse.session import Session
+from kproxy.browse.rows.index import MOST_WAITING, RowIndex, RowState, time_of
+from kproxy.browse.session import BrowseSession
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import FindingLine, GapLine
 from tests.kproxy.browse.fed import closed, missed, opened
@@ -13,15 +13,15 @@ from tests.kproxy.browse.sessions import BEGAN, Given, finding, read, request, r
 from tests.kproxy.captured import DATA, lines_of
 
 
-def states(session: Session) -> list[State]:
-    return [State(state) for state in session.index.state]
+def states(session: BrowseSession) -> list[RowState]:
+    return [RowState(state) for state in session.index.state]
 
 
 def test_a_request_and_its_response_are_one_row() -> None:
     first, second = request(1), request(2, at=0.5)
     session = session_of([first, second, response(second, after_us=70), response(first, findings=[finding()])])
     assert list(session.index.latency) == [1000, 70]
-    assert states(session) == [State.ANSWERED, State.ANSWERED]
+    assert states(session) == [RowState.ANSWERED, RowState.ANSWERED]
     assert list(session.index.severity) == [2, 0]
     exchange = session.exchange(0)
     assert exchange is not None
@@ -31,13 +31,13 @@ def test_a_request_and_its_response_are_one_row() -> None:
 def test_what_is_not_answered_waits_until_its_connection_ends() -> None:
     one_way = request(2, api="Produce", api_key=0, acks=0)
     session = session_of([request(1), one_way])
-    assert states(session) == [State.WAITING, State.ONE_WAY]
+    assert states(session) == [RowState.WAITING, RowState.ONE_WAY]
     assert session.index.waiting() == 1
     assert session.index.waited(0, BEGAN + 5_000_000) == 5000
     assert isinstance(session.source, Given)
     session.source.add(closed())
     read(session)
-    assert states(session)[0] is State.UNANSWERED
+    assert states(session)[0] is RowState.UNANSWERED
     assert session.index.waited(0, BEGAN) is None
     assert session.index.waiting() == 0
 
@@ -45,7 +45,7 @@ def test_what_is_not_answered_waits_until_its_connection_ends() -> None:
 def test_a_response_to_nothing_that_was_seen_has_a_row_of_its_own() -> None:
     asked = request(1)
     session = session_of([response(asked), asked, response(asked), response(asked)])
-    assert states(session) == [State.ORPHAN, State.ANSWERED, State.ORPHAN]
+    assert states(session) == [RowState.ORPHAN, RowState.ANSWERED, RowState.ORPHAN]
 
 
 def test_a_correlation_id_that_is_used_twice_is_answered_in_order() -> None:
@@ -57,22 +57,22 @@ def test_a_correlation_id_that_is_used_twice_is_answered_in_order() -> None:
 def test_an_id_that_is_used_again_answers_nothing_of_before() -> None:
     first, second = request(7), request(7, at=9)
     session = session_of([opened(), first, opened(), second, response(second)])
-    assert states(session) == [State.EVENT, State.UNANSWERED, State.EVENT, State.ANSWERED]
+    assert states(session) == [RowState.EVENT, RowState.UNANSWERED, RowState.EVENT, RowState.ANSWERED]
 
 
 @pytest.mark.parametrize(("gap", "state"), [
-    (missed(), State.UNSEEN), (missed(direction="both"), State.UNSEEN), (missed(""), State.UNSEEN),
-    (missed(direction="request"), State.WAITING), (missed("n-2"), State.WAITING),
+    (missed(), RowState.UNSEEN), (missed(direction="both"), RowState.UNSEEN), (missed(""), RowState.UNSEEN),
+    (missed(direction="request"), RowState.WAITING), (missed("n-2"), RowState.WAITING),
 ])  # fmt: skip
-def test_a_response_may_be_among_what_was_not_seen(gap: GapLine, state: State) -> None:
+def test_a_response_may_be_among_what_was_not_seen(gap: GapLine, state: RowState) -> None:
     early, late = request(1), request(2)
     session = session_of([early, late, gap, response(late)])
-    assert states(session) == [state, State.ANSWERED, State.EVENT]
-    assert session.index.waiting() == (state is State.WAITING)
+    assert states(session) == [state, RowState.ANSWERED, RowState.EVENT]
+    assert session.index.waiting() == (state is RowState.WAITING)
     assert isinstance(session.source, Given)
     session.source.add(closed())
     read(session)
-    assert states(session)[0] is (State.UNANSWERED if state is State.WAITING else State.UNSEEN)
+    assert states(session)[0] is (RowState.UNANSWERED if state is RowState.WAITING else RowState.UNSEEN)
 
 
 def test_events_have_rows() -> None:
@@ -89,7 +89,7 @@ def test_events_have_rows() -> None:
 
 
 def test_rows_whose_lines_are_no_longer_kept_go() -> None:
-    session = Session(Given(keep=20_000))
+    session = BrowseSession(Given(keep=20_000))
     assert isinstance(session.source, Given)
     for number in range(400):
         asked = request(number, at=number)
@@ -108,14 +108,14 @@ def test_rows_whose_lines_are_no_longer_kept_go() -> None:
 
 
 def test_a_client_that_is_never_answered_does_not_fill_memory() -> None:
-    index = Index()
+    index = RowIndex()
     for number in range(MOST_WAITING + 100):
         index.take(request(number), number, 1, BEGAN)
     assert index.waiting() == MOST_WAITING
 
 
 def test_lines_that_are_none_are_counted() -> None:
-    session = Session(Given())
+    session = BrowseSession(Given())
     assert isinstance(session.source, Given)
     session.source.spool.append(b"nonsense\n{}\n\n")
     read(session)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kproxy.browse.session import Session
-from kproxy.browse.sources.source import Phase
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.sources.source import SourcePhase
 from kproxy.filters import parse
 from kproxy.trace.lines import CloseLine, Line
 from tests.kproxy.browse.sessions import Given, finding, read, request, response, session_of
@@ -19,14 +19,14 @@ def lines() -> list[Line]:
     return made
 
 
-def narrowed(session: Session, text: str) -> Session:
+def narrowed(session: BrowseSession, text: str) -> BrowseSession:
     session.shown.choose(parse(text))
     assert session.matching is not None
     read(session)
     return session
 
 
-def asked(session: Session) -> dict[str | None, int]:
+def asked(session: BrowseSession) -> dict[str | None, int]:
     assert session.matching is not None
     return {each.api: each.requests for each in session.matching.apis.rows()}
 
@@ -57,7 +57,7 @@ def test_only_findings_narrows_too() -> None:
 
 
 def test_what_comes_later_is_counted_once() -> None:
-    session = session_of(lines(), phase=Phase.LIVE)
+    session = session_of(lines(), phase=SourcePhase.LIVE)
     source = session.source
     assert isinstance(source, Given)
     narrowed(session, "client_id=shop")
@@ -74,7 +74,7 @@ def test_what_comes_later_is_counted_once() -> None:
 
 
 def test_the_end_of_a_connection_counts_whether_it_matches_or_not() -> None:
-    session = session_of(lines(), phase=Phase.LIVE)
+    session = session_of(lines(), phase=SourcePhase.LIVE)
     source = session.source
     assert isinstance(source, Given)
     narrowed(session, "api=Fetch")
@@ -88,7 +88,7 @@ def test_the_end_of_a_connection_counts_whether_it_matches_or_not() -> None:
 
 
 def test_a_row_that_matches_no_more_is_taken_out() -> None:
-    session = session_of([request(1)], phase=Phase.LIVE)
+    session = session_of([request(1)], phase=SourcePhase.LIVE)
     source = session.source
     assert isinstance(source, Given)
     narrowed(session, "not latency>5ms")

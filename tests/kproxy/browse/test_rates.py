@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.browse.counting.rates import MINUTE, SECOND, WHOLE, Clock, Series
+from kproxy.browse.counting.rates import MINUTE, SECOND, WHOLE, RateClock, RateSeries
 
 START = 1_800_000_000 * SECOND
 
@@ -17,7 +17,7 @@ times = st.lists(
 )
 
 
-def counted(clock: Clock, series: Series, at: list[int]) -> None:
+def counted(clock: RateClock, series: RateSeries, at: list[int]) -> None:
     for each in at:
         clock.move(each)
         series.add()
@@ -25,7 +25,7 @@ def counted(clock: Clock, series: Series, at: list[int]) -> None:
 
 @given(times)
 def test_the_last_minute_is_counted_by_second(at: list[int]) -> None:
-    clock = Clock()
+    clock = RateClock()
     series = clock.series()
     counted(clock, series, at)
     newest = max(at) // SECOND
@@ -36,7 +36,7 @@ def test_the_last_minute_is_counted_by_second(at: list[int]) -> None:
 
 @given(times)
 def test_all_time_is_counted_in_equal_buckets(at: list[int]) -> None:
-    clock = Clock()
+    clock = RateClock()
     series = clock.series()
     counted(clock, series, at)
     numbers = [each // clock.width for each in at]
@@ -48,13 +48,13 @@ def test_all_time_is_counted_in_equal_buckets(at: list[int]) -> None:
 
 @given(times, times)
 def test_several_series_are_summed_and_have_one_axis(one: list[int], other: list[int]) -> None:
-    clock = Clock()
+    clock = RateClock()
     first, second = clock.series(), clock.series()
     for pair in itertools.zip_longest(one, other):
         for series, at in zip((first, second), pair, strict=True):
             if at is not None:
                 counted(clock, series, [at])
-    both = Clock()
+    both = RateClock()
     series = both.series()
     counted(both, series, [*one, *other])
     now = max(one + other)
@@ -62,12 +62,12 @@ def test_several_series_are_summed_and_have_one_axis(one: list[int], other: list
     assert clock.minute(first, second, now=now) == both.minute(series, now=now)
 
 
-def rate(clock: Clock, series: Series, now: int) -> float:
+def rate(clock: RateClock, series: RateSeries, now: int) -> float:
     return clock.rate(clock.minute(series, now=now), now)
 
 
 def test_a_rate_is_the_mean_of_the_last_ten_seconds() -> None:
-    clock = Clock()
+    clock = RateClock()
     series = clock.series()
     counted(clock, series, [START + number * SECOND // 100 for number in range(6000)])
     now = START + 60 * SECOND - 1
@@ -79,7 +79,7 @@ def test_a_rate_is_the_mean_of_the_last_ten_seconds() -> None:
 
 
 def test_a_rate_of_what_began_just_now() -> None:
-    clock = Clock()
+    clock = RateClock()
     series = clock.series()
     counted(clock, series, [START, START, START + SECOND // 2])
     assert rate(clock, series, START + SECOND // 2) == 3
@@ -87,7 +87,7 @@ def test_a_rate_of_what_began_just_now() -> None:
 
 
 def test_times_that_run_backwards_make_room_at_once() -> None:
-    clock = Clock()
+    clock = RateClock()
     series = clock.series()
     widened: list[int] = []
     clock._widen = lambda at, widen=clock._widen: (widened.append(at), widen(at))[1]  # type: ignore[method-assign]
@@ -97,7 +97,7 @@ def test_times_that_run_backwards_make_room_at_once() -> None:
 
 
 def test_a_time_that_is_none_does_not_stretch_the_axis() -> None:
-    clock = Clock()
+    clock = RateClock()
     series = clock.series()
     counted(clock, series, [0, START, 0, START + 1])
     assert clock.all_time(series) == (4,)
@@ -105,7 +105,7 @@ def test_a_time_that_is_none_does_not_stretch_the_axis() -> None:
 
 
 def test_nothing_has_happened() -> None:
-    clock = Clock()
+    clock = RateClock()
     assert clock.all_time(clock.series()) == (0,)
     assert sum(clock.minute(clock.series(), now=START)) == 0
     assert rate(clock, clock.series(), now=START) == 0

@@ -11,14 +11,14 @@ import pytest
 
 from dissectors import records as wire
 from kproxy.browse.fields.detail import side
-from kproxy.browse.fields.records import MOST_BYTES, Part, Records, record_fields, records
+from kproxy.browse.fields.records import MOST_BYTES, RecordPart, RecordsView, record_fields, records
 from kproxy.trace.encoding import encode_json
 from tests.kproxy.browse.sides import response_line
 from tests.kproxy.captured import DATA
 from tests.kproxy.frames import response
 
 
-def fetched(data: bytes, most: int = 200, topic: str = "t") -> Records:
+def fetched(data: bytes, most: int = 200, topic: str = "t") -> RecordsView:
     """The records of a Fetch response."""
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": data}
     body = {"throttle_time_ms": 0, "responses": [{"topic": topic, "partitions": [partition]}]}
@@ -26,7 +26,7 @@ def fetched(data: bytes, most: int = 200, topic: str = "t") -> Records:
     return records(field, most)
 
 
-def value(data: bytes | None) -> Part:
+def value(data: bytes | None) -> RecordPart:
     """How a value is shown."""
     [record] = fetched(wire.encode([{"records": [{"value": data}]}])).records
     return record.value
@@ -75,22 +75,25 @@ def test_no_more_are_read_than_are_asked_for() -> None:
 def test_headers() -> None:
     headers = [{"key": "trace", "value": b"\x01\x80"}, {"key": "none", "value": None}]
     [record] = fetched(wire.encode([{"records": [{"value": b"", "headers": headers}]}])).records
-    assert record.headers == (("trace", Part("hex", f"0000  01 80{' ' * 42}  ..", 2)), ("none", Part("null")))
-    assert record.value == Part("empty", size=0)
+    assert record.headers == (
+        ("trace", RecordPart("hex", f"0000  01 80{' ' * 42}  ..", 2)),
+        ("none", RecordPart("null")),
+    )
+    assert record.value == RecordPart("empty", size=0)
 
 
 def test_forms() -> None:
-    assert value(None) == Part("null")
-    assert value("größer\n".encode()) == Part("text", "größer\n", 9)
-    assert value(b'{"a":1.10,"a":[1e400]}') == Part("json", '{\n  "a": 1.10,\n  "a": [\n    1e400\n  ]\n}', 22)
-    assert value(b"{broken") == Part("text", "{broken", 7)
-    assert value(b"42") == Part("text", "42", 2)
-    assert value(b"\x1b[31mred") == Part("hex", f"0000  1b 5b 33 31 6d 72 65 64{' ' * 24}  .[31mred", 8)
+    assert value(None) == RecordPart("null")
+    assert value("größer\n".encode()) == RecordPart("text", "größer\n", 9)
+    assert value(b'{"a":1.10,"a":[1e400]}') == RecordPart("json", '{\n  "a": 1.10,\n  "a": [\n    1e400\n  ]\n}', 22)
+    assert value(b"{broken") == RecordPart("text", "{broken", 7)
+    assert value(b"42") == RecordPart("text", "42", 2)
+    assert value(b"\x1b[31mred") == RecordPart("hex", f"0000  1b 5b 33 31 6d 72 65 64{' ' * 24}  .[31mred", 8)
     assert value(b"[" * 10_000).form == "text"
 
 
 def test_a_schema_registrys_prefix_is_told() -> None:
-    assert value(b'\x00\x00\x00\x00\x07{"a":1}') == Part("json", '{\n  "a": 1\n}', 12, 7)
+    assert value(b'\x00\x00\x00\x00\x07{"a":1}') == RecordPart("json", '{\n  "a": 1\n}', 12, 7)
     avro = value(b"\x00\x00\x00\x00\x07\x02\x80")
     assert (avro.form, avro.schema_id) == ("hex", 7)
     assert avro.text.startswith("0000  00 00 00 00 07 02 80")
@@ -131,4 +134,4 @@ def test_records_of_a_body_without_bytes() -> None:
     [field] = record_fields(side(response_line(None, 1, 4, body=body)).fields)
     [record] = records(field).records
     assert (record.offset, record.timestamp, record.key.text, record.value.form) == (9, 5, "k", "json")
-    assert record.headers == (("h", Part("text", "x", 1)),)
+    assert record.headers == (("h", RecordPart("text", "x", 1)),)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.browse.rows import store as stores
-from kproxy.browse.rows.merged import MergedStore
+from kproxy.browse.rows.merged_store import MergedStore
 from kproxy.browse.rows.store import FileStore, LineReader, Spool, Store
 from tests.kproxy.browse.lines import line
 

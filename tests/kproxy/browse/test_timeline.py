@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.browse.overviews.groups import Groups, GroupView, Kind, timeline
+from kproxy.browse.overviews.groups import EventKind, GroupsOverview, GroupView, timeline
 from kproxy.browse.overviews.groups.timeline import LEGEND, UNICODE, Grid, Mark, Window, lay_out
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import Line
@@ -38,7 +38,7 @@ def ruler(marks: tuple[Mark, ...], columns: int) -> str:
 def test_an_application_that_does_not_poll_as_it_is_seen() -> None:
     lines = lines_of("application-does-not-poll")
     end = time_of(lines[-1].ts)
-    view = feed(Groups(), lines).view("billing", end)
+    view = feed(GroupsOverview(), lines).view("billing", end)
     assert view is not None
     grid = lay_out(view, Window.around(time_of(lines[0].ts), end), 100)
     assert ruler(grid.generations, 100) == f"1  2{'':70}3"
@@ -102,7 +102,7 @@ def test_a_member_that_is_silent_is_marked_until_it_is_heard_of() -> None:
 def test_the_legend_names_everything() -> None:
     named = {kind for kind, _ in LEGEND}
     assert named == {*UNICODE} - {timeline.NOTHING}
-    assert named >= {*Kind}
+    assert named >= {*EventKind}
     assert all(len(glyph) == 1 for glyph in UNICODE.values())
     assert len({*UNICODE.values()}) == len(UNICODE)
 
@@ -176,7 +176,7 @@ def test_a_window_around_everything_and_one_that_follows() -> None:
 
 @given(grouped.torn, windows, st.integers(1, 50))
 def test_torn_lines_are_laid_out_too(lines: list[tuple[Line, int]], window: Window, columns: int) -> None:
-    groups = feed_torn(Groups(), lines)
+    groups = feed_torn(GroupsOverview(), lines)
     near = Window(BEGAN - 10 * SECOND, BEGAN + 130 * SECOND)
     for now in (0, BEGAN + 60 * SECOND):
         for row in groups.rows(now):

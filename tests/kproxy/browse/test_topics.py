@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.overviews import topics
-from kproxy.browse.overviews.topic import Partition, Reader, Topic
-from kproxy.browse.overviews.topics import Topics
+from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicSummary
+from kproxy.browse.overviews.topics import TopicsOverview
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import ErrorEntry, Line, RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.browse.fed import captured, feed, feed_torn, opened
@@ -41,13 +41,13 @@ def fetched(number: int, *entries: TopicEntry, at: float = 0, asks: list[TopicEn
     return [asked, response(asked, topics=list(entries) or named)]
 
 
-def only(*lines: list[Line], now: int | None = None) -> Topic:
-    [row] = feed(Topics(), [line for some in lines for line in some]).rows(now)
+def only(*lines: list[Line], now: int | None = None) -> TopicSummary:
+    [row] = feed(TopicsOverview(), [line for some in lines for line in some]).rows(now)
     return row
 
 
 def test_real_captures_are_counted_as_by_hand() -> None:
-    rows = {row.topic or row.topic_id: row for row in feed(Topics(), captured()).rows()}
+    rows = {row.topic or row.topic_id: row for row in feed(TopicsOverview(), captured()).rows()}
     written: dict[str | None, Counter[str]] = defaultdict(Counter)
     read: dict[str | None, Counter[str]] = defaultdict(Counter)
     for line in captured():
@@ -97,7 +97,7 @@ def test_rates_end_when_nothing_comes() -> None:
 
 def test_lag_of_a_group_that_several_clients_read_for() -> None:
     groups = [request(90 + n, api="Heartbeat", api_key=12, group_id="billing", client_id=f"c-{n}") for n in (1, 2)]
-    overview = feed(Topics(), [
+    overview = feed(TopicsOverview(), [
         *fetched(1, entry(bytes=1, records=1, lag=500, partitions=(0, 1)), client_id="c-1"),
         *groups,
         *fetched(2, entry(bytes=1, records=1, lag=400, partitions=(0, 1)), client_id="c-1"),
@@ -108,7 +108,7 @@ def test_lag_of_a_group_that_several_clients_read_for() -> None:
     [row] = overview.rows()
     assert (row.lag, row.lag_max) == (37, 430)
     billing, other = overview.readers("orders")
-    assert billing == Reader("billing", True, 37, 430, billing.last_at, 5)
+    assert billing == ReaderLag("billing", True, 37, 430, billing.last_at, 5)
     assert (other.name, other.is_group, other.lag) == ("other at 10.0.0.1", False, 9)
     assert {client.client_id: client.group for client in overview.clients("orders")} == {
         "c-1": "billing", "c-2": "billing", "other": None,
@@ -117,20 +117,20 @@ def test_lag_of_a_group_that_several_clients_read_for() -> None:
 
 def test_a_client_id_in_two_groups_reads_for_neither() -> None:
     beats = [request(n, api="Heartbeat", api_key=12, group_id=f"g-{n}") for n in (1, 2)]
-    overview = feed(Topics(), [*beats, *fetched(3, entry(bytes=1, lag=5))])
+    overview = feed(TopicsOverview(), [*beats, *fetched(3, entry(bytes=1, lag=5))])
     [reader] = overview.readers("orders")
     assert (reader.name, reader.is_group) == ("shop at 10.0.0.1", False)
 
 
 def test_partitions_as_far_as_lines_tell() -> None:
-    overview = feed(Topics(), [
+    overview = feed(TopicsOverview(), [
         *produced(1, entry(bytes=300, records=3, partitions=(0, 5), partition_bytes=[100, 200])),
         *produced(2, entry(bytes=50, records=2, partitions=(5,), partition_bytes=[50])),
         *fetched(3, entry(bytes=70, records=1, lag=4, partitions=(5,), partition_bytes=[70])),
     ])  # fmt: skip
     at = BEGAN + 1_000_000
     assert overview.partitions("orders") == [
-        Partition(0, 100, 0, None, None, None, BEGAN, 0), Partition(5, 250, 70, 2, 1, 4, at, 2),
+        PartitionSummary(0, 100, 0, None, None, None, BEGAN, 0), PartitionSummary(5, 250, 70, 2, 1, 4, at, 2),
     ]  # fmt: skip
     assert overview.partitions("other") == overview.clients("other") == overview.readers("other") == []
 
@@ -139,14 +139,14 @@ def test_an_id_whose_name_becomes_known_is_one_topic() -> None:
     nameless = entry(None, topic_id=ID, bytes=10, records=1, lag=3)
     named = entry("orders", topic_id=ID, bytes=10, records=1)
     before, metadata = fetched(1, nameless), request(2, api="Metadata", api_key=3)
-    overview = feed(Topics(), before)
+    overview = feed(TopicsOverview(), before)
     [row] = overview.rows()
     assert (row.topic, row.topic_id) == (None, ID)
     assert overview.readers(ID) != []
     after = [*before, metadata, response(metadata, topics=[entry(topic_id=ID, partitions=())])]
-    [row] = feed(Topics(), after).rows()
+    [row] = feed(TopicsOverview(), after).rows()
     assert (row.topic, row.topic_id, row.fetched.records, row.lag) == ("orders", ID, 1, 3)
-    [row] = feed(Topics(), [*produced(0, named), *before, *fetched(3, named), *fetched(4, nameless)]).rows()
+    [row] = feed(TopicsOverview(), [*produced(0, named), *before, *fetched(3, named), *fetched(4, nameless)]).rows()
     assert (row.topic, row.produced.records, row.fetched.records) == ("orders", 1, 3)
     assert sum(row.fetched.minute) == 3
 
@@ -155,7 +155,7 @@ def test_both_under_the_id_and_under_the_name() -> None:
     nameless = entry(
         None, topic_id=ID, bytes=10, records=1, compression=["zstd"], partitions=(1,), partition_bytes=[10]
     )
-    overview = feed(Topics(), [
+    overview = feed(TopicsOverview(), [
         *fetched(1, nameless, client_id="early"), *produced(2, entry(bytes=5, records=1), at=1),
         *fetched(3, entry(topic_id=ID, bytes=0), at=2),
     ])  # fmt: skip
@@ -169,20 +169,23 @@ def test_both_under_the_id_and_under_the_name() -> None:
 def test_no_id_is_nobodys_id() -> None:
     none = "AAAAAAAAAAAAAAAAAAAAAA"
     lines = [*fetched(1, entry("orders", topic_id=none, bytes=1)), *fetched(2, entry(None, topic_id=none, bytes=1))]
-    assert [(row.topic, row.fetched.bytes) for row in feed(Topics(), lines).rows()] == [("orders", 1), (None, 1)]
+    assert [(row.topic, row.fetched.bytes) for row in feed(TopicsOverview(), lines).rows()] == [
+        ("orders", 1),
+        (None, 1),
+    ]
 
 
 def test_a_fetch_that_names_nothing_goes_on_with_its_session() -> None:
     both = [entry("orders"), entry("payments")]
     first = fetched(1, entry("orders", bytes=5, records=1), asks=both)
     lines = [*first, *fetched(2, asks=[]), *fetched(3, asks=[])]
-    rows = feed(Topics(), lines).rows()
+    rows = feed(TopicsOverview(), lines).rows()
     assert [(row.topic, row.fetched.requests, row.fetched.empty) for row in rows] == [("orders", 3, 2)]
 
 
 def test_a_session_ends_with_its_connection() -> None:
     lines = [*fetched(1, entry("orders", bytes=5, records=1), asks=[entry("orders")]), opened(), *fetched(2, asks=[])]
-    [row] = feed(Topics(), lines).rows()
+    [row] = feed(TopicsOverview(), lines).rows()
     assert (row.fetched.requests, row.fetched.empty) == (1, 0)
 
 
@@ -193,7 +196,7 @@ def test_errors_go_to_the_topic_that_they_stand_at() -> None:
     several = ErrorEntry("groups[1].topics[0].partitions[0].error_code", 29, "TOPIC_AUTHORIZATION_FAILED")
     own = ErrorEntry("error_code", 70, "FETCH_SESSION_ID_NOT_FOUND")
     answer = response(asked, topics=two, errors=[refused, refused, several, own])
-    orders, payments = feed(Topics(), [asked, answer]).rows()
+    orders, payments = feed(TopicsOverview(), [asked, answer]).rows()
     assert orders.errors == ()
     assert payments.errors == (("UNKNOWN_TOPIC_OR_PARTITION", 1),)
 
@@ -207,13 +210,13 @@ def test_errors_go_to_the_topic_that_they_stand_at() -> None:
 )
 def test_an_answer_to_a_produce_for_several_topics_may_have_another_order(error: str, told: bool) -> None:
     lines = produced(1, entry("orders", bytes=1), entry("payments", bytes=1), error=error)
-    assert [bool(row.errors) for row in feed(Topics(), lines).rows()] == [told, told]
+    assert [bool(row.errors) for row in feed(TopicsOverview(), lines).rows()] == [told, told]
 
 
 def test_a_topic_that_is_only_refused_is_listed() -> None:
     asked = request(1, api="Metadata", api_key=3, topics=[entry("none", partitions=())])
     answer = response(asked, topics=asked.topics, errors=[ErrorEntry("topics[0].error_code", 3, "UNKNOWN")])
-    [row] = feed(Topics(), [asked, answer]).rows()
+    [row] = feed(TopicsOverview(), [asked, answer]).rows()
     assert (row.topic, row.errors, row.last_row) == ("none", (("UNKNOWN", 1),), 0)
 
 
@@ -254,7 +257,7 @@ _torn = st.lists(
 
 @given(st.one_of(_torn, any_lines))
 def test_torn_lines_never_raise(lines: list[tuple[Line, int]]) -> None:
-    overview = feed_torn(Topics(), lines)
+    overview = feed_torn(TopicsOverview(), lines)
     for now in (None, 0, BEGAN + 10 * SECOND):
         for row in overview.rows(now):
             name = row.topic if row.topic is not None else row.topic_id or ""
@@ -262,7 +265,7 @@ def test_torn_lines_never_raise(lines: list[tuple[Line, int]]) -> None:
 
 
 def test_a_name_of_many_ids_is_one_topic_and_no_more_memory() -> None:
-    overview, used = Topics(), []
+    overview, used = TopicsOverview(), []
     tracemalloc.start()
     for number in range(300):
         nameless, metadata = entry(None, topic_id=f"{number}", bytes=1, records=1), request(number, api="Metadata")
@@ -282,7 +285,7 @@ def test_of_many_topics_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(topics, "MOST_PARTS", 100)
     monkeypatch.setattr(topics, "MOST_IDS", 100)
     tracemalloc.start()
-    overview, used = Topics(), []
+    overview, used = TopicsOverview(), []
     for number in range(3 * most):
         names = [entry(f"{number}" + "x" * LONGEST, bytes=1, records=1, lag=1, partitions=tuple(range(20)),
                        partition_bytes=[1] * 20)]  # fmt: skip

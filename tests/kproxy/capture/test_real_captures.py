@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.capture import Data, Lost, Reassembler, open_capture
+from kproxy.capture import BytesCaptured, BytesLost, Reassembler, open_capture
 from kproxy.capture.links import Endpoint
 from tests.kproxy.capture.packets import PCAPS
 
@@ -53,8 +53,8 @@ def test_real_captures_come_out_whole(path: Path) -> None:
         events = [event for packet in capture for event in reassembler.receive(packet)]
         assert capture.truncated is None
     for event in [*events, *reassembler.close()]:
-        assert not isinstance(event, Lost)
-        if isinstance(event, Data):
+        assert not isinstance(event, BytesLost)
+        if isinstance(event, BytesCaptured):
             a, b = event.flow.endpoints
             streams[(b, a) if event.direction else (a, b)] += event.data
     assert streams == streams_by_offset(path)

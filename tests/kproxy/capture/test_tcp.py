@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from kproxy.capture import Data, Ended, Event, Lost, Opened, Packet, Reassembler
+from kproxy.capture import BytesCaptured, BytesLost, Event, FlowEnded, FlowOpened, Packet, Reassembler
 from tests.kproxy.capture.packets import (
     ACK,
     AT,
@@ -40,11 +40,11 @@ def run(packets: Iterable[Packet], reassembler: Reassembler | None = None) -> li
 def told(events: Iterable[Event]) -> Iterator[tuple[object, ...]]:
     """Events in short: (direction, bytes or how many were lost), (how it ended, by whom)."""
     for event in events:
-        if isinstance(event, Data):
+        if isinstance(event, BytesCaptured):
             yield event.direction, event.data
-        elif isinstance(event, Lost):
+        elif isinstance(event, BytesLost):
             yield event.direction, event.size
-        elif isinstance(event, Ended):
+        elif isinstance(event, FlowEnded):
             yield event.how, event.by
 
 
@@ -65,13 +65,13 @@ def test_a_connection_opens_exchanges_and_ends() -> None:
         sent(104, ack=507, at=AT + 5),
     ]
     opened, asked, answered, ended = run(packets)
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, FlowOpened)
     flow = opened.flow
     assert (flow.id, flow.client, flow.server, flow.midstream) == (0, CLIENT, SERVER, False)
     assert opened.at == AT
-    assert asked == Data(flow, 0, AT + 1, b"ask")
-    assert answered == Data(flow, 1, AT + 2, b"answer")
-    assert ended == Ended(flow, AT + 4, "fin", 0)
+    assert asked == BytesCaptured(flow, 0, AT + 1, b"ask")
+    assert answered == BytesCaptured(flow, 1, AT + 2, b"answer")
+    assert ended == FlowEnded(flow, AT + 4, "fin", 0)
 
 
 def test_the_side_that_first_said_fin_ended_the_connection() -> None:
@@ -263,7 +263,7 @@ def test_bytes_cut_by_the_snapshot_length_are_lost_in_their_place() -> None:
 def test_a_flow_met_midstream_guesses_the_client_by_its_port() -> None:
     for first in (sent(1000, b"x", ack=5), sent(5, b"x", ack=1000, server=True)):
         opened = run([first])[0]
-        assert isinstance(opened, Opened)
+        assert isinstance(opened, FlowOpened)
         assert opened.flow.midstream
         assert opened.flow.endpoints == (CLIENT, SERVER)
 
@@ -292,7 +292,7 @@ def test_a_handshake_of_which_a_packet_is_missing_still_tells_client_and_first_b
     handshake = [packet for number, packet in enumerate(HANDSHAKE) if number != dropped]
     events = run([*handshake, sent(103, b"def", ack=500), sent(500, b"ok", ack=106, server=True)])
     opened = events[0]
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, FlowOpened)
     assert (opened.flow.client, opened.flow.midstream) == (CLIENT, False)
     assert list(told(events)) == [(0, 3), (0, b"def"), (1, b"ok"), STILL_OPEN]
 
@@ -333,7 +333,7 @@ def test_the_same_ports_again_are_told_by_their_sequence_numbers_if_the_handshak
 
 def test_a_handshake_seen_twice_opens_one_flow() -> None:
     events = run([*HANDSHAKE, *HANDSHAKE, sent(100, b"abc", ack=500), *HANDSHAKE])
-    assert [type(event) for event in events] == [Opened, Data, Ended]
+    assert [type(event) for event in events] == [FlowOpened, BytesCaptured, FlowEnded]
 
 
 def test_packets_after_the_end_open_nothing_and_their_data_is_counted() -> None:
@@ -355,7 +355,7 @@ def test_a_socket_connected_to_itself_does_not_confuse() -> None:
     itself = ethernet(ipv4(tcp(5000, 5000, 1, b"echo"), source=b"\x7f\0\0\1", destination=b"\x7f\0\0\1"))
     reassembler = Reassembler(max_flows=1)
     events = run([packet(itself), sent(1, b"another")], reassembler)
-    assert [event.data for event in events if isinstance(event, Data)] == [b"echo", b"another"]
+    assert [event.data for event in events if isinstance(event, BytesCaptured)] == [b"echo", b"another"]
 
 
 def client_port(port: int, payload: bytes = b"", flags: int = ACK, *, seq: int = 1, at: int = AT) -> Packet:
@@ -368,7 +368,7 @@ def test_too_many_flows_push_out_the_quiet_ones() -> None:
     talking = client_port(42_000, b"y", seq=2, at=AT + 50)
     one_more = client_port(43_000, b"x", at=AT + 60)
     events = [event for one in (*opening, talking, one_more) for event in reassembler.receive(one)]
-    ended = [event for event in events if isinstance(event, Ended)]
+    ended = [event for event in events if isinstance(event, FlowEnded)]
     assert [event.flow.client[1] for event in ended] == [42_001, 42_002, 42_003]
     assert {(event.how, event.at) for event in ended} == {("timeout", AT + 60)}
 
@@ -379,7 +379,7 @@ def test_flows_that_have_ended_are_forgotten_first_and_silently() -> None:
     packets += [client_port(42_000 + n, flags=RST, seq=2, at=AT + 20) for n in (6, 7)]
     packets += [client_port(43_000, b"x", at=AT + 30)]
     events = [event for one in packets for event in reassembler.receive(one)]
-    assert [event.how for event in events if isinstance(event, Ended)] == ["reset", "reset"]
+    assert [event.how for event in events if isinstance(event, FlowEnded)] == ["reset", "reset"]
 
 
 def test_many_flows_need_the_memory_of_a_few() -> None:
@@ -387,8 +387,8 @@ def test_many_flows_need_the_memory_of_a_few() -> None:
     opened = ended = 0
     for number in range(5000):
         for event in reassembler.receive(client_port(40_000 + number, b"x")):
-            opened += isinstance(event, Opened)
-            ended += isinstance(event, Ended)
+            opened += isinstance(event, FlowOpened)
+            ended += isinstance(event, FlowEnded)
     assert opened == 5000
     assert len(reassembler._connections) == opened - ended <= 64
     assert len(reassembler._senders) == 2 * len(reassembler._connections)
@@ -409,6 +409,6 @@ def test_when_all_keep_too_much_the_oldest_gap_is_given_up() -> None:
     for number in range(3):
         events += reassembler.receive(client_port(42_000 + number, b"begin"))
         events += reassembler.receive(client_port(42_000 + number, bytes(1000), seq=10))
-    lost = [event for event in events if isinstance(event, Lost)]
+    lost = [event for event in events if isinstance(event, BytesLost)]
     assert [(event.flow.client[1], event.size) for event in lost] == [(42_000, 4)]
     assert list(told(reassembler.close())).count((0, 4)) == 2

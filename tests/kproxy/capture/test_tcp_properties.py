@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.capture import Data, Ended, Lost, Packet, Reassembler
+from kproxy.capture import BytesCaptured, BytesLost, FlowEnded, Packet, Reassembler
 from tests.kproxy.capture.packets import ACK, SYN, SYN_ACK, sent
 
 
@@ -35,9 +35,9 @@ def test_any_segmentation_order_and_repetition_gives_the_same_bytes(delivery: tu
     stream, first, packets = delivery
     reassembler = Reassembler()
     events = [event for one in [*handshake(first), *packets] for event in reassembler.receive(one)]
-    assert b"".join(event.data for event in events if isinstance(event, Data)) == stream
+    assert b"".join(event.data for event in events if isinstance(event, BytesCaptured)) == stream
     assert reassembler._waiting_total == 0
-    assert [type(event) for event in reassembler.close()] == [Ended]
+    assert [type(event) for event in reassembler.close()] == [FlowEnded]
 
 
 @given(deliveries(), st.data())
@@ -52,10 +52,10 @@ def test_bytes_and_losses_add_up_whatever_the_capture_drops(
     events = [event for one in [*handshake(first), *packets, everything_arrived] for event in reassembler.receive(one)]
     position = 0
     for event in [*events, *reassembler.close()]:
-        if isinstance(event, Data):
+        if isinstance(event, BytesCaptured):
             assert event.data == stream[position : position + len(event.data)]
             position += len(event.data)
-        elif isinstance(event, Lost):
+        elif isinstance(event, BytesLost):
             position += event.size
     assert position == len(stream)
 
@@ -68,9 +68,9 @@ def test_any_segments_whatever_their_flags_neither_raise_nor_leave_anything_wait
     opened = ended = 0
     for seq, payload, flags, server in segments:
         for event in reassembler.receive(sent(seq, payload, ack=seq, flags=flags, server=server)):
-            ended += isinstance(event, Ended)
+            ended += isinstance(event, FlowEnded)
             opened += type(event).__name__ == "Opened"
-    ended += sum(isinstance(event, Ended) for event in reassembler.close())
+    ended += sum(isinstance(event, FlowEnded) for event in reassembler.close())
     assert opened == ended
     assert reassembler._waiting_total == 0
     assert not reassembler._gaps

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.capture import Data, Reassembler, open_capture
+from kproxy.capture import BytesCaptured, Reassembler, open_capture
 from kproxy.capture.keylog import KeyLog
 from tests.kproxy.capture.packets import PCAPS
 
@@ -117,7 +117,7 @@ def decrypted(capture: Path, keylog: KeyLog) -> tuple[dict[tuple[int, int], byte
     with open_capture(capture) as packets:
         for packet in packets:
             for event in reassembler.receive(packet):
-                if isinstance(event, Data):
+                if isinstance(event, BytesCaptured):
                     for direction, text in decryptors[event.flow.id].receive_data(event.direction, event.data):
                         plain[event.flow.id, direction] += text
     return plain, [decryptor.problem for decryptor in decryptors.values()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors.edits import Edit, frame_layout, write
-from dissectors.message import plan
+from dissectors.messages.message import plan
 from dissectors.schemas import api_by_name
 from tests.kproxy.frames import framed
 from tests.kproxy.stories import prepared

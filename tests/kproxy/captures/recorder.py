@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 
-from dissectors.events import Direction
+from dissectors.connections.events import Direction
 from kproxy.capture import Packet
-from kproxy.inspector import Inspector
+from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Line
 from tests.kproxy.capture.packets import ACK, FIN_ACK, RST_ACK, SYN, SYN_ACK, ethernet, ipv4, packet, pcap, tcp
 from tests.kproxy.stories import Teller

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from dissectors import schemas
-from dissectors.decode import decode
-from dissectors.layout import layout
 from dissectors.records import encode
+from dissectors.wire.decode import decode
+from dissectors.wire.layout import layout
 from kproxy.broker.quirks import SETS
 from kproxy.cli import main
 from tests.kproxy.cli.conftest import Run

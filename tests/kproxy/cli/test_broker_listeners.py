@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from dissectors import schemas
-from dissectors.decode import decode
-from dissectors.layout import layout
+from dissectors.wire.decode import decode
+from dissectors.wire.layout import layout
 from tests.kproxy.broker.security.certificates import self_signed, trusting
 from tests.kproxy.cli.test_relay import traced
 from tests.kproxy.frames import request

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kproxy.inspector import Inspector
+from kproxy.inspection.inspector import Inspector
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import (
     CloseLine,

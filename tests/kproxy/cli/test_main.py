@@ -103,12 +103,12 @@ def test_a_command_imports_no_more_than_it_needs(args: list[str], heavy: list[st
 
 
 def test_the_relay_imports_neither_textual_nor_scapy_nor_pyspark() -> None:
-    code = "import sys, kproxy, kproxy.live; print('\\n'.join(sys.modules))"
+    code = "import sys, kproxy, kproxy.live.run; print('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert set(done.stdout.split()).isdisjoint({"textual", "scapy", "pyspark"})
 
 
 def test_importing_dissectors_reads_no_schema() -> None:
-    code = "import dissectors, dissectors.connection, dissectors.schemas as s; print(s._lines.cache_info().currsize)"
+    code = "import dissectors.connections.connection, dissectors.schemas as s; print(s._lines.cache_info().currsize)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "0\n"

@@ -204,8 +204,8 @@ def test_a_selection_is_of_what_is_shown_and_the_trace_has_all(tmp_path: Path, b
 FAILING = """
 import sys
 from kproxy.cli import main
-from kproxy.proxy.wire import Data
-from kproxy.watcher import Watcher
+from kproxy.proxy.tap_protocol import Data
+from kproxy.live.sink import Watcher
 seen, hear = [], Watcher.hear
 def fail(self, message):
     if isinstance(message, Data):
@@ -222,7 +222,7 @@ BUGGY = """
 import sys
 from kproxy import framelines, inspector
 from kproxy.cli import main
-from kproxy.watcher import Watcher
+from kproxy.live.sink import Watcher
 from dissectors import compiled
 asked = []
 def failing(plain, which):

@@ -8,11 +8,11 @@ from tests.kproxy.captures.expected import LAYOUTS
 from tests.kproxy.cli.conftest import Run
 
 
-def _line(name: str, departed: Departed) -> str:
-    found = api_by_name(departed.api)
+def _line(name: str, layout_problems: Departed) -> str:
+    found = api_by_name(layout_problems.api)
     assert found is not None
-    asked = {"type": "response", "api_key": found.key, "version": departed.version}
-    return json.dumps({"id": name, "frame": departed.frame(2).hex()} | asked)
+    asked = {"type": "response", "api_key": found.key, "version": layout_problems.version}
+    return json.dumps({"id": name, "frame": layout_problems.frame(2).hex()} | asked)
 
 
 def test_every_frame_has_its_edit_first(kproxy: Run) -> None:

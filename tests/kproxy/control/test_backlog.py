@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dissectors.events import Direction
+from dissectors.connections.events import Direction
 from kproxy.control.backlog import MOST_WAITING, Backlog
 from kproxy.control.summary import strip, with_frame
-from kproxy.inspector import Inspector
+from kproxy.inspection.inspector import Inspector
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import Detail
 from tests.kproxy.frames import request, response

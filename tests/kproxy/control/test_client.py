@@ -12,7 +12,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from kproxy.control import client as module
-from kproxy.control.client import Client, connect
+from kproxy.control.client import ControlClient, connect
 from kproxy.control.protocol import ControlError
 from tests.kproxy.control.test_paths import GREETING
 
@@ -195,7 +195,7 @@ async def test_what_is_not_taken_makes_the_proxy_wait_and_a_question_does_not(
         writer.write(json.dumps({"id": number, "connections": []}).encode() + b"\n")
         await reader.read()
 
-    async def wait_until_held(client: Client) -> None:
+    async def wait_until_held(client: ControlClient) -> None:
         before = -1
         while sent != before or not client._held:
             before = sent

@@ -15,10 +15,10 @@ import pytest
 
 from kproxy.control import commands
 from kproxy.control import server as module
-from kproxy.control.listening import open_socket
+from kproxy.control.control_socket import open_socket
 from kproxy.control.protocol import Greeting
-from kproxy.control.server import Server
-from kproxy.inspector import Inspector
+from kproxy.control.server import ControlServer
+from kproxy.inspection.inspector import Inspector
 from tests.kproxy.control.raw import RawViewer
 from tests.kproxy.control.test_paths import GREETING
 
@@ -31,7 +31,7 @@ class Loop:
         self.inspector = Inspector("web-1-77")
         self.control = open_socket(path)
         greeting = msgspec.convert(GREETING, Greeting)
-        self.server = Server(self.control, self.selector, greeting, self.inspector)
+        self.server = ControlServer(self.control, self.selector, greeting, self.inspector)
 
     def turn(self) -> None:
         while found := self.selector.select(0):

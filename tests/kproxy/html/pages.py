@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from kproxy.filters import parse
-from kproxy.html.page import Page
+from kproxy.html.page import HtmlOutput
 from kproxy.trace.lines import Line
 
 
@@ -58,10 +58,12 @@ class Opened(HTMLParser):
         return self.unpacked("sides")[self.data["places"][row]]
 
 
-def page_of(lines: Iterable[Line], *, chosen: str = "", names: Iterable[str] = ("a.pcap",)) -> tuple[Opened, Page]:
+def page_of(
+    lines: Iterable[Line], *, chosen: str = "", names: Iterable[str] = ("a.pcap",)
+) -> tuple[Opened, HtmlOutput]:
     """The page of these lines."""
     file = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    output = Page(file, parse(chosen) if chosen else None)
+    output = HtmlOutput(file, parse(chosen) if chosen else None)
     for name in names:
         output.begin(name)
     for line in lines:

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from kproxy.cli import main
-from kproxy.outputs import broker_pages, marked
+from kproxy.outputs import broker_pages, doc_tables
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "broker.md"
 
 
 @pytest.mark.parametrize("page", broker_pages.pages(), ids=lambda page: page.api)
-def test_every_page_says_what_it_does_and_leaves_out(page: broker_pages.Page) -> None:
+def test_every_page_says_what_it_does_and_leaves_out(page: broker_pages.ApiPage) -> None:
     assert page.does.endswith(".")
     assert page.leaves_out.endswith(".")
 
 
 def test_the_document_has_the_table() -> None:
     text = DOCUMENT.read_text()
-    made = marked.with_table(text, "apis", broker_pages.markdown())
+    made = doc_tables.with_table(text, "apis", broker_pages.markdown())
     assert made == text, "run: python -m kproxy.outputs.broker_pages docs/broker.md"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dissectors.findings import Finding, Problem, Severity
-from kproxy.eventlines import ROW_BYTES, excerpt, finding_entry
+from kproxy.inspection.event_lines import ROW_BYTES, excerpt, finding_entry
 from kproxy.outputs.findings import as_json, best_first, full_rows, sentence
 from kproxy.trace.lines import EditEntry, FindingEntry
 

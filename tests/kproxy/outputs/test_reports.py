@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from kproxy.outputs import rulebook
-from kproxy.outputs.analysed import Analysed
+from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.reports import array, junit, sarif, text
 from kproxy.outputs.reports.causes import Causes
 from kproxy.outputs.selection import Selection
@@ -50,8 +50,8 @@ def causes(*lines: Line, file: str = "a.pcap") -> Causes:
     return made
 
 
-def analysed(*lines: Line, file: str = "a.pcap", packets: int | None = None) -> Analysed:
-    made = Analysed()
+def analysed(*lines: Line, file: str = "a.pcap", packets: int | None = None) -> AnalysedInputs:
+    made = AnalysedInputs()
     made.begin(file)
     for line in lines:
         made.add(line)

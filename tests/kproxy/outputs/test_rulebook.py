@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from dissectors.offline import OFFLINE_RULES
 from dissectors.rules import rules
+from dissectors.rules.offline import OFFLINE_RULES
 from kproxy.outputs import rulebook
 
 PAGE = Path(__file__).parents[3] / "docs" / "rules.md"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.events import Direction
-from kproxy.proxy import wire
+from dissectors.connections.events import Direction
+from kproxy.proxy import tap_protocol
 from kproxy.proxy.tap import Tap
-from kproxy.proxy.tapped import TappedConnection
+from kproxy.proxy.tapped_connection import TappedConnection
 from tests.kproxy.proxy.accounting import Stream, check, frame, read_all
 from tests.kproxy.proxy.peers import until
 
@@ -23,7 +23,7 @@ REQUESTS, RESPONSES = (1, Direction.REQUEST), (1, Direction.RESPONSE)
 
 @pytest.fixture(autouse=True)
 def _what_is_small_is_sent_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.proxy.outbox._PATIENCE_S", 0)
+    monkeypatch.setattr("kproxy.proxy.send_queue._PATIENCE_S", 0)
 
 
 class Watched:
@@ -34,11 +34,11 @@ class Watched:
         self.tap = Tap(ours, node="node", limit=limit, strict=strict)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, socket_buffer)
         self.theirs.setblocking(False)
-        self.messages: list[wire.Message] = []
+        self.messages: list[tap_protocol.Message] = []
         self.pressed: list[bool] = []
         self.lost: list[OSError] = []
         self.most_queued = 0
-        self._decoder = wire.TapDecoder()
+        self._decoder = tap_protocol.TapDecoder()
         self.tap.begin([("listener", "upstream")], self.pressed.append, self.lost.append)
 
     def open(self, number: int = 1) -> TappedConnection:
@@ -111,7 +111,7 @@ def test_every_byte_is_sent_or_counted_and_frames_are_dropped_whole(
     watched = asyncio.run(play(chunks, limit=limit, strict=False))
     counts = check(watched.messages, relayed_in(chunks))
     bye = watched.messages[-1]
-    assert isinstance(bye, wire.Bye)
+    assert isinstance(bye, tap_protocol.Bye)
     assert (bye.dropped_bytes, bye.dropped_frames) == (counts["dropped_bytes"], counts["dropped_frames"])
     assert (counts["Open"], counts["Close"]) == (2, 2)
     assert watched.most_queued <= limit * 9 // 8 + 41 * KIB  # and a chunk
@@ -133,9 +133,9 @@ async def test_an_inspector_that_keeps_up_gets_every_chunk_as_it_was() -> None:
     response.data(frame(5000), 3)
     await watched.close()
     assert watched.messages[2:-1] == [
-        wire.Data(*REQUESTS, 1, frame(10)[:6]),
-        wire.Data(*REQUESTS, 2, frame(10)[6:]),
-        wire.Data(*RESPONSES, 3, frame(5000)),
+        tap_protocol.TapData(*REQUESTS, 1, frame(10)[:6]),
+        tap_protocol.TapData(*REQUESTS, 2, frame(10)[6:]),
+        tap_protocol.TapData(*RESPONSES, 3, frame(5000)),
     ]
 
 
@@ -150,10 +150,12 @@ async def test_heads_of_dropped_frames_go_along_until_there_is_no_room_for_them_
     assert watched.tap.full
     request.data(frame(200), 0)
     await watched.close()
-    kinds = [message for message in watched.messages if isinstance(message, wire.Gap | wire.Skipped)]
+    kinds = [
+        message for message in watched.messages if isinstance(message, tap_protocol.TapGap | tap_protocol.TapSkipped)
+    ]
     assert kinds == [
-        wire.Gap(*REQUESTS, 0, 104, 1),
-        wire.Skipped(*REQUESTS, 0, 200, frame(200)[: wire.HEAD_BYTES]),
+        tap_protocol.TapGap(*REQUESTS, 0, 104, 1),
+        tap_protocol.TapSkipped(*REQUESTS, 0, 200, frame(200)[: tap_protocol.HEAD_BYTES]),
     ]
 
 
@@ -166,7 +168,7 @@ async def test_gaps_are_told_when_there_is_room_again_although_the_connection_is
     while watched.tap.queued:
         await watched.read(KIB * KIB)
     await watched.read(KIB * KIB)
-    [gap] = [message for message in watched.messages if isinstance(message, wire.Gap)]
+    [gap] = [message for message in watched.messages if isinstance(message, tap_protocol.TapGap)]
     assert (gap.size, gap.frames) == (118, 2)
     await watched.close()
 
@@ -206,8 +208,8 @@ async def test_a_stream_that_is_none_of_kafka_is_dropped_in_bytes() -> None:
     for _ in range(20):
         request.data(hello, 0)
     await watched.close()
-    gaps = [message for message in watched.messages if isinstance(message, wire.Gap)]
-    sent = [message for message in watched.messages if isinstance(message, wire.Data)]
+    gaps = [message for message in watched.messages if isinstance(message, tap_protocol.TapGap)]
+    sent = [message for message in watched.messages if isinstance(message, tap_protocol.TapData)]
     assert sum(gap.size for gap in gaps) + sum(len(data.payload) for data in sent) == 20 * len(hello)
     assert sent
     assert [gap.frames for gap in gaps] == [0]
@@ -226,9 +228,9 @@ async def test_memory_is_bounded_when_nothing_is_read() -> None:
     assert watched.tap.queued < 256 * KIB * 9 // 8 + 8 * KIB
     assert not watched.tap.behind
     await watched.close()
-    missed = [message for message in watched.messages if isinstance(message, wire.Missed)]
-    opened = {message.connection_id for message in watched.messages if isinstance(message, wire.Open)}
-    closed = {message.connection_id for message in watched.messages if isinstance(message, wire.Close)}
+    missed = [message for message in watched.messages if isinstance(message, tap_protocol.Missed)]
+    opened = {message.connection_id for message in watched.messages if isinstance(message, tap_protocol.Open)}
+    closed = {message.connection_id for message in watched.messages if isinstance(message, tap_protocol.Close)}
     assert opened == closed
     assert sum(message.connections for message in missed) == 2000 - len(opened) > 0
     assert sum(message.size for message in missed) == 4616 * (2000 - len(opened))
@@ -247,7 +249,13 @@ async def test_a_connection_that_outlives_the_jam_is_told_of_after_it() -> None:
     late.close("client", "fin", 0, 0, 0)
     await watched.close()
     told = [message for message in watched.messages if getattr(message, "connection_id", 0) == 2]
-    assert [type(message) for message in told] == [wire.Open, wire.Gap, wire.Gap, wire.Data, wire.Close]
+    assert [type(message) for message in told] == [
+        tap_protocol.Open,
+        tap_protocol.TapGap,
+        tap_protocol.TapGap,
+        tap_protocol.TapData,
+        tap_protocol.Close,
+    ]
     check(told, {(2, Direction.REQUEST): frame(10) + frame(20) + frame(30)})
 
 

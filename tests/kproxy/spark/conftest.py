@@ -43,9 +43,9 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def captured(spark: SparkSession) -> DataFrame:
     """The lines of all captures of the repository, as TABLE."""
-    from kproxy.spark.reading.convert import dated
-    from kproxy.spark.reading.decode import Options
-    from kproxy.spark.reading.files import read_files
-    from kproxy.spark.reading.inputs import find_files
+    from kproxy.spark.ingest.convert import dated
+    from kproxy.spark.ingest.decode import CaptureOptions
+    from kproxy.spark.ingest.files import read_files
+    from kproxy.spark.ingest.inputs import find_files
 
-    return dated(read_files(spark, find_files(spark, [str(_CAPTURES)]), Options())).coalesce(1).cache()
+    return dated(read_files(spark, find_files(spark, [str(_CAPTURES)]), CaptureOptions())).coalesce(1).cache()

@@ -19,10 +19,10 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.derived.clusters import clustered
-from kproxy.spark.reading.convert import Batch, convert, read_table
-from kproxy.spark.reading.decode import Options
-from kproxy.spark.reading.inputs import find_files
-from kproxy.spark.report.figures import figures
+from kproxy.spark.ingest.convert import TableBatch, convert, read_table
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.inputs import find_files
+from kproxy.spark.report.contents import figures
 from kproxy.spark.report.pages import report
 from kproxy.spark.session.java import find_java, launching
 from tests.kproxy.html.pages import Opened
@@ -49,7 +49,7 @@ class Local:
     """What this process makes of the inputs: a table, and the data of the report on it."""
 
     table: Path
-    batch: Batch
+    batch: TableBatch
     data: dict[str, Any]
 
     def said(self, table: Path) -> list[str]:
@@ -70,7 +70,7 @@ class Local:
 
 def local_of(spark: SparkSession, inputs: Path, table: Path) -> Local:
     """Convert the inputs and analyze them here."""
-    [batch] = convert(spark, find_files(spark, [str(inputs)]), str(table), Options())
+    [batch] = convert(spark, find_files(spark, [str(inputs)]), str(table), CaptureOptions())
     lines, clusters = clustered(read_table(spark, str(table)))
     page = report(figures(lines, clusters=clusters), [table.name])
     return Local(table, batch, Opened(page).data)

@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from dissectors import schemas
-from kproxy.spark.reading.arrow import Batches
-from kproxy.spark.reading.convert import dated
-from kproxy.spark.reading.schema import ROW
+from kproxy.spark.ingest.arrow import Batches
+from kproxy.spark.ingest.convert import dated
+from kproxy.spark.ingest.schema import ROW
 from kproxy.trace.clock import timestamp
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import (

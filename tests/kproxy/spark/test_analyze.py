@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.cli import main
-from kproxy.extras import install_command
+from kproxy.io.extras import install_command
 from kproxy.spark import jobs, session
 from kproxy.spark.session.java import JavaMissing
 from tests.kproxy.spark.files import CAPTURES, TRACE_1, text_of, write

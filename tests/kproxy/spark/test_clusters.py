@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.cli import main
-from kproxy.spark.derived.clusters import Place, Sighting, clusters
+from kproxy.spark.derived.clusters import ServerPlace, Sighting, clusters
 from kproxy.trace.lines import Line
 from tests.kproxy.spark.files import text_of, write
 from tests.kproxy.spark.made import finding, request, response
@@ -21,7 +21,7 @@ Seen = tuple[str, str, str | None, Sequence[str]]
 
 def named(*seen: Seen) -> dict[str, str]:
     """The cluster of each server: by ``proxy server``."""
-    found = clusters(Sighting(Place(proxy, server), known, brokers, 1) for proxy, server, known, brokers in seen)
+    found = clusters(Sighting(ServerPlace(proxy, server), known, brokers, 1) for proxy, server, known, brokers in seen)
     return {" ".join(place): name for place, name in found.items()}
 
 

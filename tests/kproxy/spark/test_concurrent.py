@@ -17,12 +17,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.cli import main
-from kproxy.spark.follow.lines import follow_lines
-from kproxy.spark.reading import convert as converting
-from kproxy.spark.reading.convert import DamagedTable, batches, convert, read_table
-from kproxy.spark.reading.decode import Options
-from kproxy.spark.reading.inputs import find_files
-from kproxy.spark.reading.repair import NoRepair, repair
+from kproxy.spark.ingest import convert as converting
+from kproxy.spark.ingest.convert import DamagedTable, batches, convert, read_table
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.inputs import find_files
+from kproxy.spark.ingest.repair import NoRepair, repair
+from kproxy.spark.streaming.lines import follow_lines
 from tests.kproxy.spark import planted
 from tests.kproxy.spark.files import text_of, write
 from tests.kproxy.spark.made import request
@@ -39,7 +39,9 @@ def trace(folder: Path, number: int) -> Path:
 
 def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
     """Convert what is new; how many files each batch had."""
-    return [len(batch.files) for batch in convert(spark, find_files(spark, [str(traces)]), str(table), Options())]
+    return [
+        len(batch.files) for batch in convert(spark, find_files(spark, [str(traces)]), str(table), CaptureOptions())
+    ]
 
 
 def counted(spark: SparkSession, table: Path) -> dict[str, int]:
@@ -115,7 +117,7 @@ def test_a_run_waits_for_the_other_and_then_adds_what_is_new_only(
             for name in ("batch=1", "_files"):
                 shutil.copytree(tmp_path / "other" / name, table / name)
 
-        assert convert(spark, files, str(table), Options(), waiting=waiting) == []
+        assert convert(spark, files, str(table), CaptureOptions(), waiting=waiting) == []
     assert told == ["waiting"]
     assert counted(spark, table) == {"n-1-0": 3, "n-1-1": 3}
 
@@ -214,7 +216,7 @@ def test_where_there_is_no_lock_runs_do_not_touch_each_others_batches_and_a_file
 ) -> None:
     """As on an object store: the second run does not see what the first one writes."""
     traces, table = tmp_path / "in", tmp_path / "table"
-    monkeypatch.setattr("kproxy.spark.reading.locks._local_folder", lambda *_: None)
+    monkeypatch.setattr("kproxy.spark.ingest.locks._local_folder", lambda *_: None)
     trace(traces, 0), trace(traces, 1)
     assert add(spark, traces, table) == [2]
     traces.joinpath("0.jsonl").rename(tmp_path / "0.jsonl")

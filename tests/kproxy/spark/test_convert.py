@@ -10,11 +10,11 @@ from msgspec import structs
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kproxy.spark.reading import convert as converting
-from kproxy.spark.reading.convert import batches, convert, grown, read_table
-from kproxy.spark.reading.decode import Options
-from kproxy.spark.reading.inputs import find_files
-from kproxy.spark.reading.schema import TABLE
+from kproxy.spark.ingest import convert as converting
+from kproxy.spark.ingest.convert import batches, convert, grown, read_table
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.inputs import find_files
+from kproxy.spark.ingest.schema import TABLE
 from kproxy.trace.lines import RequestLine
 from tests.kproxy.spark.files import TRACE_1, lines_in, parsed, text_of, write
 from tests.kproxy.spark.made import request
@@ -31,7 +31,7 @@ def trace(folder: Path, number: int, *, lines: int = 3, end: bytes = b"") -> Pat
 def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
     """Convert what is new; how many files each batch had."""
     files = find_files(spark, [str(traces)])
-    return [len(batch.files) for batch in convert(spark, files, str(table), Options())]
+    return [len(batch.files) for batch in convert(spark, files, str(table), CaptureOptions())]
 
 
 def counted(spark: SparkSession, table: Path) -> dict[str, int]:
@@ -70,7 +70,7 @@ def test_only_new_files_are_added_and_a_run_without_any_adds_nothing(spark: Spar
 def test_what_is_no_line_is_counted_and_kept_aside(spark: SparkSession, tmp_path: Path) -> None:
     traces, table = tmp_path / "in", str(tmp_path / "table")
     path = trace(traces, 0, end=b"no line\n" + b"y" * 9000 + b"\n{")
-    [batch] = convert(spark, find_files(spark, [str(traces)]), table, Options())
+    [batch] = convert(spark, find_files(spark, [str(traces)]), table, CaptureOptions())
     assert (batch.lines, batch.corrupt) == (3, 3)
     assert batch.example == f"file:{path}: no line"
     assert [(each.lines, each.corrupt) for each in batches(spark, table) or ()] == [(3, 3)]

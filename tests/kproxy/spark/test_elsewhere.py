@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from kproxy.filters import parse
 from kproxy.spark import jobs
-from kproxy.spark.reading.convert import read_table
-from kproxy.spark.where import where
+from kproxy.spark.filter_columns import where
+from kproxy.spark.ingest.convert import read_table
 from tests.kproxy.spark.elsewhere import (
     JAVA_OPTIONS,
     Local,

@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from kproxy.cli import main
-from kproxy.spark.reading import convert as converting
-from kproxy.spark.reading import stored
-from kproxy.spark.reading.convert import OtherFormat, batches, convert, read_table
-from kproxy.spark.reading.decode import Options
-from kproxy.spark.reading.inputs import find_files
-from kproxy.spark.reading.schema import TABLE
+from kproxy.spark.ingest import convert as converting
+from kproxy.spark.ingest import table_storage
+from kproxy.spark.ingest.convert import OtherFormat, batches, convert, read_table
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.inputs import find_files
+from kproxy.spark.ingest.schema import TABLE
 from kproxy.trace.lines import TopicEntry
 from tests.kproxy.spark import made
 from tests.kproxy.spark.files import TRACE_1, lines_in, parsed, text_of, write
@@ -25,7 +25,7 @@ from tests.kproxy.spark.made import request, response
 _HOUR = 3600
 
 
-@pytest.fixture(params=[stored.DELTA, stored.ICEBERG])
+@pytest.fixture(params=[table_storage.DELTA, table_storage.ICEBERG])
 def form(request: pytest.FixtureRequest, spark: SparkSession) -> str:
     name: str = request.param
     if name not in spark.conf.get("spark.jars.packages", ""):
@@ -44,7 +44,7 @@ def trace(folder: Path, number: int, *, lines: int = 3) -> Path:
 def add(spark: SparkSession, traces: Path, table: Path, form: str | None = None) -> list[int]:
     """Convert what is new; how many files each batch had."""
     files = find_files(spark, [str(traces)])
-    return [len(batch.files) for batch in convert(spark, files, str(table), Options(), form=form)]
+    return [len(batch.files) for batch in convert(spark, files, str(table), CaptureOptions(), form=form)]
 
 
 def counted(spark: SparkSession, table: Path) -> dict[str, int]:
@@ -74,7 +74,7 @@ def test_a_table_has_the_lines_of_its_files(spark: SparkSession, tmp_path: Path,
         (1, 0, form), (2, 1, form),
     ]  # fmt: skip
     with pytest.raises(OtherFormat, match=f"is a table of {form}: write parquet to another directory"):
-        add(spark, tmp_path / "in", table, stored.PARQUET)
+        add(spark, tmp_path / "in", table, table_storage.PARQUET)
 
 
 def test_a_run_that_is_killed_loses_no_line_and_the_next_one_brings_none_twice(
@@ -108,15 +108,15 @@ def test_a_table_of_an_earlier_release_takes_new_columns(
         "topics", T.ArrayType(T.StructType([each for each in topic if each.name != "lag"]))
     )
     with monkeypatch.context() as patch:
-        patch.setattr(stored, "TABLE", older)
-        stored.write_batch(rows.to(older), table, form, 1)
+        patch.setattr(table_storage, "TABLE", older)
+        table_storage.write_batch(rows.to(older), table, form, 1)
 
     def read(*numbers: int) -> list[Any]:
-        found = stored.read_batches(spark, table, form, numbers)
+        found = table_storage.read_batches(spark, table, form, numbers)
         return [tuple(row) for row in found.selectExpr("latency_us", "topics[0].topic", "topics[0].lag").collect()]
 
     assert read(1) == [(None, "orders", None)]
-    stored.write_batch(rows, table, form, 2)
+    table_storage.write_batch(rows, table, form, 2)
     assert read(1) == [(None, "orders", None)]
     assert read(2) == [(1000, "orders", 3)]
 
@@ -142,7 +142,7 @@ def test_what_is_wrong_is_one_sentence(
     if not spark.conf.get("spark.jars.packages", ""):
         new = ("convert", traces, "--out", f"{table}2", "--format")
         package = "; give Spark its package: --conf spark.jars.packages="
-        wrong |= {(*new, form): package for form in (stored.DELTA, stored.ICEBERG)}
+        wrong |= {(*new, form): package for form in (table_storage.DELTA, table_storage.ICEBERG)}
     for args, says in wrong.items():
         capfd.readouterr()
         assert main(["analyze", *args]) == 2

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kproxy.spark.reading.convert import Batch, convert, read_table
-from kproxy.spark.reading.decode import Options
-from kproxy.spark.reading.inputs import File, NothingToRead, find_files
-from kproxy.spark.reading.lines import NotHere, Period, open_lines
+from kproxy.spark.ingest.convert import TableBatch, convert, read_table
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.inputs import File, NothingToRead, find_files
+from kproxy.spark.ingest.lines import NotHere, Period, open_lines
 from tests.kproxy.spark.files import text_of, write
 from tests.kproxy.spark.made import request
 
@@ -33,7 +33,7 @@ def at(day: int, hour: int, minute: int = 0) -> datetime:
 def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("hours")
     write(folder / "in" / "a.jsonl", text_of(*LINES))
-    convert(spark, find_files(spark, [str(folder / "in")]), str(folder / "table"), Options())
+    convert(spark, find_files(spark, [str(folder / "in")]), str(folder / "table"), CaptureOptions())
     return str(folder / "table")
 
 
@@ -93,9 +93,9 @@ def test_tables_traces_and_captures_are_one(spark: SparkSession, table: str, tmp
     write(
         tmp_path / "date=2026-11-21" / "hour=06" / "y.jsonl.gz", b"no line\n" + text_of(request(at=_HOUR, offset=101))
     )
-    made: list[Batch] = []
+    made: list[TableBatch] = []
     paths = [table, str(tmp_path)]
-    with open_lines(spark, paths, Options(), period=Period(), made=made.append) as opened:
+    with open_lines(spark, paths, CaptureOptions(), period=Period(), made=made.append) as opened:
         lines = opened.rows
         assert offsets(lines) == [*range(48), 100, 101]
         assert lines.where(F.col("date").isNull() | F.col("hour").isNull() | F.col("corrupt").isNotNull()).count() == 0
@@ -104,22 +104,22 @@ def test_tables_traces_and_captures_are_one(spark: SparkSession, table: str, tmp
     assert not folder.exists()
     assert [(batch.lines, batch.corrupt) for batch in made] == [(2, 1)]
     period, where = Period(until=at(21, 6)), F.col("offset") >= 1
-    with open_lines(spark, paths, Options(), period=period, where=where) as opened:
+    with open_lines(spark, paths, CaptureOptions(), period=period, where=where) as opened:
         assert offsets(opened.rows) == [100]
-    with open_lines(spark, [str(tmp_path)], Options(), period=Period(since=at(23, 0))) as opened:
+    with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period(since=at(23, 0))) as opened:
         assert offsets(opened.rows) == []
 
 
 def test_what_is_not_there_and_what_a_cluster_cannot_read_is_said(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(NothingToRead), open_lines(spark, [str(tmp_path)], Options(), period=Period()):
+    with pytest.raises(NothingToRead), open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()):
         pass
     get = spark.conf.get
     master = {"spark.master": "spark://elsewhere:7077"}
     monkeypatch.setattr(type(spark.conf), "get", lambda _, name, *default: master.get(name) or get(name, *default))
     with (
         pytest.raises(NotHere, match="kproxy analyze convert"),
-        open_lines(spark, [str(tmp_path)], Options(), period=Period()),
+        open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()),
     ):
         pass

@@ -17,13 +17,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.spark.derived.shared import shared
-from kproxy.spark.reading.convert import convert, read_table
-from kproxy.spark.reading.decode import Options
-from kproxy.spark.reading.inputs import find_files
-from kproxy.spark.reading.lines import Period, open_lines
-from kproxy.spark.report import listed
-from kproxy.spark.report.charts import MOST_APIS, WAITING, Series
-from kproxy.spark.report.figures import Figures, figures
+from kproxy.spark.ingest.convert import convert, read_table
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.inputs import find_files
+from kproxy.spark.ingest.lines import Period, open_lines
+from kproxy.spark.report import tables
+from kproxy.spark.report.charts import MOST_APIS, WAITING, ChartSeries
+from kproxy.spark.report.contents import Figures, figures
 from kproxy.spark.report.headlines import headlines
 from kproxy.spark.report.pages import MOST_ROWS, MOST_SIZE, contents, report
 from kproxy.trace.encoding import encode_json
@@ -57,7 +57,7 @@ class Fleet:
         assert len(found) == len(rows)
         return found
 
-    def over_time(self, chart: list[Series], name: str | None = None) -> Table:
+    def over_time(self, chart: list[ChartSeries], name: str | None = None) -> Table:
         """The marks of series by name and bucket; of one of them by bucket."""
         begins = self.figures.axis.begins
         return {
@@ -72,12 +72,12 @@ class Fleet:
 def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     folder = tmp_path_factory.mktemp("fleet")
     planted.write(folder / "traces", LINES)
-    convert(spark, find_files(spark, [str(folder / "traces")]), str(folder / "table"), Options())
+    convert(spark, find_files(spark, [str(folder / "traces")]), str(folder / "table"), CaptureOptions())
     lines = read_table(spark, str(folder / "table"))
     oracle = Oracle(line for _, line in planted.lines(LINES))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(listed, "MOST_OF_A_KIND", 10_000)
-        patch.setattr(listed, "MOST_ROWS", 10_000)
+        patch.setattr(tables, "MOST_OF_A_KIND", 10_000)
+        patch.setattr(tables, "MOST_ROWS", 10_000)
         with shared(lines):
             made = figures(lines)
     return Fleet(made, oracle)
@@ -291,9 +291,9 @@ def test_two_clusters_in_which_everything_has_the_same_name_are_told_apart(
     for path in (tmp_path / "a").rglob("*.jsonl"):
         data = path.read_bytes().replace(b'"10.1.', b'"10.2.').replace(b'"web-', b'"lab-')
         write(tmp_path / "b" / path.relative_to(tmp_path / "a").with_name(path.name.replace("web-", "lab-")), data)
-    monkeypatch.setattr(listed, "MOST_OF_A_KIND", 20_000)
-    monkeypatch.setattr(listed, "MOST_ROWS", 20_000)
-    with open_lines(spark, [str(tmp_path / name) for name in "ab"], Options(), period=Period()) as lines:
+    monkeypatch.setattr(tables, "MOST_OF_A_KIND", 20_000)
+    monkeypatch.setattr(tables, "MOST_ROWS", 20_000)
+    with open_lines(spark, [str(tmp_path / name) for name in "ab"], CaptureOptions(), period=Period()) as lines:
         assert lines.clusters == ["10.1.0.1:9092", "10.2.0.1:9092"]
         with shared(lines.rows):
             both = figures(lines.rows, clusters=lines.clusters)

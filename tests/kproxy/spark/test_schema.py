@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from kproxy.spark.reading.decode import Options
-from kproxy.spark.reading.files import read_files
-from kproxy.spark.reading.inputs import find_files
-from kproxy.spark.reading.schema import TRACE
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.files import read_files
+from kproxy.spark.ingest.inputs import find_files
+from kproxy.spark.ingest.schema import TRACE
 from kproxy.trace.encoding import json_schema
 from tests.kproxy.spark.files import TRACE_1, lines_in, parsed, write
 
@@ -51,7 +51,7 @@ def test_the_sample_of_every_format_is_read_with_all_that_it_has(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     path = write(tmp_path / name, TRACE_1.read_bytes())
-    rows = read_files(spark, find_files(spark, [str(path)]), Options())
+    rows = read_files(spark, find_files(spark, [str(path)]), CaptureOptions())
     assert lines_in(rows) == parsed(TRACE_1.read_text().splitlines())
     assert rows.where("corrupt is not null").count() == 0
 
@@ -71,7 +71,7 @@ def test_more_columns_are_passed_over_while_kinds_and_formats_to_come_are_kept_a
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     path = write(tmp_path / name, NEXT_YEARS)
-    rows = read_files(spark, find_files(spark, [str(path)]), Options()).cache()
+    rows = read_files(spark, find_files(spark, [str(path)]), CaptureOptions()).cache()
     gap, close = rows.where("corrupt is null").orderBy("kind", ascending=False).collect()
     assert (gap["kind"], gap["bytes"], gap["reason"]) == ("gap", 1, "x")
     assert (close["kind"], close["requests"], close["topics"]) == ("close", None, None)

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from kproxy.cli import main
-from kproxy.spark.reading.decode import local_path
-from kproxy.spark.reading.growing import sizes_below
-from kproxy.spark.reading.schema import ROW
+from kproxy.spark.ingest.decode import local_path
+from kproxy.spark.ingest.open_traces import sizes_below
+from kproxy.spark.ingest.schema import ROW
 from kproxy.spark.source import KproxyDataSource
 from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, line_of, parsed, text_of, write
 from tests.kproxy.spark.made import request

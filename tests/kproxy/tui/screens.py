@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 from textual.pilot import Pilot
 
-from kproxy.browse.session import Session
+from kproxy.browse.session import BrowseSession
 from kproxy.tui import exchanges
 from kproxy.tui.app import KproxyApp
 
@@ -31,7 +31,7 @@ _SOON = 0.001
 
 
 @asynccontextmanager
-async def running(session: Session, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[None]]:
+async def running(session: BrowseSession, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[None]]:
     """The application over a session that was read; what it shows has settled."""
     app = KproxyApp(session)
     with (

@@ -6,7 +6,7 @@ import pytest
 from rich.segment import Segment
 from textual.pilot import Pilot
 
-from kproxy.tui.hexview import HexView
+from kproxy.tui.hex_view import HexView
 from tests.kproxy.browse.sessions import session_of_capture
 from tests.kproxy.test_bug_captures import BUGS, FOUND
 from tests.kproxy.tui.screens import press, running, text

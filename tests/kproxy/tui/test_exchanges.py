@@ -12,13 +12,13 @@ from textual import events
 from textual.keys import _character_to_key
 from textual.widgets import Input
 
-from kproxy.browse.session import Session
-from kproxy.browse.sources.source import Phase
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.sources.source import SourcePhase
 from kproxy.trace.lines import Line
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.detail import Detail
+from kproxy.tui.detail import DetailPane
 from kproxy.tui.exchanges import ExchangeView
-from kproxy.tui.hexview import HexView
+from kproxy.tui.hex_view import HexView
 from kproxy.tui.table import Table
 from kproxy.tui.tree import FieldTree
 from tests.kproxy.browse.sessions import (
@@ -48,7 +48,7 @@ BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
 
 
 @pytest.fixture
-def bug() -> Session:
+def bug() -> BrowseSession:
     return session_of_capture(BUG)
 
 
@@ -65,7 +65,7 @@ def table(app: KproxyApp) -> Table:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_bug_is_on_the_screen_and_its_bytes_two_keys_away(bug: Session, size: tuple[int, int]) -> None:
+async def test_the_bug_is_on_the_screen_and_its_bytes_two_keys_away(bug: BrowseSession, size: tuple[int, int]) -> None:
     async with running(bug, size) as pilot:
         await press(pilot, "n")
         assert "L005" in text(pilot)
@@ -79,7 +79,7 @@ async def test_the_bug_is_on_the_screen_and_its_bytes_two_keys_away(bug: Session
 
 @compares_pictures
 @pytest.mark.parametrize("size", SIZES)
-async def test_frames_and_detail_look_as_kept(bug: Session, size: tuple[int, int]) -> None:
+async def test_frames_and_detail_look_as_kept(bug: BrowseSession, size: tuple[int, int]) -> None:
     async with running(bug, size) as pilot:
         await press(pilot, "n")
         assert_looks_as_kept(pilot, "frames")
@@ -101,7 +101,7 @@ async def test_moving() -> None:
 
 
 async def test_following_ends_when_the_cursor_moves() -> None:
-    session = session_of(many(5), phase=Phase.LIVE)
+    session = session_of(many(5), phase=SourcePhase.LIVE)
     source = session.source
     assert isinstance(source, Given)
     async with running(session) as pilot:
@@ -135,7 +135,7 @@ async def test_pausing_keeps_the_screen() -> None:
 
 async def test_a_request_that_waits_counts_up() -> None:
     waiting = request(1, at=(time.time_ns() - BEGAN) / SECOND - 5)
-    async with running(session_of([waiting], phase=Phase.LIVE)) as pilot:
+    async with running(session_of([waiting], phase=SourcePhase.LIVE)) as pilot:
         first = re.search(r"([\d.]+) s\b", text(pilot).splitlines()[3])
         assert first is not None
         assert float(first[1]) >= 5
@@ -216,14 +216,14 @@ async def test_marks_and_notes() -> None:
     ("letter", "beginning"),
     [("x", "00 00 00 54"), ("j", '{\n  "request"'), ("c", "kproxy explain --request"), ("m", "### Metadata v2")],
 )
-async def test_copying(bug: Session, letter: str, beginning: str) -> None:
+async def test_copying(bug: BrowseSession, letter: str, beginning: str) -> None:
     async with running(bug) as pilot:
         await press(pilot, "n", "y", letter)
         await until(pilot, lambda: bool(pilot.app.clipboard))
         assert pilot.app.clipboard.startswith(beginning)
 
 
-async def test_saving(bug: Session, tmp_path: Path) -> None:
+async def test_saving(bug: BrowseSession, tmp_path: Path) -> None:
     path = tmp_path / "saved.jsonl"
     async with running(bug) as pilot:
         await press(pilot, "z", "w")
@@ -238,10 +238,10 @@ async def test_saving(bug: Session, tmp_path: Path) -> None:
         await until(pilot, lambda: "give another name" in told(pilot))
 
 
-async def test_fields_and_bytes_point_at_each_other(bug: Session) -> None:
+async def test_fields_and_bytes_point_at_each_other(bug: BrowseSession) -> None:
     async with running(bug, (180, 50)) as pilot:
         await press(pilot, "n", "enter")
-        detail, bytes_ = pilot.app.query_one(Detail), pilot.app.query_one(HexView)
+        detail, bytes_ = pilot.app.query_one(DetailPane), pilot.app.query_one(HexView)
         assert detail.active == "response"
         await press(pilot, "j", "j", "j", "j")
         assert detail.field is not None
@@ -257,7 +257,7 @@ async def test_fields_and_bytes_point_at_each_other(bug: Session) -> None:
         assert pilot.app.query_one("#request", expect_type=None).query_one(FieldTree).has_focus  # type: ignore[arg-type]
 
 
-async def test_the_mouse(bug: Session) -> None:
+async def test_the_mouse(bug: BrowseSession) -> None:
     async with running(bug, (120, 40)) as pilot:
         rows = table(pilot.app)  # type: ignore[arg-type]
         await pilot.click(rows, offset=(20, 4))
@@ -270,7 +270,7 @@ async def test_the_mouse(bug: Session) -> None:
         assert pilot.app.query_one(ExchangeView).has_class("whole")
 
 
-async def test_help_and_commands(bug: Session) -> None:
+async def test_help_and_commands(bug: BrowseSession) -> None:
     async with running(bug) as pilot:
         await press(pilot, "question_mark")
         assert "next finding" in text(pilot)
@@ -289,7 +289,7 @@ async def test_hostile_names_are_shown_as_escapes() -> None:
         assert "group a\\n" in shown
 
 
-async def test_lines_that_have_not_changed_need_not_be_drawn_anew(bug: Session) -> None:
+async def test_lines_that_have_not_changed_need_not_be_drawn_anew(bug: BrowseSession) -> None:
     async with running(bug, (80, 24)) as pilot:
         await press(pilot, "n")  # by now there is a scroll bar, and less room for columns
         drawn = text(pilot)

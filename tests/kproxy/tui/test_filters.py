@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Input
 
-from kproxy.browse.session import Session
-from kproxy.browse.sources.source import Phase
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.sources.source import SourcePhase
 from kproxy.filters import parse
 from kproxy.trace.lines import Line
 from kproxy.tui.app import KproxyApp
@@ -15,7 +15,7 @@ from tests.kproxy.browse.sessions import finding, request, response, session_of
 from tests.kproxy.tui.screens import press, running, text
 
 
-def mixed() -> Session:
+def mixed() -> BrowseSession:
     lines: list[Line] = []
     for number in range(12):
         name = "audit" if number % 3 == 0 else "shop"
@@ -26,7 +26,7 @@ def mixed() -> Session:
     return session_of(lines)
 
 
-def filter_of(session: Session) -> str:
+def filter_of(session: BrowseSession) -> str:
     return str(session.shown.filter or "")
 
 
@@ -130,7 +130,10 @@ async def test_a_filter_that_is_written_anew_is_left_at_once() -> None:
 
 
 async def test_rows_that_are_not_there_are_explained() -> None:
-    for phase, said in ((Phase.ENDED, "There is no Kafka traffic in given."), (Phase.LIVE, "Nothing in given yet")):
+    for phase, said in (
+        (SourcePhase.ENDED, "There is no Kafka traffic in given."),
+        (SourcePhase.LIVE, "Nothing in given yet"),
+    ):
         async with running(session_of([], phase=phase)) as pilot:
             assert said in text(pilot)
     async with running(session_of([request(1)])) as pilot:

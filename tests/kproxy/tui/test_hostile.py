@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from textual.pilot import Pilot
 
-from kproxy.browse.session import Session
+from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.files import TraceSource
 from kproxy.capture import CaptureError
 from kproxy.trace.lines import Detail, Line
@@ -28,7 +28,7 @@ async def test_a_hostile_trace(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     path = tmp_path / "trace.jsonl"
     path.write_bytes(hostile.trace(random))
-    session = Session(TraceSource([path]))
+    session = BrowseSession(TraceSource([path]))
     async with running(session, random.choice(SIZES)) as pilot:
         await until(pilot, lambda: session.source.store.progress[0] == path.stat().st_size)
         await visit(pilot, random)
@@ -50,7 +50,7 @@ async def test_a_line_of_ten_megabytes(tmp_path: Path) -> None:
     path.write_bytes(
         good + b'{"kind":"request","note":"' + b"x" * 10_000_000 + b'"}\n' + b"y" * 10_000_000 + b"\n" + good
     )
-    session = Session(TraceSource([path]))
+    session = BrowseSession(TraceSource([path]))
     async with running(session) as pilot:
         await until(pilot, lambda: session.source.store.progress[0] == path.stat().st_size)
         await settled(pilot)

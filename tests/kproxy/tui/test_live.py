@@ -8,8 +8,8 @@ import pytest
 from textual import events
 from textual._compositor import LayoutUpdate
 
-from kproxy.browse.session import Session
-from kproxy.browse.sources.source import Phase
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.sources.source import SourcePhase
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.exchanges import ExchangeView
 from kproxy.tui.table import Table
@@ -24,16 +24,16 @@ class Stream(Given):
     warns: str | None = None
 
     def __init__(self, *args: Any) -> None:
-        super().__init__(*args, phase=Phase.LIVE)
+        super().__init__(*args, phase=SourcePhase.LIVE)
 
     @property
     def warning(self) -> str | None:
         return self.warns
 
 
-def live(count: int) -> tuple[Session, Stream]:
+def live(count: int) -> tuple[BrowseSession, Stream]:
     source = Stream([request(number) for number in range(count)])
-    session = Session(source)
+    session = BrowseSession(source)
     session.work(1)
     return session, source
 
@@ -62,7 +62,7 @@ async def test_a_stream_that_begins_empty_is_followed_too() -> None:
 
 
 async def test_what_is_not_a_stream_is_not_followed() -> None:
-    async with running(session_of([request(1), request(2)], phase=Phase.LIVE)) as pilot:
+    async with running(session_of([request(1), request(2)], phase=SourcePhase.LIVE)) as pilot:
         rows = pilot.app.query_one("#exchanges", Table)
         assert (rows.cursor, rows.follow) == (0, False)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.browse.overviews import connections
-from kproxy.browse.rows.shown import Shown
-from kproxy.browse.session import Session
+from kproxy.browse.rows.visible_rows import Shown
+from kproxy.browse.session import BrowseSession
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.overview import OverviewView, bars, squeezed
 from kproxy.tui.table import Table
@@ -39,7 +39,7 @@ async def test_each_view_looks_as_kept(size: tuple[int, int]) -> None:
             assert_looks_as_kept(pilot, name)
 
 
-def shown(session: Session) -> list[str]:
+def shown(session: BrowseSession) -> list[str]:
     rows: Shown = session.shown
     exchanges = (session.exchange(rows[position]) for position in range(len(rows)))
     return [each.frame.api or "?" if each.frame else "event" for each in exchanges if each is not None]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.extras import install_command
+from kproxy.io.extras import install_command
 from tests.kproxy.captured import DATA
 from tests.kproxy.cli.conftest import Run, kproxy
 

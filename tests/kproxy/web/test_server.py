@@ -18,7 +18,7 @@ import pytest
 from yarl import URL
 
 from kproxy.web import server as module
-from kproxy.web.door import Door
+from kproxy.web.access import AccessControl
 from kproxy.web.server import MOST_SESSIONS, WebServer
 
 #: An application as textual-serve knows them: greets, gives back what is typed, fails or ends when it is told to.
@@ -44,7 +44,7 @@ COMMAND = "exec " + shlex.join([sys.executable, "-S", "-c", ECHO])
 class Client:
     """A client of a running server, on whose address it stands."""
 
-    def __init__(self, server: WebServer, door: Door, port: int, http: aiohttp.ClientSession) -> None:
+    def __init__(self, server: WebServer, door: AccessControl, port: int, http: aiohttp.ClientSession) -> None:
         self.server = server
         self.door = door
         self.host = f"127.0.0.1:{port}"
@@ -112,7 +112,7 @@ async def client(command: str, stop: asyncio.Event) -> AsyncIterator[Client]:
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setblocking(False)
     port = listening.getsockname()[1]
-    door = Door(None, port)
+    door = AccessControl(None, port)
     server = WebServer(command, "kproxy <b>.pcap", door)
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http, asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve_on([listening], stop))

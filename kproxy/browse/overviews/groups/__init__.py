@@ -3,28 +3,28 @@
 from kproxy.browse.overviews.groups.model import (
     Boundary,
     Event,
-    Kind,
+    EventKind,
+    GroupStatus,
     Protocol,
     Stall,
     StallKind,
     Standing,
-    State,
 )
-from kproxy.browse.overviews.groups.overview import Groups
+from kproxy.browse.overviews.groups.overview import GroupsOverview
 from kproxy.browse.overviews.groups.rows import GroupRow, GroupView, LaneView, MemberRow
 
 __all__ = [
     "Boundary",
     "Event",
+    "EventKind",
     "GroupRow",
+    "GroupStatus",
     "GroupView",
-    "Groups",
-    "Kind",
+    "GroupsOverview",
     "LaneView",
     "MemberRow",
     "Protocol",
     "Stall",
     "StallKind",
     "Standing",
-    "State",
 ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kproxy.browse.counting.bounded_dict import Recent
 from kproxy.browse.counting.names import LONGEST, Who, who_of
-from kproxy.browse.counting.recent import Recent
 from kproxy.browse.overviews.groups import lifecycle
-from kproxy.browse.overviews.groups.model import Event, Group, Kind, Lane
+from kproxy.browse.overviews.groups.model import Event, EventKind, GroupHistory, Lane
 from kproxy.outputs.text import safe
 from kproxy.trace.lines import RequestLine, ResponseLine
 
@@ -19,7 +19,7 @@ _LABEL = 40
 _UUID = 36
 
 #: What a member sends itself; a commit can come from a producer, on another connection (TxnOffsetCommit).
-_OWN = frozenset({Kind.JOIN, Kind.SYNC, Kind.HEARTBEAT})
+_OWN = frozenset({EventKind.JOIN, EventKind.SYNC, EventKind.HEARTBEAT})
 
 Frame = RequestLine | ResponseLine
 
@@ -27,12 +27,12 @@ Frame = RequestLine | ResponseLine
 class Lanes:
     """Finds the lanes of lines and makes those that are missing; `groups` are all groups by id."""
 
-    def __init__(self, groups: Recent[str, Group]) -> None:
+    def __init__(self, groups: Recent[str, GroupHistory]) -> None:
         self._groups = groups
         self._all: Recent[tuple[str, str], None] = Recent(MOST_ALL)
         self._speaks: Recent[str, dict[str, str]] = Recent(MOST_CONNECTIONS)
 
-    def spoken_for(self, connection_id: str) -> list[tuple[Group, Lane]]:
+    def spoken_for(self, connection_id: str) -> list[tuple[GroupHistory, Lane]]:
         """The lanes that a connection speaks for."""
         found = []
         for group_id, key in self._speaks.get(connection_id, {}).items():
@@ -41,13 +41,13 @@ class Lanes:
                 found.append((group, lane))
         return found
 
-    def falls_silent(self, connection_id: str) -> list[tuple[Group, Lane]]:
+    def falls_silent(self, connection_id: str) -> list[tuple[GroupHistory, Lane]]:
         """The lanes that a connection spoke for, which has ended."""
         found = self.spoken_for(connection_id)
         self._speaks.pop(connection_id, None)
         return found
 
-    def of(self, group: Group, line: Frame, kind: Kind, row: int, at: int) -> Lane:
+    def of(self, group: GroupHistory, line: Frame, kind: EventKind, row: int, at: int) -> Lane:
         """The lane of a line, as the latest that something happened in."""
         connection_id = line.connection_id
         member_id = (line.member_id or "")[:LONGEST]
@@ -55,9 +55,9 @@ class Lanes:
         nameless = "\0" + connection_id
         if member_id:
             key = member_id
-        elif kind is Kind.COORDINATOR:
+        elif kind is EventKind.COORDINATOR:
             key = group.clients.get(who, "\0\0" + "\0".join(who))
-        elif kind is Kind.JOIN:
+        elif kind is EventKind.JOIN:
             key = nameless
         else:
             key = self._speaks.get(connection_id, {}).get(group.id, nameless)
@@ -69,17 +69,17 @@ class Lanes:
         else:
             group.lanes.move_to_end(key)
             self._touch(group, key)
-        if kind in _OWN or (not lane.connection_id and kind is not Kind.COORDINATOR):
-            if lane.connection_id != connection_id or kind is Kind.JOIN:
+        if kind in _OWN or (not lane.connection_id and kind is not EventKind.COORDINATOR):
+            if lane.connection_id != connection_id or kind is EventKind.JOIN:
                 self._speak(group, lane, connection_id)
-                if kind is Kind.JOIN and member_id:
+                if kind is EventKind.JOIN and member_id:
                     group.clients[who] = key
                     _merge(group, lane, group.lanes.get(nameless))
             lane.gone = ""
         lane.last = at
         return lane
 
-    def _speak(self, group: Group, lane: Lane, connection_id: str) -> None:
+    def _speak(self, group: GroupHistory, lane: Lane, connection_id: str) -> None:
         lane.connection_id = connection_id
         spoken = self._speaks.setdefault(connection_id, {})
         before = group.lanes.get(spoken.get(group.id, ""))
@@ -90,7 +90,7 @@ class Lanes:
         if len(spoken) < MOST_SPOKEN or group.id in spoken:
             spoken[group.id] = lane.key
 
-    def _adopted(self, group: Group, key: str, member_id: str, nameless: str, who: Who) -> Lane | None:
+    def _adopted(self, group: GroupHistory, key: str, member_id: str, nameless: str, who: Who) -> Lane | None:
         """What was so far the lane of a connection or of a client, which now has a better name."""
         for earlier in (nameless, "\0\0" + "\0".join(who)):
             lane = group.lanes.get(earlier)
@@ -102,12 +102,12 @@ class Lanes:
                 return lane
         return None
 
-    def _new(self, group: Group, key: str, line: Frame, row: int, at: int) -> Lane:
+    def _new(self, group: GroupHistory, key: str, line: Frame, row: int, at: int) -> Lane:
         lane = Lane(key, "" if key[:1] == "\0" else key, who_of(line)[1], line.client[:LONGEST], "", at, row)
         self._add(group, lane)
         return lane
 
-    def _add(self, group: Group, lane: Lane) -> None:
+    def _add(self, group: GroupHistory, lane: Lane) -> None:
         if len(self._all) >= MOST_ALL:
             (group_id, key), _ = self._all.popitem(last=False)
             if (full := self._groups.get(group_id)) is not None and full.lanes.pop(key, None) is not None:
@@ -115,7 +115,7 @@ class Lanes:
         group.lanes[lane.key] = lane
         self._all[group.id, lane.key] = None
 
-    def _touch(self, group: Group, key: str) -> None:
+    def _touch(self, group: GroupHistory, key: str) -> None:
         place = group.id, key
         if place in self._all:
             self._all.move_to_end(place)
@@ -126,7 +126,7 @@ class Lanes:
         return len(self._all)
 
 
-def _merge(group: Group, lane: Lane, nameless: Lane | None) -> None:
+def _merge(group: GroupHistory, lane: Lane, nameless: Lane | None) -> None:
     """Into the lane of a member that is known what was not known to be its own."""
     if nameless is None or nameless is lane:
         return

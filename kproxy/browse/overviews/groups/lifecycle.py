@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kproxy.browse.counting.names import LONGEST
-from kproxy.browse.overviews.groups import meanings, rebalances
+from kproxy.browse.overviews.groups import explanations, rebalances
 from kproxy.browse.overviews.groups.model import (
     Begun,
     Event,
+    EventKind,
     Given,
-    Group,
-    Kind,
+    GroupHistory,
     Lane,
     Protocol,
     Standing,
@@ -22,20 +22,20 @@ from kproxy.trace.lines import RequestLine, ResponseLine
 MOST_STREAKS = 20  # errors of a lane that are followed
 
 
-def asked(group: Group, lane: Lane, event: Event, line: RequestLine) -> None:
+def asked(group: GroupHistory, lane: Lane, event: Event, line: RequestLine) -> None:
     """A request of a member was sent."""
     kind, at = event.kind, event.at
-    if kind is Kind.HEARTBEAT or kind is Kind.SYNC or kind is Kind.JOIN:
+    if kind is EventKind.HEARTBEAT or kind is EventKind.SYNC or kind is EventKind.JOIN:
         silent = at - lane.beat_at > members.LEAST_SILENCE and members.silence_limit(group, lane, at) is not None
         if silent:
             over(group, members.silence(group, lane, at), at)
         elif lane.standing is Standing.LOST:
             over(group, members.lost(group, lane, at), at)
-        if kind is Kind.HEARTBEAT:
+        if kind is EventKind.HEARTBEAT:
             lane.beats_again(at, event.row, silent)
             if lane.standing is Standing.LOST:
                 lane.stand(Standing.MEMBER, at)
-        elif kind is Kind.JOIN:
+        elif kind is EventKind.JOIN:
             rebalances.joins(group, lane, event)
         else:
             if lane.standing is Standing.JOINED and at - lane.since > waits.SYNC_PATIENCE:
@@ -44,7 +44,7 @@ def asked(group: Group, lane: Lane, event: Event, line: RequestLine) -> None:
             lane.stand(Standing.SYNCING, at)
             if line.size - len(lane.client_id) - len(group.id) - 2 * len(lane.member_id) > rebalances.LEADERS_BYTES:
                 group.leader = lane.key
-    elif kind is Kind.LEAVE:
+    elif kind is EventKind.LEAVE:
         lagging = list(waits.lagging(group, at))
         goes(group, lane, at)
         lane.stand(Standing.LEFT, at)
@@ -54,7 +54,7 @@ def asked(group: Group, lane: Lane, event: Event, line: RequestLine) -> None:
             group.begun = None
 
 
-def answered(group: Group, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
+def answered(group: GroupHistory, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
     """A request of a member was answered; `event` has been told what."""
     kind, error = event.kind, event.error
     if at - event.at > members.PATIENCE:
@@ -66,29 +66,29 @@ def answered(group: Group, lane: Lane, event: Event, line: ResponseLine, at: int
         return
     if lane.refused:
         _accepted(group, lane, kind, at)
-    if kind is not Kind.COORDINATOR:
+    if kind is not EventKind.COORDINATOR:
         _coordinated(group, line.server[:LONGEST], at, event.row)
-    if group.denied is not None and (kind is not Kind.COORDINATOR or group.denied.kind is Kind.COORDINATOR):
+    if group.denied is not None and (kind is not EventKind.COORDINATOR or group.denied.kind is EventKind.COORDINATOR):
         over(group, waits.coordinator(group, at), at)
         group.denied = None
-    if kind is Kind.HEARTBEAT:
+    if kind is EventKind.HEARTBEAT:
         if lane.standing in (Standing.SEEN, Standing.LOST, Standing.OUT):
             lane.stand(Standing.MEMBER, at)
         if group.protocol is Protocol.CLASSIC:
             lane.told = None
         if line.generation_id is not None and line.generation_id != lane.generation:
             rebalances.reached(group, lane, line.generation_id, at, event.row)
-    elif kind is Kind.JOIN:
+    elif kind is EventKind.JOIN:
         rebalances.joined(group, lane, event, line, at)
-    elif kind is Kind.SYNC:
+    elif kind is EventKind.SYNC:
         rebalances.synced(group, lane, line, at, event.row)
-    elif kind is Kind.COMMIT:
+    elif kind is EventKind.COMMIT:
         lane.commits += 1
         group.commits += 1
         lane.commit_at = group.commit_at = at
 
 
-def _coordinated(group: Group, server: str, at: int, row: int) -> None:
+def _coordinated(group: GroupHistory, server: str, at: int, row: int) -> None:
     """A broker has answered as the group's coordinator: another one than before only if that was heard to be none."""
     if server != group.coordinator:
         if group.coordinator and (group.denied is not None or group.closed_at >= group.coordinated_at):
@@ -97,34 +97,34 @@ def _coordinated(group: Group, server: str, at: int, row: int) -> None:
     group.coordinated_at = at
 
 
-def _refused(group: Group, lane: Lane, event: Event, at: int) -> None:
+def _refused(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
     kind, error = event.kind, event.error
     if error == "MEMBER_ID_REQUIRED":
         lane.stand(Standing.SEEN, at)
         group.given[lane.key] = Given(at, event.row, lane.label)
         rebalances.cancelled(group)
         return
-    if error == meanings.REJOIN and kind is not Kind.COMMIT:
+    if error == explanations.REJOIN and kind is not EventKind.COMMIT:
         _told(group, lane, event, at)
         return
-    if error in meanings.DENIED:
+    if error in explanations.DENIED:
         group.denied = _counted(group.denied, event, at)
     else:
         if len(lane.refused) < MOST_STREAKS or error in lane.refused:
             lane.refused[error] = _counted(lane.refused.get(error), event, at)
-        if error in meanings.GONE and kind is not Kind.COMMIT:
+        if error in explanations.GONE and kind is not EventKind.COMMIT:
             goes(group, lane, at)
             lane.stand(Standing.OUT, at)
         if lane.gone:
             _forgiven(group, lane)
-    if kind is Kind.JOIN:
-        lane.stand(Standing.OUT if error in meanings.GONE else Standing.SEEN, at)
+    if kind is EventKind.JOIN:
+        lane.stand(Standing.OUT if error in explanations.GONE else Standing.SEEN, at)
         rebalances.cancelled(group)
-    elif kind is Kind.SYNC and lane.standing is Standing.SYNCING:
+    elif kind is EventKind.SYNC and lane.standing is Standing.SYNCING:
         lane.stand(Standing.JOINED, at)
 
 
-def _told(group: Group, lane: Lane, event: Event, at: int) -> None:
+def _told(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
     """A member was told that the group rebalances, and has to join again."""
     lane.told = _counted(lane.told, event, at)
     if lane.standing not in (Standing.JOINING, Standing.LEFT):
@@ -141,15 +141,15 @@ def _counted(streak: Streak | None, event: Event, at: int) -> Streak:
     return streak
 
 
-def _accepted(group: Group, lane: Lane, kind: Kind, at: int) -> None:
+def _accepted(group: GroupHistory, lane: Lane, kind: EventKind, at: int) -> None:
     """A member was not refused: what it was refused before is over."""
     for error, streak in list(lane.refused.items()):
-        if streak.kind is kind or kind is Kind.JOIN:
+        if streak.kind is kind or kind is EventKind.JOIN:
             del lane.refused[error]
             over(group, members.refusal(group, lane, streak), at)
 
 
-def missed(group: Group, lane: Lane, at: int) -> None:
+def missed(group: GroupHistory, lane: Lane, at: int) -> None:
     """Something was not seen, perhaps any answer or heartbeat: how a member that was joining stands is not known."""
     lane.waiting.clear()
     lane.gaps.clear()
@@ -160,7 +160,7 @@ def missed(group: Group, lane: Lane, at: int) -> None:
         group.begun = None
 
 
-def closed(group: Group, lane: Lane, by: str | None, at: int) -> None:
+def closed(group: GroupHistory, lane: Lane, by: str | None, at: int) -> None:
     """The connection of a member ended; `by` nobody means that it is no longer watched."""
     if by in ("client", "server"):
         _vanishes(group, lane, at)
@@ -170,7 +170,7 @@ def closed(group: Group, lane: Lane, by: str | None, at: int) -> None:
     _forgiven(group, lane)
 
 
-def renamed(group: Group, lane: Lane, at: int) -> None:
+def renamed(group: GroupHistory, lane: Lane, at: int) -> None:
     """A client joins as somebody new: whom it was before it will not be again."""
     lane.unsynced = 0  # its new self counts on
     _vanishes(group, lane, at)
@@ -178,13 +178,13 @@ def renamed(group: Group, lane: Lane, at: int) -> None:
     _forgiven(group, lane)
 
 
-def _vanishes(group: Group, lane: Lane, at: int) -> None:
+def _vanishes(group: GroupHistory, lane: Lane, at: int) -> None:
     if lane.standing in (Standing.JOINING, Standing.JOINED, Standing.SYNCING, Standing.MEMBER):
         goes(group, lane, at)
         lane.stand(Standing.LOST, at)
 
 
-def _forgiven(group: Group, lane: Lane) -> None:
+def _forgiven(group: GroupHistory, lane: Lane) -> None:
     for streak in lane.refused.values():
         over(group, members.refusal(group, lane, streak), streak.last)
     lane.refused.clear()

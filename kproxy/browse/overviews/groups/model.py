@@ -8,9 +8,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from kproxy.browse.counting.bounded_dict import Recent
 from kproxy.browse.counting.counts import ErrorCounts
 from kproxy.browse.counting.names import Who
-from kproxy.browse.counting.recent import Recent
 
 SECOND = 1_000_000_000
 
@@ -23,7 +23,7 @@ LAST_GAPS = 9
 ENOUGH_GAPS = 3
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """What a member does."""
 
     JOIN = "join"  # JoinGroup, or a heartbeat of epoch 0 (KIP-848, KIP-932, KIP-1071)
@@ -63,7 +63,7 @@ class Standing(StrEnum):
 COUNTED = frozenset({Standing.JOINING, Standing.JOINED, Standing.SYNCING, Standing.MEMBER, Standing.LOST})
 
 
-class State(StrEnum):
+class GroupStatus(StrEnum):
     """How a group stands, as far as the wire tells."""
 
     PREPARING = "preparing rebalance"  # members join
@@ -81,7 +81,7 @@ class Event(Struct, gc=False):  # tens of thousands, which the garbage collector
     about, of a join the one that it brought. It is filled in when the answer comes: those who show it leave it be.
     """
 
-    kind: Kind
+    kind: EventKind
     at: int
     row: int
     until: int | None = None
@@ -95,7 +95,7 @@ class Streak:
     """Refusals of one kind in a row; times in ns."""
 
     error: str
-    kind: Kind
+    kind: EventKind
     first: int
     last: int
     row: int
@@ -230,7 +230,7 @@ class Given:
 
 
 @dataclass(slots=True)
-class Group:
+class GroupHistory:
     """A group. `given` are member ids that nobody has joined with yet, `denied` what it is told of its coordinator."""
 
     id: str

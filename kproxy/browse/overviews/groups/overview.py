@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kproxy.browse.counting.in_flight import InFlight
+from kproxy.browse.counting.bounded_dict import Recent
+from kproxy.browse.counting.in_flight import RequestPairing
 from kproxy.browse.counting.names import LONGEST
-from kproxy.browse.counting.recent import Recent
-from kproxy.browse.overviews.groups import lifecycle, meanings
+from kproxy.browse.overviews.groups import explanations, lifecycle
 from kproxy.browse.overviews.groups.lanes import Lanes
-from kproxy.browse.overviews.groups.model import Event, Group, Kind, Lane, Protocol, Stall, StallKind
+from kproxy.browse.overviews.groups.model import Event, EventKind, GroupHistory, Lane, Protocol, Stall, StallKind
 from kproxy.browse.overviews.groups.rows import GroupRow, GroupView, group_row, group_view
 from kproxy.browse.overviews.groups.stalls.endings import over
 from kproxy.outputs.findings import RANK
@@ -36,22 +36,22 @@ MOST_BEATS = 4_000
 MOST_IN_FLIGHT = 20_000
 MOST_WAITING = 50
 
-_BEATS = frozenset({Kind.HEARTBEAT, Kind.COMMIT, Kind.OFFSETS})
+_BEATS = frozenset({EventKind.HEARTBEAT, EventKind.COMMIT, EventKind.OFFSETS})
 
 #: Errors that are no more than how groups work, or that clients overcome by themselves.
-_MILD = {meanings.REJOIN: "info", **dict.fromkeys(meanings.DENIED, "warning")}
+_MILD = {explanations.REJOIN: "info", **dict.fromkeys(explanations.DENIED, "warning")}
 
 
-class Groups:
+class GroupsOverview:
     """Takes the lines of a trace, without bodies and frames; `rows` are the groups that were seen in it.
 
     Of more than `MOST_GROUPS` those stay that something happened in last: `let_go` counts the others.
     """
 
     def __init__(self) -> None:
-        self._groups: Recent[str, Group] = Recent(MOST_GROUPS)
+        self._groups: Recent[str, GroupHistory] = Recent(MOST_GROUPS)
         self._lanes = Lanes(self._groups)
-        self._in_flight: InFlight[tuple[Lane, Event]] = InFlight(MOST_IN_FLIGHT)
+        self._in_flight: RequestPairing[tuple[Lane, Event]] = RequestPairing(MOST_IN_FLIGHT)
 
     @property
     def let_go(self) -> int:
@@ -61,7 +61,7 @@ class Groups:
     def take(self, line: Line, row: int, at: int) -> None:
         """Take the next line, its row in the index and its time in ns."""
         if isinstance(line, RequestLine | ResponseLine):
-            if line.group_id is not None and (kind := meanings.KINDS.get(line.api or "")) is not None:
+            if line.group_id is not None and (kind := explanations.KINDS.get(line.api or "")) is not None:
                 self._frame(line, kind, row, at)
         elif isinstance(line, OpenLine | CloseLine):  # a trace may use an id again, and not have said the end
             self._close(line.connection_id, line.by if isinstance(line, CloseLine) else None, row, at)
@@ -79,14 +79,14 @@ class Groups:
         group = self._groups.get(group_id)
         return None if group is None else group_view(group, now)
 
-    def _frame(self, line: RequestLine | ResponseLine, kind: Kind, row: int, at: int) -> None:
+    def _frame(self, line: RequestLine | ResponseLine, kind: EventKind, row: int, at: int) -> None:
         group_id = (line.group_id or "")[:LONGEST]
         group = self._groups.get(group_id)
         if group is None:
-            group = self._groups[group_id] = Group(group_id, at, row)
+            group = self._groups[group_id] = GroupHistory(group_id, at, row)
         else:
             self._groups.move_to_end(group_id)
-        protocol = meanings.PROTOCOLS.get(line.api or "")
+        protocol = explanations.PROTOCOLS.get(line.api or "")
         if protocol is not None:
             group.protocol = protocol
         group.last, group.row = at, row
@@ -112,20 +112,20 @@ class Groups:
         if line.findings:
             _judge(group, lane, event, line.findings, row, at)
 
-    def _answer(self, group: Group, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
+    def _answer(self, group: GroupHistory, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
         event.until = at
         if line.generation_id is not None and not line.errors:
             event.generation = line.generation_id
         if line.errors:
             error = line.errors[0].name[:LONGEST]
-            if error not in meanings.ORDINARY:
+            if error not in explanations.ORDINARY:
                 group.errors.add(line.errors)
                 lane.errors.add(line.errors)
-                event.severity = "warning" if event.kind is Kind.COMMIT else _MILD.get(error, "error")
+                event.severity = "warning" if event.kind is EventKind.COMMIT else _MILD.get(error, "error")
             event.error = error
         lifecycle.answered(group, lane, event, line, at)
 
-    def _keep(self, group: Group, lane: Lane, event: Event) -> None:
+    def _keep(self, group: GroupHistory, lane: Lane, event: Event) -> None:
         """Show an event in its lane, and let older ones go for it."""
         kept, most = (lane.beats, MOST_BEATS) if event.kind in _BEATS else (lane.steps, MOST_STEPS)
         most = max(FEWEST, min(most, MOST_EVENTS // max(1, len(self._lanes))))
@@ -139,7 +139,7 @@ class Groups:
             event.until, event.error, event.severity = at, "connection ended", "warning"
         for group, lane in self._lanes.falls_silent(connection_id):
             if lane.connection_id == connection_id:
-                self._keep(group, lane, Event(Kind.CLOSED, at, row, until=at))
+                self._keep(group, lane, Event(EventKind.CLOSED, at, row, until=at))
                 lifecycle.closed(group, lane, by, at)
 
     def _gap(self, line: GapLine, at: int) -> None:
@@ -158,14 +158,14 @@ class Groups:
             over(group, [_stall(line, lane, row, at)], at)
 
 
-def _by_epoch(epoch: int | None) -> Kind:
+def _by_epoch(epoch: int | None) -> EventKind:
     """What a heartbeat says with its epoch (KIP-848): 0 joins, -1 leaves, -2 leaves for a while."""
     if epoch == 0:
-        return Kind.JOIN
-    return Kind.HEARTBEAT if epoch is None or epoch > 0 else Kind.LEAVE
+        return EventKind.JOIN
+    return EventKind.HEARTBEAT if epoch is None or epoch > 0 else EventKind.LEAVE
 
 
-def _judge(group: Group, lane: Lane, event: Event, findings: list[FindingEntry], row: int, at: int) -> None:
+def _judge(group: GroupHistory, lane: Lane, event: Event, findings: list[FindingEntry], row: int, at: int) -> None:
     for finding in findings:
         if RANK.get(finding.severity, 0) > RANK.get(event.severity, -1):
             event.severity = finding.severity

@@ -9,7 +9,7 @@ from kproxy.browse.overviews.groups.model import (
     Begun,
     Boundary,
     Event,
-    Group,
+    GroupHistory,
     Lane,
     Protocol,
     Stall,
@@ -24,7 +24,7 @@ from kproxy.trace.lines import ResponseLine
 LEADERS_BYTES = 30
 
 
-def joins(group: Group, lane: Lane, event: Event) -> None:
+def joins(group: GroupHistory, lane: Lane, event: Event) -> None:
     """A member sends JoinGroup, or a heartbeat of epoch 0."""
     at = event.at
     over(group, members.not_rejoining(group, lane, at), at)
@@ -43,7 +43,7 @@ def joins(group: Group, lane: Lane, event: Event) -> None:
         group.begun = Begun(at, group.generation)
 
 
-def joined(group: Group, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
+def joined(group: GroupHistory, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
     """JoinGroup was answered with a generation, or the first heartbeat with an epoch."""
     generation = -1 if line.generation_id is None else line.generation_id
     if group.protocol is not Protocol.CLASSIC:
@@ -66,12 +66,12 @@ def joined(group: Group, lane: Lane, event: Event, line: ResponseLine, at: int) 
         group.leader = lane.key
 
 
-def _overdue(group: Group, at: int) -> bool:
+def _overdue(group: GroupHistory, at: int) -> bool:
     """Whether somebody may have waited for JoinGroup for long: to look is dear in a large group."""
     return group.begun is not None and at - group.begun.at > waits.JOIN_PATIENCE
 
 
-def synced(group: Group, lane: Lane, line: ResponseLine, at: int, row: int) -> None:
+def synced(group: GroupHistory, lane: Lane, line: ResponseLine, at: int, row: int) -> None:
     """A member has its assignment."""
     if lane.standing is Standing.SYNCING and at - group.generation_at > waits.SYNC_PATIENCE:
         over(group, waits.syncs(group, at), at)
@@ -90,19 +90,19 @@ def synced(group: Group, lane: Lane, line: ResponseLine, at: int, row: int) -> N
         group.begun = _next(group)
 
 
-def _next(group: Group) -> Begun | None:
+def _next(group: GroupHistory) -> Begun | None:
     """A member that joins behind the first assignments begins the next rebalance."""
     waiting = [lane.asked.at for lane in group.in_standing(Standing.JOINING) if lane.asked is not None]
     return Begun(min(waiting), group.generation) if waiting else None
 
 
-def _held_up(group: Group, stall: Stall) -> Stall:
+def _held_up(group: GroupHistory, stall: Stall) -> Stall:
     """Of members that waited, whom they waited for, also if that has just joined."""
     held_up = group.held_up
     return held_up if held_up is not None and held_up.row == stall.row and not stall.blamed else stall
 
 
-def reached(group: Group, lane: Lane, generation: int, at: int, row: int) -> None:
+def reached(group: GroupHistory, lane: Lane, generation: int, at: int, row: int) -> None:
     """A member is at a generation; if the group has not been there, those that are not are out of it, or behind."""
     lagging = list(waits.lagging(group, at))
     lane.generation = generation
@@ -125,7 +125,7 @@ def reached(group: Group, lane: Lane, generation: int, at: int, row: int) -> Non
     reconciled(group, lagging, at)
 
 
-def _expel(group: Group, lane: Lane, at: int) -> None:
+def _expel(group: GroupHistory, lane: Lane, at: int) -> None:
     """A new generation has begun with `lane`: of the classic protocol with nobody that has not joined.
 
     With epochs only those are out that are lost since so long that a new epoch is most likely their end.
@@ -140,7 +140,7 @@ def _expel(group: Group, lane: Lane, at: int) -> None:
             each.stand(Standing.OUT, at)
 
 
-def reconciled(group: Group, lagging: Iterable[Stall], at: int) -> None:
+def reconciled(group: GroupHistory, lagging: Iterable[Stall], at: int) -> None:
     """A rebalance of KIP-848 is over when all members are at the group's epoch."""
     if group.protocol is Protocol.CLASSIC or group.begun is None:
         return
@@ -149,7 +149,7 @@ def reconciled(group: Group, lagging: Iterable[Stall], at: int) -> None:
         rebalanced(group, at)
 
 
-def rebalanced(group: Group, at: int) -> None:
+def rebalanced(group: GroupHistory, at: int) -> None:
     begun = group.begun
     group.begun = None
     if begun is not None and (begun.generation != group.generation or group.generation < 0):
@@ -157,7 +157,7 @@ def rebalanced(group: Group, at: int) -> None:
         group.longest_rebalance = max(group.longest_rebalance, at - begun.at)
 
 
-def cancelled(group: Group) -> None:
+def cancelled(group: GroupHistory) -> None:
     """A rebalance that nobody else has heard of was none, if the join that began it was refused."""
     begun = group.begun
     waiting = any(lane.standing is Standing.JOINING or lane.told for lane in group.lanes.values())

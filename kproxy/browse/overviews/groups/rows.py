@@ -9,12 +9,12 @@ from kproxy.browse.overviews.groups.model import (
     COUNTED,
     Boundary,
     Event,
-    Group,
+    GroupHistory,
+    GroupStatus,
     Lane,
     Protocol,
     Stall,
     Standing,
-    State,
 )
 from kproxy.browse.overviews.groups.stalls.telling import all_stalls
 
@@ -29,7 +29,7 @@ class GroupRow:
 
     group: str
     protocol: Protocol
-    state: State
+    state: GroupStatus
     generation: int
     members: int
     lanes: int
@@ -104,29 +104,29 @@ class GroupView:
     stalls_let_go: int
 
 
-def state(group: Group) -> State:
+def state(group: GroupHistory) -> GroupStatus:
     """How a group stands."""
     counted = group.counted()
     if not counted:
         left = any(lane.standing is Standing.LEFT for lane in group.lanes.values())
-        return State.EMPTY if left else State.UNKNOWN
+        return GroupStatus.EMPTY if left else GroupStatus.UNKNOWN
     if all(lane.standing is Standing.LOST for lane in counted):
-        return State.UNKNOWN
+        return GroupStatus.UNKNOWN
     if group.protocol is not Protocol.CLASSIC:
-        return State.RECONCILING if group.begun is not None else State.STABLE
+        return GroupStatus.RECONCILING if group.begun is not None else GroupStatus.STABLE
     if any(lane.standing is Standing.JOINING for lane in counted):
-        return State.PREPARING
+        return GroupStatus.PREPARING
     if group.begun is None:
-        return State.STABLE
-    return State.PREPARING if group.begun.generation == group.generation else State.COMPLETING
+        return GroupStatus.STABLE
+    return GroupStatus.PREPARING if group.begun.generation == group.generation else GroupStatus.COMPLETING
 
 
-def group_row(group: Group, now: int) -> GroupRow:
+def group_row(group: GroupHistory, now: int) -> GroupRow:
     """A group as it is at `now`."""
     return _group_row(group, all_stalls(group, now))
 
 
-def _group_row(group: Group, told: Sequence[Stall]) -> GroupRow:
+def _group_row(group: GroupHistory, told: Sequence[Stall]) -> GroupRow:
     lasts = sum(stall.until is None for stall in told)
     leader = group.lanes.get(group.leader)
     return GroupRow(
@@ -152,7 +152,7 @@ def _group_row(group: Group, told: Sequence[Stall]) -> GroupRow:
     )
 
 
-def member_row(group: Group, lane: Lane) -> MemberRow:
+def member_row(group: GroupHistory, lane: Lane) -> MemberRow:
     """A lane as it is now."""
     return MemberRow(
         key=lane.key,
@@ -174,7 +174,7 @@ def member_row(group: Group, lane: Lane) -> MemberRow:
     )
 
 
-def group_view(group: Group, now: int) -> GroupView:
+def group_view(group: GroupHistory, now: int) -> GroupView:
     """Everything that is kept of a group, as it is at `now`."""
     counted = {lane.key for lane in group.counted()}
     lanes = sorted(group.lanes.values(), key=lambda lane: (lane.key not in counted, lane.first, lane.row))

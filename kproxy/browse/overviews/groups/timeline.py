@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 
-from kproxy.browse.overviews.groups import Boundary, Event, GroupView, Kind, LaneView, Stall
+from kproxy.browse.overviews.groups import Boundary, Event, EventKind, GroupView, LaneView, Stall
 from kproxy.outputs.findings import RANK
 
 SECOND = 1_000_000_000
@@ -29,32 +29,52 @@ STALLED = "stalled"
 NOTHING = ""
 
 UNICODE: Mapping[str, str] = {
-    Kind.JOIN: "J", Kind.SYNC: "S", Kind.LEAVE: "L", Kind.CLOSED: "×", Kind.COORDINATOR: "?", Kind.HEARTBEAT: "•",
-    Kind.COMMIT: "c", Kind.OFFSETS: "o", REJOIN: "R", REFUSED: "!",
-    WAITING: "▒", STALLED: "░", MEMBER: "─", NOTHING: " ",
-}  # fmt: skip
+    EventKind.JOIN: "J",
+    EventKind.SYNC: "S",
+    EventKind.LEAVE: "L",
+    EventKind.CLOSED: "×",
+    EventKind.COORDINATOR: "?",
+    EventKind.HEARTBEAT: "•",
+    EventKind.COMMIT: "c",
+    EventKind.OFFSETS: "o",
+    REJOIN: "R",
+    REFUSED: "!",
+    WAITING: "▒",
+    STALLED: "░",
+    MEMBER: "─",
+    NOTHING: " ",
+}
 
 #: What cells show, and what that means.
 LEGEND: tuple[tuple[str, str], ...] = (
-    (Kind.JOIN, "joins"), (Kind.SYNC, "asks for its assignment"), (WAITING, "waits for an answer"), (MEMBER, "member"),
-    (Kind.HEARTBEAT, "heartbeat"), (Kind.COMMIT, "commit"), (Kind.OFFSETS, "fetches offsets"),
-    (REJOIN, "told to join again"), (REFUSED, "refused"), (STALLED, "stands still"), (Kind.LEAVE, "leaves"),
-    (Kind.CLOSED, "connection ended"), (Kind.COORDINATOR, "looks for its coordinator"),
-)  # fmt: skip
+    (EventKind.JOIN, "joins"),
+    (EventKind.SYNC, "asks for its assignment"),
+    (WAITING, "waits for an answer"),
+    (MEMBER, "member"),
+    (EventKind.HEARTBEAT, "heartbeat"),
+    (EventKind.COMMIT, "commit"),
+    (EventKind.OFFSETS, "fetches offsets"),
+    (REJOIN, "told to join again"),
+    (REFUSED, "refused"),
+    (STALLED, "stands still"),
+    (EventKind.LEAVE, "leaves"),
+    (EventKind.CLOSED, "connection ended"),
+    (EventKind.COORDINATOR, "looks for its coordinator"),
+)
 
 #: Of two things in one cell the one that says more, if neither is worse.
 _SAYS = {
     kind: place
     for place, kind in enumerate((
-        NOTHING, MEMBER, STALLED, WAITING, Kind.HEARTBEAT, Kind.OFFSETS, Kind.COMMIT, Kind.COORDINATOR, REJOIN,
-        Kind.SYNC, Kind.JOIN, Kind.CLOSED, Kind.LEAVE, REFUSED,
+        NOTHING, MEMBER, STALLED, WAITING, EventKind.HEARTBEAT, EventKind.OFFSETS, EventKind.COMMIT,
+        EventKind.COORDINATOR, REJOIN, EventKind.SYNC, EventKind.JOIN, EventKind.CLOSED, EventKind.LEAVE, REFUSED,
     ))
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A character, what it stands for (`Kind`, or one of the names above), how bad that is, and the row it leads to."""
+    """A character, its meaning (`EventKind` or a name above), its severity, and the row that it leads to."""
 
     glyph: str
     kind: str

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from kproxy.browse.overviews.groups import StallKind
 from kproxy.browse.overviews.groups.stalls.wording import LONG
-from kproxy.spark.words import duration
+from kproxy.spark.sentences import duration
 
 #: until_us is null if it lasts where the trace ends; lasted_us is to the one or the other. blamed_ids are the member
 #: ids of blamed, `waiting` and `blamed` names of members.

@@ -7,11 +7,11 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.browse.overviews.groups import Kind, StallKind, meanings
+from kproxy.browse.overviews.groups import EventKind, StallKind, explanations
 from kproxy.browse.overviews.groups.stalls.waits import DENIED_PATIENCE, EPOCH_PATIENCE
 from kproxy.spark.derived.groups import group_events, in_lives, is_kind, qualified
 from kproxy.spark.derived.stalls import ago, ids, labels, stall_rows
-from kproxy.spark.words import chosen, names, text, times
+from kproxy.spark.sentences import chosen, names, text, times
 
 _APIS: Final = ("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
 _PATIENCE_US: Final = EPOCH_PATIENCE // 1000
@@ -23,9 +23,11 @@ _LOOK = "the poll loop of who is behind: partitions are given up in poll(); afte
 
 def epoch_stalls(lines: DataFrame) -> DataFrame:
     """Members that stay at an epoch while the group is at the next: they do not give up what others are to get."""
-    events = group_events(lines).where(F.col("api").isin(*_APIS) & is_kind(Kind.JOIN, Kind.HEARTBEAT) & F.col("ok"))
+    events = group_events(lines).where(
+        F.col("api").isin(*_APIS) & is_kind(EventKind.JOIN, EventKind.HEARTBEAT) & F.col("ok")
+    )
     events = events.where(F.col("generation") > 0).withColumn("heard_us", F.col("answered_us"))
-    events = in_lives(events, is_kind(Kind.JOIN))
+    events = in_lives(events, is_kind(EventKind.JOIN))
     firsts = events.groupBy("group_id", "life", "who", "generation").agg(
         F.min("heard_us").alias("heard_us"), F.max("heard_us").alias("last_us"), F.max("label").alias("label"),
         F.min(F.struct("heard_us", "connection_id"))["connection_id"].alias("connection_id"),
@@ -84,8 +86,8 @@ def coordinator_stalls(lines: DataFrame) -> DataFrame:
     error = F.get("errors", F.lit(0))["name"]
     own = Window.partitionBy("group_id", "error").orderBy("at")
     denied = qualified(lines).where(
-        (F.col("kind") == "response") & F.col("group_id").isNotNull() & F.col("api").isin(*meanings.KINDS)
-        & error.isin(*meanings.DENIED)
+        (F.col("kind") == "response") & F.col("group_id").isNotNull() & F.col("api").isin(*explanations.KINDS)
+        & error.isin(*explanations.DENIED)
     ).select("group_id", error.alias("error"), F.unix_micros("ts").alias("at"), "connection_id")  # fmt: skip
     apart = F.coalesce(F.col("at") - F.lag("at").over(own) > _TOGETHER_US, F.lit(False))
     placed = denied.withColumn("apart", apart).withColumn("place", F.count_if("apart").over(own))
@@ -93,7 +95,7 @@ def coordinator_stalls(lines: DataFrame) -> DataFrame:
         F.count("*").alias("times"), F.min("at").alias("since_us"), F.max("at").alias("until_us"),
         F.min(F.struct("at", "connection_id"))["connection_id"].alias("connection_id"),
     ).withColumn("lasted_us", F.col("until_us") - F.col("since_us"))  # fmt: skip
-    told = {error: meanings.meaning(error) for error in meanings.DENIED}
+    told = {error: explanations.meaning(error) for error in explanations.DENIED}
     least = max(meaning.times for meaning in told.values())
     found = found.where((F.col("times") >= least) & (F.col("lasted_us") >= DENIED_PATIENCE // 1000))
     why = chosen(F.col("error"), {error: meaning.why for error, meaning in told.items()})

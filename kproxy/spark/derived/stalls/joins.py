@@ -6,12 +6,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.browse.overviews.groups import StallKind
-from kproxy.browse.overviews.groups.meanings import REJOIN
+from kproxy.browse.overviews.groups.explanations import REJOIN
 from kproxy.browse.overviews.groups.stalls.members import LEAST_SILENCE
 from kproxy.browse.overviews.groups.stalls.waits import JOIN_PATIENCE
 from kproxy.spark.derived.groups import qualified
 from kproxy.spark.derived.stalls import ago, have, ids, labels, severity, stall_rows
-from kproxy.spark.words import names, text, times
+from kproxy.spark.sentences import names, text, times
 
 _SECOND_US = 1_000_000
 _BEATS = ("Heartbeat", "OffsetCommit")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.browse.overviews.groups import Kind, Protocol, StallKind, meanings
+from kproxy.browse.overviews.groups import EventKind, Protocol, StallKind, explanations
 from kproxy.browse.overviews.groups.model import ENOUGH_GAPS, LAST_GAPS
 from kproxy.browse.overviews.groups.stalls.members import (
     LEAST_LOSS,
@@ -19,7 +19,7 @@ from kproxy.browse.overviews.groups.stalls.members import (
 )
 from kproxy.spark.derived.groups import coming, group_events, is_kind
 from kproxy.spark.derived.stalls import ago, severity, stall_rows
-from kproxy.spark.words import chosen, duration, text, times
+from kproxy.spark.sentences import chosen, duration, text, times
 
 _LOOK = {
     StallKind.SILENT: "what stops the process (a debugger, garbage collection, a suspended container, no CPU); after "
@@ -52,15 +52,15 @@ def _looked_around(events: DataFrame) -> DataFrame:
     member = Window.partitionBy("group_id", "who").orderBy("asked_us", "correlation_id")
     of_kind = Window.partitionBy("group_id", "who", "kind").orderBy("asked_us", "correlation_id")
     of_member = ("group_id", "who")
-    late = ~is_kind(Kind.JOIN, Kind.SYNC) & (F.col("answered_us") - F.col("asked_us") > PATIENCE // 1000)
-    base = F.when(is_kind(Kind.SYNC, Kind.JOIN) | late, F.col("answered_us")).otherwise(F.col("asked_us"))
+    late = ~is_kind(EventKind.JOIN, EventKind.SYNC) & (F.col("answered_us") - F.col("asked_us") > PATIENCE // 1000)
+    base = F.when(is_kind(EventKind.SYNC, EventKind.JOIN) | late, F.col("answered_us")).otherwise(F.col("asked_us"))
     classic = F.coalesce(F.col("protocol") == Protocol.CLASSIC.value, F.lit(True))
-    follows = F.lag("kind").over(own).isin(Kind.HEARTBEAT.value, Kind.SYNC.value) | (
-        ~classic & (F.lag("kind").over(own) == Kind.JOIN.value)
+    follows = F.lag("kind").over(own).isin(EventKind.HEARTBEAT.value, EventKind.SYNC.value) | (
+        ~classic & (F.lag("kind").over(own) == EventKind.JOIN.value)
     )
-    beat = is_kind(Kind.HEARTBEAT) & follows
+    beat = is_kind(EventKind.HEARTBEAT) & follows
     floor = F.when(classic, F.lit(LEAST_SILENCE // 1000)).otherwise(F.lit(LEAST_SILENCE_OF_EPOCHS // 1000))
-    ok, joins = F.col("ok"), is_kind(Kind.JOIN)
+    ok, joins = F.col("ok"), is_kind(EventKind.JOIN)
     events = events.withColumns({"classic": classic, "floor_us": floor, "base_us": base}).withColumns(
         {
             "next_us": F.lead("asked_us").over(own),
@@ -72,7 +72,7 @@ def _looked_around(events: DataFrame) -> DataFrame:
             ),
             # What says that a member has heard it: it joins, or it is told that all is well.
             "heard": F.count_if(joins | (F.col("own") & ok & F.col("classic"))).over(member),
-            "rejoins_us": coming(F.col("asked_us"), joins | is_kind(Kind.LEAVE), of_member),
+            "rejoins_us": coming(F.col("asked_us"), joins | is_kind(EventKind.LEAVE), of_member),
         }
     )
     # A gap in which heartbeats were missed says nothing of how far they usually lie apart.
@@ -101,8 +101,8 @@ def _row(kind: StallKind | Column, when: Column, **columns: Column) -> Column:
 def _is_member() -> Column:
     """Whether a request leaves its sender a member, as far as itself knows."""
     error = F.col("error")
-    joined = is_kind(Kind.HEARTBEAT, Kind.SYNC) | (is_kind(Kind.JOIN) & ~F.col("classic"))
-    return joined & (error.isNull() | (error == meanings.REJOIN))
+    joined = is_kind(EventKind.HEARTBEAT, EventKind.SYNC) | (is_kind(EventKind.JOIN) & ~F.col("classic"))
+    return joined & (error.isNull() | (error == explanations.REJOIN))
 
 
 def _silent() -> Column:
@@ -118,7 +118,9 @@ def _silent() -> Column:
 
 
 def _lost() -> Column:
-    stays = F.col("own") & ~is_kind(Kind.LEAVE) & (F.col("error").isNull() | (F.col("error") == meanings.REJOIN))
+    stays = (
+        F.col("own") & ~is_kind(EventKind.LEAVE) & (F.col("error").isNull() | (F.col("error") == explanations.REJOIN))
+    )
     gone = F.col("closed_us").isNotNull() & (F.col("next_us").isNull() | (F.col("next_us") > F.col("closed_us")))
     return _row(
         StallKind.LOST, stays & gone, since_us=F.col("closed_us"), until_us=F.col("next_us"),
@@ -127,7 +129,7 @@ def _lost() -> Column:
 
 
 def _unanswered() -> Column:
-    held = is_kind(Kind.JOIN, Kind.SYNC) & F.col("classic")
+    held = is_kind(EventKind.JOIN, EventKind.SYNC) & F.col("classic")
     until = F.coalesce("answered_us", "closed_us")
     return _row(
         StallKind.UNANSWERED, ~held & (F.col("ends_us") - F.col("asked_us") > PATIENCE // 1000),
@@ -136,15 +138,15 @@ def _unanswered() -> Column:
 
 
 def _told() -> Column:
-    told = F.col("own") & (F.col("error") == meanings.REJOIN) & ~is_kind(Kind.JOIN)
+    told = F.col("own") & (F.col("error") == explanations.REJOIN) & ~is_kind(EventKind.JOIN)
     until = F.coalesce("rejoins_us", "closed_us")
     return _row(StallKind.NOT_REJOINING, told, until_us=until, island=F.col("heard"))
 
 
 def _refused() -> Column:
-    error, commit = F.col("error"), is_kind(Kind.COMMIT)
-    ordinary = error.isin(*meanings.ORDINARY, *meanings.DENIED) | ((error == meanings.REJOIN) & ~commit)
-    fenced = error.isin(*meanings.FENCED)
+    error, commit = F.col("error"), is_kind(EventKind.COMMIT)
+    ordinary = error.isin(*explanations.ORDINARY, *explanations.DENIED) | ((error == explanations.REJOIN) & ~commit)
+    fenced = error.isin(*explanations.FENCED)
     kind = F.when(fenced, StallKind.FENCED.value).when(commit, StallKind.COMMIT_REFUSED.value)
     kind = kind.otherwise(StallKind.REFUSED.value)
     return _row(kind, error.isNotNull() & ~ordinary, until_us=F.col("accepted_us"), island=F.col("accepts"))
@@ -183,7 +185,9 @@ def _ended(found: DataFrame, generations: DataFrame) -> DataFrame:
     found = found.withColumn("lasted_us", F.coalesce("until_us", "traced_us") - since)
     limit = F.greatest(MISSED * F.col("usual_us"), F.col("floor_us"))
     told = (F.col("times") >= TOLD) & (F.col("last_us") - since >= TOLD_FOR // 1000)
-    least = _meant({error: meaning.times for error, meaning in meanings.MEANINGS.items()}, meanings.meaning("").times)
+    least = _meant(
+        {error: meaning.times for error, meaning in explanations.MEANINGS.items()}, explanations.meaning("").times
+    )
     refused = (stall == StallKind.COMMIT_REFUSED.value) | (F.col("times") >= least)
     others = F.col("until_us").isNotNull() | (F.col("lasted_us") <= SESSION // 1000)
     return found.where(
@@ -204,7 +208,7 @@ def _told_of(found: DataFrame) -> DataFrame:
     """In words."""
     stall, label, lasted = F.col("stall"), F.col("label"), ago(F.col("lasted_us"))
     within = ago(F.col("last_us") - F.col("since_us"))
-    why = chosen(F.col("error"), {error: meaning.why for error, meaning in meanings.MEANINGS.items()})
+    why = chosen(F.col("error"), {error: meaning.why for error, meaning in explanations.MEANINGS.items()})
     many = F.when(F.col("times") > 1, text(" ", times(F.col("times")), " within ", within)).otherwise("")
     refused = text("the ", F.col("kind"), " of ", label, " was answered with ", F.col("error"), many)
     refused = text(refused, F.coalesce(text(": ", why), F.lit("")))
@@ -234,8 +238,8 @@ def _told_of(found: DataFrame) -> DataFrame:
     sentence = F.coalesce(*(F.when(stall == kind.value, words) for kind, words in sentences.items()), refused)
     look = F.coalesce(
         chosen(stall, {kind.value: words for kind, words in _LOOK.items()}),
-        chosen(F.col("error"), {error: meaning.look for error, meaning in meanings.MEANINGS.items()}),
-        F.lit(meanings.meaning("").look),
+        chosen(F.col("error"), {error: meaning.look for error, meaning in explanations.MEANINGS.items()}),
+        F.lit(explanations.meaning("").look),
     )
     is_refusal = stall.isin(*_REFUSALS)
     worst = (stall == StallKind.FENCED.value) | (F.col("times") >= F.greatest(F.lit(3), F.col("least")))

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.browse.overviews.groups import Kind
+from kproxy.browse.overviews.groups import EventKind
 from kproxy.browse.overviews.groups.stalls.waits import JOIN_PATIENCE
 from kproxy.spark.derived.groups import group_events, in_lives, is_kind, qualified
 
@@ -22,7 +22,7 @@ def steps(lines: DataFrame) -> DataFrame:
     member = Window.partitionBy("group_id", "who").orderBy("asked_us", "correlation_id")
     events = group_events(lines).where(F.col("api").isin(*APIS)).withColumn("heard_us", F.col("ends_us"))
     events = events.withColumn("next_us", F.lead("asked_us").over(member))
-    return in_lives(events, is_kind(Kind.JOIN) & F.col("ok"))
+    return in_lives(events, is_kind(EventKind.JOIN) & F.col("ok"))
 
 
 def begun(lines: DataFrame) -> DataFrame:
@@ -47,8 +47,8 @@ def rounds(events: DataFrame) -> DataFrame:
         order), before, the members of the generation before, left, those who ever left the group (the same), and
         others, the begun_us of all generations of the group.
     """
-    ok, leaves = F.col("ok"), is_kind(Kind.LEAVE)
-    joins = is_kind(Kind.JOIN) & F.col("error").isNull()
+    ok, leaves = F.col("ok"), is_kind(EventKind.LEAVE)
+    joins = is_kind(EventKind.JOIN) & F.col("error").isNull()
     waits = joins & ~ok & (F.col("ends_us") - F.col("asked_us") > JOIN_PATIENCE // 1000)
     own = Window.partitionBy("group_id", "life").orderBy("asked_us", "correlation_id")
     reaches = F.max(F.when(waits, F.col("ends_us"))).over(own.rowsBetween(Window.unboundedPreceding, -1))

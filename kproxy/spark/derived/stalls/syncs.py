@@ -5,13 +5,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.browse.overviews.groups import Kind, StallKind
+from kproxy.browse.overviews.groups import EventKind, StallKind
 from kproxy.browse.overviews.groups.rebalances import LEADERS_BYTES
 from kproxy.browse.overviews.groups.stalls.members import UNSYNCED
 from kproxy.browse.overviews.groups.stalls.waits import SYNC_PATIENCE
 from kproxy.spark.derived.groups import coming, is_kind, qualified
 from kproxy.spark.derived.stalls import ago, have, ids, labels, stall_rows
-from kproxy.spark.words import member_label, names, text, times
+from kproxy.spark.sentences import member_label, names, text, times
 
 _PATIENCE_US = SYNC_PATIENCE // 1000
 
@@ -38,7 +38,7 @@ def sync_stalls(events: DataFrame, generations: DataFrame) -> DataFrame:
     heard = F.col("answered_us")
     # Answers of one round come together: only what comes a moment later is another round.
     next_begun = F.get(F.filter("begun", lambda at: at > heard + _PATIENCE_US), F.lit(0))
-    joined, asked = is_kind(Kind.JOIN) & F.col("ok"), is_kind(Kind.SYNC) & F.col("error").isNull()
+    joined, asked = is_kind(EventKind.JOIN) & F.col("ok"), is_kind(EventKind.SYNC) & F.col("error").isNull()
     until = F.when(joined, F.least("next_us", "closed_us", next_begun)).otherwise(
         F.coalesce("answered_us", "closed_us")
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dissectors.schemas.importer.data import FILES, Data, Release, make
+from dissectors.schemas.importer.data import FILES, Release, SchemaData, make
 
 
 def definition(**more: Any) -> tuple[str, str]:
@@ -85,8 +85,8 @@ def test_what_was_written_reads_back_the_same() -> None:
     data, _ = make([OLD, NEW])
     files = data.files()
     assert tuple(files) == FILES
-    assert Data.parse(files) == data
-    assert Data.parse(files).files() == files
+    assert SchemaData.parse(files) == data
+    assert SchemaData.parse(files).files() == files
 
 
 def test_ranges_that_end_before_the_message_does_keep_their_end() -> None:

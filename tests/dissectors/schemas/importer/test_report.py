@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dissectors.schemas.importer.data import Data
+from dissectors.schemas.importer.data import SchemaData
 from dissectors.schemas.importer.report import changes
 
 Json = dict[str, Any]
@@ -117,12 +117,12 @@ SERVES = {"min": 0, "max": 2, "stable": 2, "listeners": ["broker"]}
 def test_each_change_is_one_line(edit: Callable[[Json], object], lines: list[str]) -> None:
     made = copy.deepcopy(PRESENT)
     edit(made)
-    assert changes(Data(**PRESENT), Data(**made)) == lines
+    assert changes(SchemaData(**PRESENT), SchemaData(**made)) == lines
 
 
 def test_against_nothing_everything_came() -> None:
-    nothing = Data({}, {}, {}, {})
-    assert changes(nothing, Data(**PRESENT)) == [
+    nothing = SchemaData({}, {}, {}, {})
+    assert changes(nothing, SchemaData(**PRESENT)) == [
         "~ releases: none -> 3.9.1",
         "+ API 3 Cat",
         "+ message RequestHeader (header of kafka-clients, 0-2)",

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import pytest
 
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.fetching.sessions import EVICTABLE_AFTER_MS, SLOTS, Context, Sessions
-from kproxy.broker.fetching.wanted import Key, Wanted
+from kproxy.broker.fetching.partition_request import Key, PartitionRequest
+from kproxy.broker.fetching.sessions import EVICTABLE_AFTER_MS, SLOTS, FetchContext, Sessions
 
 A, B, C = ("a", 0), ("b", 0), ("c", 0)
 
@@ -20,12 +20,12 @@ def begin(
     now: int = 0,
     by_topic_id: bool = True,
     offset: int = 0,
-) -> Context:
-    wanted = {key: Wanted(key, offset, 100, -1) for key in keys}
+) -> FetchContext:
+    wanted = {key: PartitionRequest(key, offset, 100, -1) for key in keys}
     return sessions.begin(session_id, epoch, wanted, forgotten, now, by_topic_id=by_topic_id)
 
 
-def answer(context: Context, *with_records: Key, high_watermark: int = 5, error: Error = Error.NONE) -> set[Key]:
+def answer(context: FetchContext, *with_records: Key, high_watermark: int = 5, error: Error = Error.NONE) -> set[Key]:
     """What is sent if all partitions have this answer."""
     fields = {"error_code": error, "high_watermark": high_watermark, "log_start_offset": 0}
     return context.news([(each.key, fields, each.key in with_records) for each in context.wanted])
@@ -37,7 +37,7 @@ def refused(*args: object, **kwargs: object) -> Error:
     return caught.value.error
 
 
-def keys(context: Context) -> list[Key]:
+def keys(context: FetchContext) -> list[Key]:
     return [each.key for each in context.wanted]
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from kproxy.broker.cluster import Cluster
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.beat import Beat
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.groups import Groups
+from kproxy.broker.groups.heartbeat import Beat
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.fake_clock import FakeClock
 from tests.kproxy.broker.groups.journals import cluster

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 
 from kproxy.broker.clock import Clock
-from kproxy.broker.cluster import Cluster, Node
+from kproxy.broker.cluster import BrokerNode, Cluster
 from kproxy.broker.journal import Forgetful, Value
-from kproxy.broker.options import Options
+from kproxy.broker.options import BrokerOptions
 
 
 class InMemory(Forgetful):
@@ -30,6 +30,6 @@ class InMemory(Forgetful):
 def cluster(clock: Clock, journal: InMemory | None = None, **configs: str) -> Cluster:
     """A cluster with the topic ``t`` of four partitions; with a journal that of another it goes on from there."""
     named = {key.replace("_", "."): value for key, value in configs.items()}
-    made = Cluster(Options(topics={"t": 4}, configs=named), {}, clock, journal)
-    made.nodes[1] = Node(1, {"PLAINTEXT": ("127.0.0.1", 9092)})
+    made = Cluster(BrokerOptions(topics={"t": 4}, configs=named), {}, clock, journal)
+    made.nodes[1] = BrokerNode(1, {"PLAINTEXT": ("127.0.0.1", 9092)})
     return made

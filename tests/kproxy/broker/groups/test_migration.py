@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.beat import Beat
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.consumer_member import LEAVING
+from kproxy.broker.groups.heartbeat import Beat
 from kproxy.broker.groups.subscriptions import read_assignment, write_assignment
 from tests.kproxy.broker.groups.classics import RANGE, Classic, Waiting
 from tests.kproxy.broker.groups.journals import InMemory, cluster

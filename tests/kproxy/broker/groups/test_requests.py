@@ -11,7 +11,7 @@ import pytest
 from kproxy.broker import access
 from kproxy.broker.apis import consumer_group_describe, offset_fetch
 from kproxy.broker.errors import Error
-from kproxy.broker.groups import rows
+from kproxy.broker.groups import offset_rows
 from tests.kproxy.broker.asking import asked
 from tests.kproxy.broker.groups.classics import RANGE
 from tests.kproxy.broker.groups.requests import (
@@ -270,7 +270,7 @@ async def test_topics_that_somebody_may_not_see(monkeypatch: pytest.MonkeyPatch)
     async with asked(topics={"t": 4}) as ask:
         await commit(ask, 8, 1)
         await ask("ConsumerGroupHeartbeat", 1, {**FIRST, "group_id": "c"})
-        for module in (rows, offset_fetch, consumer_group_describe, access):
+        for module in (offset_rows, offset_fetch, consumer_group_describe, access):
             monkeypatch.setattr(module, "allowed", lambda request, operation, kind, name: kind != "TOPIC")
         assert await commit(ask, 8, 1) == [Error.TOPIC_AUTHORIZATION_FAILED] * 2
         for version in (5, 10):

@@ -7,14 +7,14 @@ from typing import Any
 from dissectors.records import decode, encode
 from kproxy.broker.cluster import Cluster
 from kproxy.broker.log import Log
-from kproxy.broker.log.appending import Appended, append
-from kproxy.broker.log.settings import Settings
-from kproxy.broker.options import Options
+from kproxy.broker.log.appending import AppendResult, append
+from kproxy.broker.log.settings import LogSettings
+from kproxy.broker.options import BrokerOptions
 
 #: When the tests happen, ms.
 NOW = 1_700_000_000_000
 
-SETTINGS = Settings(
+SETTINGS = LogSettings(
     max_message_bytes=1_048_588,
     compacted=False,
     deleted=True,
@@ -30,7 +30,7 @@ SETTINGS = Settings(
 
 def cluster(**options: Any) -> Cluster:
     """A cluster without brokers."""
-    return Cluster(Options(**options), {})
+    return Cluster(BrokerOptions(**options), {})
 
 
 def log(owner: Cluster | None = None) -> Log:
@@ -46,7 +46,7 @@ def sent(count: int = 1, *, at: int = NOW, key: bytes | None = b"k", size: int =
     return encode([{"records": records, **batch}])
 
 
-def write(to: Log, data: bytes, settings: Settings = SETTINGS, now: int = NOW) -> Appended:
+def write(to: Log, data: bytes, settings: LogSettings = SETTINGS, now: int = NOW) -> AppendResult:
     """Append what a client sent."""
     return append(to, memoryview(data), settings, now)
 

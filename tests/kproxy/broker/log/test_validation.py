@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dissectors.records import decode, encode
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.log.settings import Settings
+from kproxy.broker.log.settings import LogSettings
 from kproxy.broker.log.validation import RecordsRefused
 from tests.kproxy.broker.log.logs_made import NOW, SETTINGS, log, records, sent, write
 
@@ -25,7 +25,7 @@ def changed(data: bytes, at: int, new: bytes, *, crc: bool = True) -> bytes:
     return bytes(out)
 
 
-def refused(data: bytes, settings: Settings = SETTINGS) -> Refused:
+def refused(data: bytes, settings: LogSettings = SETTINGS) -> Refused:
     to = log()
     with pytest.raises(Refused) as caught:
         write(to, data, settings)

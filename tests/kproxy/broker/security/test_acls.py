@@ -7,7 +7,7 @@ import pytest
 
 from kproxy.broker.cluster import Cluster
 from kproxy.broker.errors import Error
-from kproxy.broker.options import Options
+from kproxy.broker.options import BrokerOptions
 from kproxy.broker.security.acls import Acl, Acls, codes
 from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.security.signing_in import plain
@@ -30,7 +30,7 @@ def acl(
 
 
 def with_acls(*entries: Acl, configs: dict[str, str] | None = None) -> Acls:
-    options = Options(acls=True, super_users=("User:admin",), configs=configs or {})
+    options = BrokerOptions(acls=True, super_users=("User:admin",), configs=configs or {})
     acls = Cluster(options, {}).part(Acls)
     for each in entries:
         acls.create(each)
@@ -42,7 +42,7 @@ def may_read(acls: Acls, name: str = "orders", principal: str = "User:alice", ho
 
 
 def test_without_acls_everybody_may_do_everything() -> None:
-    assert may_read(Cluster(Options(), {}).part(Acls))
+    assert may_read(Cluster(BrokerOptions(), {}).part(Acls))
 
 
 def test_without_an_entry_only_super_users_may() -> None:
@@ -54,7 +54,7 @@ def test_without_an_entry_only_super_users_may() -> None:
 def test_configs_of_kafka_say_so_too() -> None:
     name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     configs = {"authorizer.class.name": name, "super.users": "User:root; User:admin;"}
-    acls = Cluster(Options(configs=configs), {}).part(Acls)
+    acls = Cluster(BrokerOptions(configs=configs), {}).part(Acls)
     assert [may_read(acls, principal=f"User:{each}") for each in ("root", "admin", "alice", "")] == [
         True,
         True,

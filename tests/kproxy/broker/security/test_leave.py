@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dissectors import schemas
-from dissectors.layout import Field, layout
+from dissectors.wire.layout import Field, layout
 from kproxy.broker.registry import served
 from tests.kproxy.broker.asking import asked
 

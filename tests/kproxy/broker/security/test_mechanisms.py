@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kproxy.broker.cluster import Cluster
-from kproxy.broker.options import Options
+from kproxy.broker.options import BrokerOptions
 from kproxy.broker.security.credentials import Credential, Credentials
-from kproxy.broker.security.exchange import Exchange, Identity, LoginFailed
+from kproxy.broker.security.exchange import Identity, LoginFailed, SaslExchange
 from kproxy.broker.security.login import MECHANISMS
 from kproxy.broker.security.tokens import Tokens
 from tests.kproxy.broker.fake_clock import FakeClock
@@ -19,13 +19,13 @@ from tests.kproxy.broker.security.signing_in import DIGESTS, ScramClient, bearer
 USERS = {"alice": "secret", "a,b=c": "secret"}
 
 
-def exchange(mechanism: str, clock: FakeClock | None = None, **configs: str) -> tuple[Exchange, Cluster]:
-    options = Options(sasl=tuple(MECHANISMS), users=USERS, configs=configs)
+def exchange(mechanism: str, clock: FakeClock | None = None, **configs: str) -> tuple[SaslExchange, Cluster]:
+    options = BrokerOptions(sasl=tuple(MECHANISMS), users=USERS, configs=configs)
     cluster = Cluster(options, {}, clock or FakeClock())
     return MECHANISMS[mechanism](cluster), cluster
 
 
-def failure(exchange: Exchange, message: bytes) -> str | None:
+def failure(exchange: SaslExchange, message: bytes) -> str | None:
     with pytest.raises(LoginFailed) as failed:
         exchange.step(message)
     assert exchange.identity is None

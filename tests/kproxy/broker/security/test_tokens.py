@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.broker.cluster import Cluster
 from kproxy.broker.errors import Error
-from kproxy.broker.options import Options
+from kproxy.broker.options import BrokerOptions
 from kproxy.broker.security.tokens import Tokens
 from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.fake_clock import FakeClock
@@ -170,7 +170,7 @@ async def test_who_is_not_logged_in_gets_none() -> None:
 
 def test_tokens_outlive_a_restart_and_are_forgotten_after_their_end() -> None:
     journal, clock = Memory(), FakeClock()
-    options = Options(configs={"delegation.token.secret.key": "key"})
+    options = BrokerOptions(configs={"delegation.token.secret.key": "key"})
     tokens = Cluster(options, {}, clock, journal).part(Tokens)
     token = tokens.create("User:alice", "User:alice", ["User:bob"], 1000)
     again = Cluster(options, {}, clock, journal).part(Tokens)

@@ -7,7 +7,7 @@ import pytest
 
 from kproxy.broker.cluster import Cluster
 from kproxy.broker.errors import Error
-from kproxy.broker.options import Options
+from kproxy.broker.options import BrokerOptions
 from kproxy.broker.security.credentials import Credential, Credentials
 from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.memory import Memory
@@ -96,8 +96,8 @@ async def test_nobody_is_altered_twice_or_deleted_who_is_not_there() -> None:
 def test_users_outlive_a_restart() -> None:
     journal = Memory()
     credential = Credential.of_password("sha512", "secret")
-    Cluster(Options(), {}, journal=journal).part(Credentials).put("bob", "SCRAM-SHA-512", credential)
-    kept = Cluster(Options(), {}, journal=journal).part(Credentials)
+    Cluster(BrokerOptions(), {}, journal=journal).part(Credentials).put("bob", "SCRAM-SHA-512", credential)
+    kept = Cluster(BrokerOptions(), {}, journal=journal).part(Credentials)
     assert kept.get("bob", "SCRAM-SHA-512") == credential
     kept.delete("bob", "SCRAM-SHA-512")
-    assert Cluster(Options(), {}, journal=journal).part(Credentials).users() == []
+    assert Cluster(BrokerOptions(), {}, journal=journal).part(Credentials).users() == []

@@ -13,7 +13,7 @@ from kproxy.broker.cluster import Cluster
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log import Log
 from kproxy.broker.log.logs import Logs
-from kproxy.broker.options import Options
+from kproxy.broker.options import BrokerOptions
 from kproxy.broker.storage import FileJournal
 from kproxy.broker.storage import segments as module
 from tests.kproxy.broker.log.logs_made import records, sent, write
@@ -23,7 +23,7 @@ from tests.kproxy.broker.log.logs_made import records, sent, write
 def kept(data: Path, topic_id: str = "A" * 22, **options: Any) -> Iterator[Log]:
     """The log ``t-0`` of a cluster that keeps its data, from start to stop."""
     journal = FileJournal(data, fsync=False)
-    cluster = Cluster(Options(data=data, **options), {}, journal=journal)
+    cluster = Cluster(BrokerOptions(data=data, **options), {}, journal=journal)
     try:
         log = Log(cluster, "t", topic_id, 0)
         log.begin_epoch(log.epochs.latest + 1)

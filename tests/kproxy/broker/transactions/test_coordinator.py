@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from kproxy.broker.cluster import Cluster, Node
+from kproxy.broker.cluster import BrokerNode, Cluster
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.offsets import Committed, Offsets
-from kproxy.broker.options import Options
+from kproxy.broker.options import BrokerOptions
 from kproxy.broker.registry import served
 from kproxy.broker.topics import Topics
-from kproxy.broker.transactions import Producer, State, Transaction, Transactions
+from kproxy.broker.transactions import Producer, Transaction, Transactions, TransactionState
 from tests.kproxy.broker.fake_clock import FakeClock
 from tests.kproxy.broker.memory import Memory
 
@@ -26,8 +26,8 @@ class Bench:
     ) -> None:
         self.journal = journal or Memory()
         self.clock = clock or FakeClock()
-        self.cluster = Cluster(Options(topics={"a": 2}, release=release), served(), self.clock, self.journal)
-        self.cluster.nodes[1] = Node(1, {"PLAINTEXT": ("localhost", 9092)})
+        self.cluster = Cluster(BrokerOptions(topics={"a": 2}, release=release), served(), self.clock, self.journal)
+        self.cluster.nodes[1] = BrokerNode(1, {"PLAINTEXT": ("localhost", 9092)})
         self.topics = self.cluster.part(Topics)
         self.transactions = self.cluster.part(Transactions)
 
@@ -93,11 +93,19 @@ def test_a_commit_is_complete_when_the_markers_are_written_and_the_offsets_hold(
     bench.transactions.add("t", producer, groups=["g"])
     bench.stage(producer, 5)
     assert bench.transactions.end("t", producer, commit=True) == producer
-    assert (bench.transaction().state, bench.end_offset(), bench.committed()) == (State.PREPARE_COMMIT, 0, {})
+    assert (bench.transaction().state, bench.end_offset(), bench.committed()) == (
+        TransactionState.PREPARE_COMMIT,
+        0,
+        {},
+    )
     again = lambda: bench.transactions.add("t", producer, [("a", 1)])  # noqa: E731
     assert refusal(again) is Error.CONCURRENT_TRANSACTIONS
     bench.clock.go_on()
-    assert (bench.transaction().state, bench.end_offset(), bench.committed()) == (State.COMPLETE_COMMIT, 1, {0: 5})
+    assert (bench.transaction().state, bench.end_offset(), bench.committed()) == (
+        TransactionState.COMPLETE_COMMIT,
+        1,
+        {0: 5},
+    )
     assert bench.end_offset(1) == 0
     again()
 
@@ -109,7 +117,11 @@ def test_an_abort_drops_the_offsets() -> None:
     bench.stage(producer, 5)
     bench.transactions.end("t", producer, commit=False)
     bench.clock.go_on()
-    assert (bench.transaction().state, bench.end_offset(), bench.committed()) == (State.COMPLETE_ABORT, 1, {})
+    assert (bench.transaction().state, bench.end_offset(), bench.committed()) == (
+        TransactionState.COMPLETE_ABORT,
+        1,
+        {},
+    )
 
 
 def test_a_commit_waits_for_a_leader() -> None:
@@ -123,7 +135,7 @@ def test_a_commit_waits_for_a_leader() -> None:
     assert refusal(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
     bench.topics.lead(partition, 1)
     bench.clock.go_on(100)
-    assert (bench.transaction().state, bench.end_offset()) == (State.COMPLETE_COMMIT, 1)
+    assert (bench.transaction().state, bench.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
 
 
 def test_a_topic_that_is_deleted_meanwhile_holds_nobody_up() -> None:
@@ -134,7 +146,7 @@ def test_a_topic_that_is_deleted_meanwhile_holds_nobody_up() -> None:
     bench.topics.delete(topic)
     bench.transactions.end("t", producer, commit=True)
     bench.clock.go_on()
-    assert bench.transaction().state is State.COMPLETE_COMMIT
+    assert bench.transaction().state is TransactionState.COMPLETE_COMMIT
 
 
 @pytest.mark.parametrize("release", ["3.9", None])
@@ -167,9 +179,13 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     bench.clock.go_on(MINUTE // 2)
     bench.transactions.add("t", producer, [("a", 1)])
     bench.clock.go_on(MINUTE // 2 - 1)
-    assert bench.transaction().state is State.ONGOING
+    assert bench.transaction().state is TransactionState.ONGOING
     bench.clock.go_on(1)
-    assert (bench.transaction().state, bench.end_offset(), bench.end_offset(1)) == (State.COMPLETE_ABORT, 1, 1)
+    assert (bench.transaction().state, bench.end_offset(), bench.end_offset(1)) == (
+        TransactionState.COMPLETE_ABORT,
+        1,
+        1,
+    )
     assert refusal(lambda: bench.transactions.end("t", producer, commit=True)) is Error.PRODUCER_FENCED
 
 
@@ -177,7 +193,7 @@ def test_one_that_ends_in_time_is_not() -> None:
     bench = Bench()
     bench.transactions.end("t", bench.begun(), commit=True)
     bench.clock.go_on(2 * MINUTE)
-    assert (bench.transaction().state, bench.end_offset()) == (State.COMPLETE_COMMIT, 1)
+    assert (bench.transaction().state, bench.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
 
 
 def test_a_restart_aborts_what_takes_too_long_then() -> None:
@@ -186,7 +202,7 @@ def test_a_restart_aborts_what_takes_too_long_then() -> None:
     bench = bench.restarted()
     bench.transactions.add("t", producer, [("a", 1)])
     bench.clock.go_on(MINUTE)
-    assert (bench.transaction().state, bench.end_offset(1)) == (State.COMPLETE_ABORT, 1)
+    assert (bench.transaction().state, bench.end_offset(1)) == (TransactionState.COMPLETE_ABORT, 1)
 
 
 def test_a_restart_goes_on_with_what_was_decided() -> None:
@@ -194,7 +210,7 @@ def test_a_restart_goes_on_with_what_was_decided() -> None:
     bench.transactions.end("t", bench.begun(), commit=True)
     bench = bench.restarted()
     bench.clock.go_on()
-    assert (bench.transaction().state, bench.end_offset()) == (State.COMPLETE_COMMIT, 1)
+    assert (bench.transaction().state, bench.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
 
 
 def test_an_id_that_nobody_uses_is_forgotten_in_the_end() -> None:

@@ -8,7 +8,7 @@ import pytest
 from kproxy.broker.errors import Error
 from kproxy.broker.groups.offsets import Offsets
 from kproxy.broker.topics import Topics
-from kproxy.broker.transactions import Producer, State, Transactions
+from kproxy.broker.transactions import Producer, Transactions, TransactionState
 from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.data_asked import batch, log_of, produce
 
@@ -52,7 +52,7 @@ async def test_who_has_not_said_that_it_writes_to_a_partition(version: int, erro
         assert await write(ask, producer, version) is error
         found = transactions(ask).with_id("tx")
         assert found is not None
-        assert (found.state is State.ONGOING) is (error is Error.NONE)
+        assert (found.state is TransactionState.ONGOING) is (error is Error.NONE)
         assert log_of(ask).end_offset == (error is Error.NONE)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.transactions import Producer, State, Transaction
+from kproxy.broker.transactions import Producer, Transaction, TransactionState
 
 LAST = 32766  # epoch that a producer can have
 
@@ -118,17 +118,17 @@ def test_while_it_completes_everything_has_to_wait(commit: bool, version: int) -
 @pytest.mark.parametrize(
     ("state", "commit", "answer"),
     [
-        (State.ONGOING, True, True),
-        (State.ONGOING, False, True),
-        (State.COMPLETE_COMMIT, True, False),
-        (State.COMPLETE_COMMIT, False, Error.INVALID_TXN_STATE),
-        (State.COMPLETE_ABORT, False, False),
-        (State.COMPLETE_ABORT, True, Error.INVALID_TXN_STATE),
-        (State.EMPTY, True, Error.INVALID_TXN_STATE),
-        (State.EMPTY, False, Error.INVALID_TXN_STATE),
+        (TransactionState.ONGOING, True, True),
+        (TransactionState.ONGOING, False, True),
+        (TransactionState.COMPLETE_COMMIT, True, False),
+        (TransactionState.COMPLETE_COMMIT, False, Error.INVALID_TXN_STATE),
+        (TransactionState.COMPLETE_ABORT, False, False),
+        (TransactionState.COMPLETE_ABORT, True, Error.INVALID_TXN_STATE),
+        (TransactionState.EMPTY, True, Error.INVALID_TXN_STATE),
+        (TransactionState.EMPTY, False, Error.INVALID_TXN_STATE),
     ],
 )
-def test_ends_of_clients_before_version_2(state: State, commit: bool, answer: bool | Error) -> None:
+def test_ends_of_clients_before_version_2(state: TransactionState, commit: bool, answer: bool | Error) -> None:
     transaction = Transaction("t", Producer(7, 3), 1000, 0, state=state)
     if isinstance(answer, Error):
         assert error_of(lambda: transaction.check_end(Producer(7, 3), commit, 0)) is answer
@@ -142,23 +142,25 @@ def test_ends_of_clients_before_version_2(state: State, commit: bool, answer: bo
 @pytest.mark.parametrize(
     ("state", "commit", "again", "answer"),
     [
-        (State.EMPTY, False, True, Error.PRODUCER_FENCED),
-        (State.EMPTY, False, False, True),
-        (State.EMPTY, True, True, Error.PRODUCER_FENCED),
-        (State.EMPTY, True, False, Error.INVALID_TXN_STATE),
-        (State.COMPLETE_ABORT, False, True, False),
-        (State.COMPLETE_ABORT, False, False, True),
-        (State.COMPLETE_ABORT, True, True, Error.INVALID_TXN_STATE),
-        (State.COMPLETE_ABORT, True, False, Error.INVALID_TXN_STATE),
-        (State.COMPLETE_COMMIT, False, True, Error.INVALID_TXN_STATE),
-        (State.COMPLETE_COMMIT, False, False, True),
-        (State.COMPLETE_COMMIT, True, True, False),
-        (State.COMPLETE_COMMIT, True, False, Error.INVALID_TXN_STATE),
-        (State.ONGOING, True, True, Error.PRODUCER_FENCED),
-        (State.ONGOING, True, False, True),
+        (TransactionState.EMPTY, False, True, Error.PRODUCER_FENCED),
+        (TransactionState.EMPTY, False, False, True),
+        (TransactionState.EMPTY, True, True, Error.PRODUCER_FENCED),
+        (TransactionState.EMPTY, True, False, Error.INVALID_TXN_STATE),
+        (TransactionState.COMPLETE_ABORT, False, True, False),
+        (TransactionState.COMPLETE_ABORT, False, False, True),
+        (TransactionState.COMPLETE_ABORT, True, True, Error.INVALID_TXN_STATE),
+        (TransactionState.COMPLETE_ABORT, True, False, Error.INVALID_TXN_STATE),
+        (TransactionState.COMPLETE_COMMIT, False, True, Error.INVALID_TXN_STATE),
+        (TransactionState.COMPLETE_COMMIT, False, False, True),
+        (TransactionState.COMPLETE_COMMIT, True, True, False),
+        (TransactionState.COMPLETE_COMMIT, True, False, Error.INVALID_TXN_STATE),
+        (TransactionState.ONGOING, True, True, Error.PRODUCER_FENCED),
+        (TransactionState.ONGOING, True, False, True),
     ],
 )
-def test_ends_of_clients_from_version_2_on(state: State, commit: bool, again: bool, answer: bool | Error) -> None:
+def test_ends_of_clients_from_version_2_on(
+    state: TransactionState, commit: bool, again: bool, answer: bool | Error
+) -> None:
     transaction = Transaction("t", Producer(7, 3), 1000, 0, state=state)
     producer = Producer(7, 2 if again else 3)
     if isinstance(answer, Error):
@@ -187,7 +189,7 @@ def test_the_last_epoch_ends_with_a_new_producer_id_which_the_marker_does_not_ha
 def test_a_fenced_producer_is_aborted_with_the_next_epoch(version: int) -> None:
     transaction = begun(epoch=3, version=version)
     transaction.fence(version, new_ids(), 6)
-    assert (transaction.state, transaction.producer) == (State.PREPARE_ABORT, (7, 4))
+    assert (transaction.state, transaction.producer) == (TransactionState.PREPARE_ABORT, (7, 4))
     transaction.complete(7)
     assert error_of(lambda: transaction.check_addition(Producer(7, 3))) is Error.PRODUCER_FENCED
 

@@ -9,7 +9,7 @@ import zstandard
 
 from kproxy.browse.sources import files
 from kproxy.browse.sources.files import TraceSource
-from kproxy.browse.sources.source import Phase
+from kproxy.browse.sources.source import SourcePhase
 from kproxy.trace.reader import trace_files
 from kproxy.trace.writer import HOUR, TraceWriter
 from tests.kproxy.browse.lines import line
@@ -58,7 +58,7 @@ async def test_a_whole_file_is_read_by_what_is_in_it(tmp_path: Path, pack: objec
     async with following(TraceSource([path])) as seen:
         assert await seen.until_lines(9) == wanted
         assert seen.read_back == seen.lines
-        await seen.until(lambda: seen.source.phase is Phase.ENDED)
+        await seen.until(lambda: seen.source.phase is SourcePhase.ENDED)
         assert seen.source.name == name
         assert (seen.source.sentence, list(seen.source.messages), seen.source.live) == ("", [], False)
 
@@ -68,7 +68,7 @@ async def test_a_growing_file_is_followed_through_its_renaming(tmp_path: Path) -
     part.write_bytes(line(0))
     async with following(TraceSource([part])) as seen:
         await seen.until_lines(1)
-        await seen.until(lambda: seen.source.phase is Phase.LIVE)
+        await seen.until(lambda: seen.source.phase is SourcePhase.LIVE)
         assert seen.source.sentence == "following"
         with part.open("ab") as file:
             file.write(line(1)[:20])
@@ -81,14 +81,14 @@ async def test_a_growing_file_is_followed_through_its_renaming(tmp_path: Path) -
             file.write(line(2))
         assert await seen.until_lines(3) == lines(0, 3)
         os.utime(whole, LONG_AGO)
-        await seen.until(lambda: seen.source.phase is Phase.ENDED)
+        await seen.until(lambda: seen.source.phase is SourcePhase.ENDED)
 
 
 async def test_a_compressed_file_is_followed_too(tmp_path: Path) -> None:
     part = written(tmp_path / ".kproxy-web-1-1.jsonl.zst.part", zstd(lines(0, 3)), old=False)
     async with following(TraceSource([part])) as seen:
         await seen.until_lines(3)
-        await seen.until(lambda: seen.source.phase is Phase.LIVE)
+        await seen.until(lambda: seen.source.phase is SourcePhase.LIVE)
         with part.open("ab") as file:
             file.write(zstd(lines(3, 5)))
         assert await seen.until_lines(5) == lines(0, 5)
@@ -100,7 +100,7 @@ async def test_a_torn_compressed_file_gives_what_stands_before_it(tmp_path: Path
     path = written(tmp_path / "torn.jsonl.gz", pack(b"".join(wanted))[:-300_000])  # type: ignore[operator]
     async with following(TraceSource([path])) as seen:
         await seen.until(lambda: seen.source.messages)
-        await seen.until(lambda: seen.source.phase is Phase.ENDED)
+        await seen.until(lambda: seen.source.phase is SourcePhase.ENDED)
         await seen.until(lambda: seen.source.store.progress[0] == seen.source.store.progress[1])
         found = [each + b"\n" for each in seen.lines[:-1]]  # the last line is torn
         assert 100 < len(found) < 2000
@@ -114,7 +114,7 @@ async def test_damage_in_a_compressed_file_is_said_once(tmp_path: Path) -> None:
     packed[-5000] ^= 0xFF
     path = written(tmp_path / "damaged.jsonl.gz", bytes(packed))
     async with following(TraceSource([path])) as seen:
-        await seen.until(lambda: seen.source.phase is Phase.ENDED)
+        await seen.until(lambda: seen.source.phase is SourcePhase.ENDED)
         [sentence] = seen.source.messages
         assert "compressed data is damaged" in sentence
 
@@ -137,7 +137,7 @@ async def test_a_directory_of_a_fleet_is_one_story(tmp_path: Path) -> None:
         found = await seen.until_lines(210)
         assert found == [each for pair in zip(one, two, strict=True) for each in pair] + later
         assert seen.read_back == seen.lines
-        await seen.until(lambda: seen.source.phase is Phase.ENDED)
+        await seen.until(lambda: seen.source.phase is SourcePhase.ENDED)
 
 
 async def test_what_a_proxy_writes_now_is_followed_from_file_to_file(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ async def test_what_a_proxy_writes_now_is_followed_from_file_to_file(tmp_path: P
             writer.add_encoded(line(number), at=at + number * HOUR // 8)
             writer.flush(at=at + number * HOUR // 8)
             await seen.until_lines(number + 1)
-        await seen.until(lambda: source.phase is Phase.LIVE)
+        await seen.until(lambda: source.phase is SourcePhase.LIVE)
         writer.close(at=at + 2 * HOUR)
         assert await seen.until_lines(12) == lines(0, 12)
         whole = trace_files(tmp_path)
@@ -157,7 +157,7 @@ async def test_what_a_proxy_writes_now_is_followed_from_file_to_file(tmp_path: P
         assert {path.suffix for path in whole} == {".jsonl"}
         for path in whole:
             os.utime(path, LONG_AGO)
-        await seen.until(lambda: source.phase is Phase.ENDED)
+        await seen.until(lambda: source.phase is SourcePhase.ENDED)
         await seen.until(lambda: not source._awake)
         assert await seen.until_lines(12) == lines(0, 12)
         assert seen.read_back == seen.lines
@@ -171,6 +171,6 @@ async def test_several_files_are_merged_and_one_that_cannot_be_read_is_told_once
     loop.symlink_to(loop)
     async with following(TraceSource([first, second, loop])) as seen:
         assert await seen.until_lines(2) == [line(1), line(2)]
-        await seen.until(lambda: seen.source.phase is Phase.ENDED)
+        await seen.until(lambda: seen.source.phase is SourcePhase.ENDED)
         assert seen.source.name == "3 files"
         assert len(seen.source.messages) == 1

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.browse.sources.dissected import DissectedSource
+from kproxy.browse.sources.capture_child import DissectedSource
 from kproxy.browse.sources.files import TraceSource
 from kproxy.browse.sources.opening import open_source
 from kproxy.browse.sources.proxy import ProxySource

@@ -6,9 +6,9 @@ import gzip
 import os
 from pathlib import Path
 
-from kproxy.browse.sources.dissected import DissectedSource
-from kproxy.browse.sources.packed import Packed
-from kproxy.browse.sources.source import Phase
+from kproxy.browse.sources.capture_child import DissectedSource
+from kproxy.browse.sources.compressed import Packed
+from kproxy.browse.sources.source import SourcePhase
 from tests.kproxy.browse.sessions import Given
 
 
@@ -23,10 +23,10 @@ class Jumping(Given):
 
 
 def test_progress_never_goes_back() -> None:
-    source = Jumping(phase=Phase.READING)
+    source = Jumping(phase=SourcePhase.READING)
     source.steps = ((97, 100), (99, 100), (196, 200), (0, 0), (100, 100))
     assert [source.percent() for _ in range(5)] == [97, 99, 99, 99, 99]
-    source.phase = Phase.ENDED
+    source.phase = SourcePhase.ENDED
     assert source.percent() is None
 
 

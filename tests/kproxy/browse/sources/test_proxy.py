@@ -14,7 +14,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 
 from kproxy.browse.sources import proxy as module
 from kproxy.browse.sources.proxy import ProxySource, _reachable
-from kproxy.browse.sources.source import Phase
+from kproxy.browse.sources.source import SourcePhase
 from kproxy.control.protocol import ControlError
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import CloseLine, GapLine
@@ -83,7 +83,7 @@ def path(sockets: Path) -> Path:
 
 
 async def until_lost(seen: Following) -> None:
-    await seen.until(lambda: seen.source.phase is Phase.LOST)
+    await seen.until(lambda: seen.source.phase is SourcePhase.LOST)
     assert not seen.source.live
 
 
@@ -94,7 +94,7 @@ async def test_watches_with_frames_and_what_led_up_to_now(path: Path) -> None:
         await seen.until_lines(1)
         proxy.tell.put_nowait(line(2)[30:])
         assert await seen.until_lines(2) == [line(1), line(2)]
-        assert (source.phase, source.sentence, source.live) == (Phase.LIVE, "", True)
+        assert (source.phase, source.sentence, source.live) == (SourcePhase.LIVE, "", True)
         assert source.name == "127.0.0.1:9092 -> broker:9092, 127.0.0.1:9093 -> broker:9092 and 1 more"
         assert list(source.messages) == ["trace: /srv/trace"]
         [asked] = proxy.asked
@@ -132,7 +132,7 @@ async def test_a_proxy_that_is_lost_is_said_to_be_and_found_again(path: Path) ->
         async with serving(path, Fake(8)) as proxy:
             proxy.tell.put_nowait(line(9, "a-8-1"))
             await seen.until_lines(6)
-            assert source.phase is Phase.LIVE
+            assert source.phase is SourcePhase.LIVE
             assert proxy.asked[0]["backlog"] is True
         ended, gap = (parse_line(raw) for raw in seen.lines[3:5])
         assert isinstance(ended, CloseLine)
@@ -207,5 +207,5 @@ async def test_a_full_disk_ends_it_with_a_sentence(path: Path, monkeypatch: pyte
     monkeypatch.setattr(source.store, "append", refuse)
     async with serving(path, Fake(7)) as proxy, following(source) as seen:
         proxy.tell.put_nowait(line(1))
-        await seen.until(lambda: source.phase is Phase.ENDED)
+        await seen.until(lambda: source.phase is SourcePhase.ENDED)
         assert source.sentence == "there is no room for more (No space left on device)"

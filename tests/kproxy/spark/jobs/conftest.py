@@ -23,10 +23,10 @@ CLIENTS = (
 @pytest.fixture(scope="session")
 def real(spark: SparkSession) -> DataFrame:
     """Sessions of real clients with real brokers, as TABLE."""
-    from kproxy.spark.reading.convert import dated
-    from kproxy.spark.reading.decode import Options
-    from kproxy.spark.reading.files import read_files
-    from kproxy.spark.reading.inputs import find_files
+    from kproxy.spark.ingest.convert import dated
+    from kproxy.spark.ingest.decode import CaptureOptions
+    from kproxy.spark.ingest.files import read_files
+    from kproxy.spark.ingest.inputs import find_files
 
     paths = [str(DATA / "pcap" / f"{name}.pcap.gz") for name in CLIENTS]
-    return dated(read_files(spark, find_files(spark, paths), Options())).coalesce(1).cache()
+    return dated(read_files(spark, find_files(spark, paths), CaptureOptions())).coalesce(1).cache()

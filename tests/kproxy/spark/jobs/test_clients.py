@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from dissectors.addresses import host_of
+from dissectors.connections.addresses import host_of
 from kproxy.browse.overviews.clients import Clients
-from kproxy.browse.overviews.kafka4 import Verdict
+from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.spark.jobs.clients import clients
 from kproxy.trace.lines import ErrorEntry, Line, RequestLine
 from tests.kproxy.browse.fed import feed
@@ -152,10 +152,10 @@ def test_real_clients_are_judged_as_in_the_terminal(real: DataFrame) -> None:
     uses = [row for row in rows if row["api"] is not None]
     unserved = defaultdict(list)
     for row in uses:
-        if row["verdict"] != Verdict.WORKS:
+        if row["verdict"] != Kafka4Verdict.WORKS:
             unserved[row["client"], row["api"]].append((row["api_version"], row["verdict"]))
     assert {(*key, min(each)[0]): min(each)[1] for key, each in unserved.items()} == old
-    assert Verdict.REFUSED in set().union(*verdicts.values())
+    assert Kafka4Verdict.REFUSED in set().union(*verdicts.values())
     used = Counter((line.client_id or host_of(line.client), line.api, line.api_version)
                    for line in told if isinstance(line, RequestLine) and line.api_version is not None)  # fmt: skip
     counted = Counter[tuple[str, str, int]]()

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from kproxy.browse.overviews.groups import Groups, StallKind
+from kproxy.browse.overviews.groups import GroupsOverview, StallKind
 from kproxy.browse.rows.index import time_of
+from kproxy.spark.ingest.convert import dated
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.files import read_files
+from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.jobs.group_stalls import group_stalls
-from kproxy.spark.reading.convert import dated
-from kproxy.spark.reading.decode import Options
-from kproxy.spark.reading.files import read_files
-from kproxy.spark.reading.inputs import find_files
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import Line
 from tests.kproxy.browse.fed import feed
@@ -337,7 +337,7 @@ def test_the_job_says_what_the_terminal_says(told: dict[str, list[Told]], name: 
 @pytest.fixture(scope="module")
 def real(spark: SparkSession) -> dict[str, list[Told]]:
     """What the job says of the traces of real groups, each under its file's name."""
-    lines = dated(read_files(spark, find_files(spark, [str(DATA)]), Options()))
+    lines = dated(read_files(spark, find_files(spark, [str(DATA)]), CaptureOptions()))
     named = lines.selectExpr(
         "* except (group_id, connection_id)",
         "if(group_id is null, null, regexp_extract(file, '([^/]+).jsonl', 1)) as group_id",
@@ -351,7 +351,7 @@ def real(spark: SparkSession) -> dict[str, list[Told]]:
 )
 def test_real_groups_as_the_terminal_tells_of_them(real: dict[str, list[Told]], name: str) -> None:
     lines = lines_of(name)
-    view = feed(Groups(), lines).view("billing", time_of(lines[-1].ts))
+    view = feed(GroupsOverview(), lines).view("billing", time_of(lines[-1].ts))
     assert view is not None
     names = {lane.member.key: lane.member.label for lane in view.lanes}
     expected = sorted(

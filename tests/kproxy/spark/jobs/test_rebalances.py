@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from kproxy.browse.overviews.groups import Groups, GroupView, StallKind
+from kproxy.browse.overviews.groups import GroupsOverview, GroupView, StallKind
+from kproxy.spark.ingest.convert import dated
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.files import read_files
+from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.jobs.rebalances import rebalances
-from kproxy.spark.reading.convert import dated
-from kproxy.spark.reading.decode import Options
-from kproxy.spark.reading.files import read_files
-from kproxy.spark.reading.inputs import find_files
 from tests.kproxy.browse.fed import feed
 from tests.kproxy.browse.grouped import DATA, Story, lines_of
 from tests.kproxy.browse.sessions import BEGAN, SECOND
@@ -100,12 +100,12 @@ def test_epochs_are_over_when_all_are_there(spark: SparkSession) -> None:
 @pytest.fixture(scope="module")
 def real(spark: SparkSession) -> DataFrame:
     """Traces of real groups."""
-    return dated(read_files(spark, find_files(spark, [str(DATA)]), Options())).coalesce(1).cache()
+    return dated(read_files(spark, find_files(spark, [str(DATA)]), CaptureOptions())).coalesce(1).cache()
 
 
 def seen(name: str) -> GroupView:
     """What the terminal tells of it."""
-    view = feed(Groups(), lines_of(name)).view("billing", BEGAN + 10**6 * SECOND)
+    view = feed(GroupsOverview(), lines_of(name)).view("billing", BEGAN + 10**6 * SECOND)
     assert view is not None
     return view
 

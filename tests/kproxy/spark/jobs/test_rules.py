@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from dissectors.offline import OFFLINE_RULES
+from dissectors.rules.offline import OFFLINE_RULES
 from kproxy.spark.jobs.rules import rules
 from kproxy.spark.rules import rules as fleet_rules
 from kproxy.trace.lines import ErrorEntry, Line, TopicEntry

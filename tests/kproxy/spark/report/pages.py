@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kproxy.spark.report.axis import Axis
-from kproxy.spark.report.charts import Series
+from kproxy.spark.report.charts import ChartSeries
+from kproxy.spark.report.contents import Figures
 from kproxy.spark.report.facts import Facts
-from kproxy.spark.report.figures import Figures
-from kproxy.spark.report.listed import Listed
+from kproxy.spark.report.tables import JobTable
 
 BEGIN_US = 1_795_237_200_000_000  # 2026-11-21T05:00:00Z
 _HOUR_US = 3_600_000_000
@@ -34,22 +34,22 @@ COLUMNS = {
 }
 
 
-def listed(name: str, *rows: dict[str, Any], more: bool = False) -> Listed:
+def listed(name: str, *rows: dict[str, Any], more: bool = False) -> JobTable:
     """A table of these rows; what a row does not say is null."""
     columns = [(each.partition(":")[0], each.partition(":")[2] or "text") for each in COLUMNS[name].split()]
-    return Listed(name, "what it tells", columns, [[row.get(column) for column, _ in columns] for row in rows], more)
+    return JobTable(name, "what it tells", columns, [[row.get(column) for column, _ in columns] for row in rows], more)
 
 
-def figures(*tables: Listed, name: str = "orders") -> Figures:
+def figures(*tables: JobTable, name: str = "orders") -> Figures:
     """Figures with these tables, the others empty; `name` is that of all that the charts show."""
     there = {table.name: table for table in tables}
     return Figures(
         facts=FACTS,
         axis=Axis(_HOUR_US, (BEGIN_US, BEGIN_US + 24 * _HOUR_US)),
         observed_us=[_HOUR_US, _HOUR_US // 4],
-        heat=[Series("", [[0, 12, 3], [1, 13, 6]]), Series(name, [[0, 12, 3]])],
-        brokers=[Series(name, [[0, 3, 1500.0], [1, 6, 2500.5]])],
-        errors=[Series(name, [[1, 1]])],
-        traffic=[Series("", [[0, 4, 5000], [1, 6, 7345]])],
+        heat=[ChartSeries("", [[0, 12, 3], [1, 13, 6]]), ChartSeries(name, [[0, 12, 3]])],
+        brokers=[ChartSeries(name, [[0, 3, 1500.0], [1, 6, 2500.5]])],
+        errors=[ChartSeries(name, [[1, 1]])],
+        traffic=[ChartSeries("", [[0, 4, 5000], [1, 6, 7345]])],
         tables={each: there.get(each) or listed(each) for each in COLUMNS},
     )

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from kproxy.cli.analyze import tables
 from kproxy.cli.errors import CommandError
 from kproxy.spark import jobs
-from kproxy.spark.reading.lines import Lines
+from kproxy.spark.ingest.lines import Lines
 from tests.kproxy.cli.conftest import Run, kproxy
 from tests.kproxy.html.pages import Opened
 from tests.kproxy.spark.made import request, response, table

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from kproxy.spark.report.headlines import Headline, headlines
-from kproxy.spark.report.listed import Listed
-from kproxy.spark.routine import is_routine
+from kproxy.spark.report.tables import JobTable
+from kproxy.spark.routine_errors import is_routine
 from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
 
 DAY_US = 86_400_000_000
 
 
-def told(*tables: Listed) -> list[tuple[str, str]]:
+def told(*tables: JobTable) -> list[tuple[str, str]]:
     return [(each.level, each.text) for each in headlines(figures(*tables))]
 
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from kproxy.spark.report.figures import Figures
+from kproxy.spark.report.contents import Figures
 from kproxy.spark.report.pages import MOST_SIZE, report
 from tests.kproxy.html.pages import Opened
 from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed

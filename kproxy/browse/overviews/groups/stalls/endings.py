@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kproxy.browse.overviews.groups.model import SECOND, Group, Lane, Stall, StallKind, Standing
+from kproxy.browse.overviews.groups.model import SECOND, GroupHistory, Lane, Stall, StallKind, Standing
 from kproxy.browse.overviews.groups.stalls import members, waits
 
 
-def over(group: Group, found: Iterable[Stall], until: int) -> None:
+def over(group: GroupHistory, found: Iterable[Stall], until: int) -> None:
     """Keep stalls that have come to their end."""
     for stall in found:
         if any(each.row == stall.row and each.kind is stall.kind and each.codes == stall.codes for each in group.past):
@@ -19,7 +19,7 @@ def over(group: Group, found: Iterable[Stall], until: int) -> None:
         group.past.append(replace(stall, until=until))
 
 
-def goes(group: Group, lane: Lane, at: int) -> None:
+def goes(group: GroupHistory, lane: Lane, at: int) -> None:
     """A member is no longer one: what stood still with it is over."""
     if lane.standing is Standing.MEMBER:
         over(group, members.silence(group, lane, at), at)
@@ -37,7 +37,7 @@ def goes(group: Group, lane: Lane, at: int) -> None:
     lane.unsynced = 0
 
 
-def _just_told(group: Group, at: int) -> bool:
+def _just_told(group: GroupHistory, at: int) -> bool:
     """Whether the same was told a moment ago, of another member that goes: in a large group it is dear to find out."""
     return any(each.kind in _OF_ALL and each.until is not None and at - each.until < SECOND for each in group.past)
 

@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kproxy.browse.overviews.groups import meanings
-from kproxy.browse.overviews.groups.model import SECOND, Group, Kind, Lane, Protocol, Stall, StallKind, Standing, Streak
+from kproxy.browse.overviews.groups import explanations
+from kproxy.browse.overviews.groups.model import (
+    SECOND,
+    EventKind,
+    GroupHistory,
+    Lane,
+    Protocol,
+    Stall,
+    StallKind,
+    Standing,
+    Streak,
+)
 from kproxy.browse.overviews.groups.stalls.wording import ago, severe
 from kproxy.outputs.text import safe
 
@@ -31,7 +41,7 @@ TOLD_FOR = 3 * SECOND  # and over so long (ns)
 UNSYNCED = 4  # joins in a row without an assignment
 
 
-def not_rejoining(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
+def not_rejoining(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member that is told again and again to join, and only sends heartbeats."""
     told = lane.told
     if told is None or told.count < TOLD or told.last - told.first < TOLD_FOR or lane.standing is not Standing.MEMBER:
@@ -48,7 +58,7 @@ def not_rejoining(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
     )
 
 
-def silence_limit(group: Group, lane: Lane, at: int) -> int | None:
+def silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | None:
     """How long a member may be silent, in ns, if it has now been for longer; else None."""
     usual = lane.interval
     if lane.standing is not Standing.MEMBER or lane.gone or not usual:
@@ -58,7 +68,7 @@ def silence_limit(group: Group, lane: Lane, at: int) -> int | None:
     return limit if at - lane.beat_at > limit else None
 
 
-def silence(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
+def silence(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member whose heartbeats stopped."""
     if silence_limit(group, lane, at) is None or any(each.at >= lane.beat_at for each in lane.waiting.values()):
         return  # who has not been answered is not silent: see `unanswered`
@@ -75,7 +85,7 @@ def silence(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
     )
 
 
-def lost(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
+def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member that went away and did not say so."""
     since = lane.since
     if lane.standing is not Standing.LOST or at - since < LEAST_LOSS:
@@ -96,7 +106,7 @@ def lost(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
     )
 
 
-def looping(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
+def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member that joins again and again and is never given an assignment."""
     since, row = lane.unsynced_since
     if lane.unsynced < UNSYNCED or at - lane.last > SESSION:
@@ -115,15 +125,15 @@ def looping(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
     )
 
 
-def refusal(group: Group, lane: Lane, streak: Streak) -> Iterator[Stall]:
+def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     """What a member was refused, if it is worth telling."""
-    told = meanings.meaning(streak.error)
-    commit = streak.kind is Kind.COMMIT
+    told = explanations.meaning(streak.error)
+    commit = streak.kind is EventKind.COMMIT
     if streak.count < (1 if commit else told.times):
         return
     kind = (
         StallKind.FENCED
-        if streak.error in meanings.FENCED
+        if streak.error in explanations.FENCED
         else StallKind.COMMIT_REFUSED
         if commit
         else StallKind.REFUSED
@@ -136,13 +146,13 @@ def refusal(group: Group, lane: Lane, streak: Streak) -> Iterator[Stall]:
     yield Stall(kind, severity, streak.first, streak.row, text, told.look, (lane.key,), (lane.key,))
 
 
-def unanswered(group: Group, lane: Lane, at: int) -> Iterator[Stall]:
+def unanswered(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """Requests of a member that nobody answers, but for those that have to wait."""
     late = [
         event
         for event in lane.waiting.values()
         if at - event.at > PATIENCE
-        and (event.kind not in (Kind.JOIN, Kind.SYNC) or group.protocol is not Protocol.CLASSIC)
+        and (event.kind not in (EventKind.JOIN, EventKind.SYNC) or group.protocol is not Protocol.CLASSIC)
     ]
     if not late or lane.gone:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kproxy.browse.overviews.groups.model import SECOND, Group, Stall, StallKind
+from kproxy.browse.overviews.groups.model import SECOND, GroupHistory, Stall, StallKind
 from kproxy.browse.overviews.groups.stalls import members, waits
 from kproxy.outputs.findings import RANK
 
@@ -28,7 +28,7 @@ _SAID = frozenset({StallKind.NOT_REJOINING, StallKind.LOST, StallKind.SILENT})
 _NEAR = 5 * SECOND
 
 
-def all_stalls(group: Group, now: int) -> tuple[Stall, ...]:
+def all_stalls(group: GroupHistory, now: int) -> tuple[Stall, ...]:
     """What stands still, the worst first, then what did, the latest first; rules that say the same are codes of it."""
     lasting = sorted(_lasting(group, now), key=lambda stall: (-RANK.get(stall.severity, 0), stall.since))
     told = _distinct(lasting + sorted(group.past, key=lambda stall: -stall.since), now)
@@ -46,7 +46,7 @@ def all_stalls(group: Group, now: int) -> tuple[Stall, ...]:
     return (*lasts, *sorted((*own[len(lasts) :], *rest), key=lambda stall: -stall.since))
 
 
-def _lasting(group: Group, now: int) -> Iterator[Stall]:
+def _lasting(group: GroupHistory, now: int) -> Iterator[Stall]:
     yield from waits.joins(group, now)
     yield from waits.syncs(group, now)
     yield from waits.lagging(group, now)

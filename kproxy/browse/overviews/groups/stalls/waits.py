@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kproxy.browse.overviews.groups import meanings
-from kproxy.browse.overviews.groups.model import SECOND, Group, Lane, Protocol, Stall, StallKind, Standing
+from kproxy.browse.overviews.groups import explanations
+from kproxy.browse.overviews.groups.model import SECOND, GroupHistory, Lane, Protocol, Stall, StallKind, Standing
 from kproxy.browse.overviews.groups.stalls.members import SESSION, silence_limit
 from kproxy.browse.overviews.groups.stalls.wording import ago, have, keys, names, severe
 from kproxy.outputs.text import safe
@@ -27,7 +27,7 @@ DENIED_PATIENCE = 3 * SECOND
 _MOST_REASONS = 3
 
 
-def joins(group: Group, at: int) -> Iterator[Stall]:
+def joins(group: GroupHistory, at: int) -> Iterator[Stall]:
     """JoinGroup requests without an answer: the coordinator waits until every member has joined."""
     if group.protocol is not Protocol.CLASSIC:
         return
@@ -73,7 +73,7 @@ def _silent_first(lane: Lane) -> int:
     return 0 if lane.standing is Standing.LOST else 1 if lane.told is not None else 2
 
 
-def _left_out(group: Group, lanes: list[Lane], at: int) -> Stall:
+def _left_out(group: GroupHistory, lanes: list[Lane], at: int) -> Stall:
     first = lanes[0].asked
     assert first is not None
     return Stall(
@@ -88,7 +88,7 @@ def _left_out(group: Group, lanes: list[Lane], at: int) -> Stall:
     )
 
 
-def _missing(group: Group, lane: Lane, at: int) -> str:
+def _missing(group: GroupHistory, lane: Lane, at: int) -> str:
     """A member that has not joined, and what can be said of it."""
     if lane.standing is Standing.LOST:
         return f"{lane.label} ({lane.gone} {ago(at - lane.since)} earlier, without LeaveGroup)"
@@ -122,7 +122,7 @@ def _look(missing: list[Lane], given: bool) -> str:
     )
 
 
-def syncs(group: Group, at: int) -> Iterator[Stall]:
+def syncs(group: GroupHistory, at: int) -> Iterator[Stall]:
     """Generations without an assignment: the leader has not sent it, or a member does not ask for it."""
     late = [lane for lane in group.in_standing(Standing.JOINED) if at - lane.since > SYNC_PATIENCE]
     waiting = [
@@ -170,7 +170,7 @@ def syncs(group: Group, at: int) -> Iterator[Stall]:
         )
 
 
-def _not_asked(group: Group, late: list[Lane], waiting: list[Lane], leader: Lane | None, at: int) -> Stall:
+def _not_asked(group: GroupHistory, late: list[Lane], waiting: list[Lane], leader: Lane | None, at: int) -> Stall:
     """Members that have joined and send no SyncGroup."""
     first = leader or min(late, key=lambda lane: lane.since)
     text = (
@@ -195,7 +195,7 @@ def _not_asked(group: Group, late: list[Lane], waiting: list[Lane], leader: Lane
     )
 
 
-def lagging(group: Group, at: int) -> Iterator[Stall]:
+def lagging(group: GroupHistory, at: int) -> Iterator[Stall]:
     """Members whose epoch stays behind (KIP-848): they have not given up what others are to get."""
     if group.protocol in (Protocol.CLASSIC, Protocol.UNKNOWN) or at - group.generation_at < EPOCH_PATIENCE:
         return
@@ -218,12 +218,12 @@ def lagging(group: Group, at: int) -> Iterator[Stall]:
     )
 
 
-def coordinator(group: Group, at: int) -> Iterator[Stall]:
+def coordinator(group: GroupHistory, at: int) -> Iterator[Stall]:
     """A coordinator that is none, is not there, or is not ready."""
     denied = group.denied
     if denied is None:
         return
-    told = meanings.meaning(denied.error)
+    told = explanations.meaning(denied.error)
     if denied.count < told.times or denied.last - denied.first < DENIED_PATIENCE:
         return
     yield Stall(
@@ -237,7 +237,7 @@ def coordinator(group: Group, at: int) -> Iterator[Stall]:
     )
 
 
-def moved(group: Group, server: str, at: int, row: int) -> Stall:
+def moved(group: GroupHistory, server: str, at: int, row: int) -> Stall:
     """Another broker, `server`, is the group's coordinator; the one before has not answered since `coordinated_at`."""
     since = group.coordinated_at
     return Stall(

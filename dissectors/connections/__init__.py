@@ -1,0 +1,1 @@
+"""Connections: bytes to frames, and requests paired with their responses."""

@@ -1,0 +1,50 @@
+"""Naming: which of the edits that fit a frame accounts for most of what may have happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dissectors.wire.layout import Field, Layout, layout_of_element
+
+Values = Mapping[str, Any]
+
+
+def leaves_the_same(right: Layout, layout: Layout, read: Values, other: Values) -> bool:
+    """Whether a writer in a layout leaves the same bytes for values that another reading of them found.
+
+    Args:
+        right: How it should be.
+        layout: Of the writer.
+        read: What was read in it: all of a struct.
+        other: What was read in another layout. What it lacks of the right one could be anything; what that lacks too
+            has its default, as where a frame is written.
+    """
+    known = {one.name: one for one in (*right.fields, *right.tagged)}
+    for one in layout.fields:
+        if one.writes is not None:
+            continue
+        if one.name not in other and (one.name in known or read.get(one.name) != one.default):
+            return False
+        if one.name in other and not _same(known.get(one.name), one, read.get(one.name), other[one.name]):
+            return False
+    for one in layout.tagged:
+        if (one.name in read) != (one.name in other):
+            return False
+        if one.name in read and not _same(known.get(one.name), one, read[one.name], other[one.name]):
+            return False
+    return bool(read.get("_tags") == other.get("_tags"))
+
+
+def _same(right: Field | None, one: Field, read: Any, other: Any) -> bool:
+    if one.struct is None or read is None or other is None:
+        return bool(read == other)
+    struct = right.struct if right is not None and right.struct is not None else one.struct
+    if not one.array:
+        return isinstance(other, Mapping) and leaves_the_same(struct, one.struct, read, other)
+    if not isinstance(other, list) or len(read) != len(other):
+        return False
+    return all(
+        isinstance(there, Mapping) and leaves_the_same(struct, layout_of_element(one, index), here, there)
+        for index, (here, there) in enumerate(zip(read, other, strict=True))
+    )

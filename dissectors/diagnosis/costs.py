@@ -1,0 +1,167 @@
+"""Reading: the values of a frame, as fast as can be, for what they cost in bits.
+
+It stops at the first bytes that cannot be, and as soon as the reading costs more than another one that is known.
+`dissectors.diagnosis.struct_reader` reads the structs.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dissectors.diagnosis import value_costs
+from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
+from dissectors.diagnosis.prefixes import length_reader
+from dissectors.wire.layout import CODES, WIDTHS, Field
+
+if TYPE_CHECKING:
+    from dissectors.diagnosis.struct_reader import Replacement
+
+#: Elements of an array of integers that are looked at; they stand for the others.
+SAMPLE = 16
+
+#: Reads a field at a position and gives where it ends.
+Step = Callable[["FrameReading", int], int]
+
+
+class FrameReading:
+    """One frame and what has been read of it so far, by whatever layouts.
+
+    Args:
+        data: The frame, length prefix included.
+        words: Strings that the request or the connection has named.
+        work: Fields that may be read in all.
+    """
+
+    def __init__(self, data: bytes, words: frozenset[bytes], work: int) -> None:
+        self.data = data
+        self.end = len(data)
+        self.words = words
+        self.work = work
+        self.cost = 0.0
+        self.limit = 0.0
+        self.horizon = 0
+        self.exchange: Replacement | None = None
+        self.copies: dict[object, bytes] = {}
+        self._known: dict[tuple[object, int], tuple[int, float] | int] = {}
+
+    def begin(self, limit: float, horizon: int) -> None:
+        """Read from the start: at most `horizon` fields, for at most `limit` bits."""
+        self.cost, self.limit, self.horizon = 0.0, limit, max(self.work - horizon, 0)
+
+    def once(self, key: object, step: Step, pos: int) -> int:
+        """Where a step ends that begins at a position, remembered by its key unless the limits cut it short."""
+        known = self._known.get((key, pos))
+        if known is None:
+            return self.anew(key, step, pos)
+        if isinstance(known, int):
+            raise Misfit(known)
+        self.cost += known[1]
+        return known[0]
+
+    def anew(self, key: object, step: Step, pos: int) -> int:
+        """The same, read again if it is known."""
+        before = self.cost
+        try:
+            end = step(self, pos)
+        except (TooDear, Spent):
+            raise
+        except Misfit as misfit:
+            self._known[key, pos] = misfit.at
+            raise
+        self._known[key, pos] = end, self.cost - before
+        return end
+
+
+def value_reader(one: Field, length: str | None, *, nullable: bool) -> Step:
+    """What reads a value of a field that has its length written so, if it has one."""
+    if length is None:
+        return _fixed(one)
+    get = length_reader(length)
+    records, null = one.type == "records", value_costs.null(one)
+    if one.type != "string":
+
+        def read_blob(frame: FrameReading, pos: int) -> int:
+            size, pos = get(frame, pos)
+            if size < 0:
+                return _null(frame, pos, nullable, null)
+            end = pos + size
+            if end > frame.end:
+                raise Misfit(pos)
+            frame.cost += value_costs.count(size) + value_costs.blob(records, frame.data, pos, size)
+            return end
+
+        return read_blob
+    cost = value_costs.text(one)
+
+    def read_text(frame: FrameReading, pos: int) -> int:
+        size, pos = get(frame, pos)
+        if size < 0:
+            return _null(frame, pos, nullable, null)
+        end = pos + size
+        if end > frame.end:
+            raise Misfit(pos)
+        raw = frame.data[pos:end]
+        frame.cost += value_costs.KNOWN_WORD if raw in frame.words else value_costs.count(size) + cost(raw)
+        return end
+
+    return read_text
+
+
+def _null(frame: FrameReading, pos: int, nullable: bool, cost: float) -> int:
+    if not nullable:
+        raise Misfit(pos)
+    frame.cost += cost
+    return pos
+
+
+def _fixed(one: Field) -> Step:
+    width = WIDTHS[one.type]
+    unpack = struct.Struct(">" + CODES[one.type]).unpack_from
+    cost = value_costs.integer(one)
+    free = one.name in value_costs.FREE
+
+    def read(frame: FrameReading, pos: int) -> int:
+        end = pos + width
+        if end > frame.end:
+            raise Misfit(pos)
+        if not free:
+            frame.cost += cost(unpack(frame.data, pos)[0])
+        return end
+
+    return read
+
+
+def array_reader(one: Field) -> Step:
+    """What reads an array of values, once at each place."""
+    assert one.length is not None
+    count, nullable = length_reader(one.length), one.nullable
+    element = value_reader(one, one.element_length, nullable=False)
+    size = {"int16": 2, "int32": 4}.get(one.element_length, 1) if one.element_length else WIDTHS[one.type]
+    fixed = one.element_length is None
+    null, empty = value_costs.null(one), value_costs.empty(one)
+
+    def elements(frame: FrameReading, pos: int) -> int:
+        number, at = count(frame, pos)
+        if number < 0:
+            return _null(frame, at, nullable, null)
+        if number * size > frame.end - at:
+            raise Misfit(pos)
+        frame.cost += value_costs.count(number) if number else empty
+        if fixed and number > SAMPLE:
+            before = frame.cost
+            for index in range(SAMPLE):
+                element(frame, at + index * size)
+            frame.cost = before + (frame.cost - before) * number / SAMPLE
+            frame.work -= SAMPLE
+            return at + number * size
+        for index in range(number):
+            if not index % SAMPLE:
+                frame.work -= SAMPLE
+                if frame.work < frame.horizon:
+                    raise Spent(at)
+            at = element(frame, at)
+        return at
+
+    return lambda frame, pos: frame.once(elements, elements, pos)

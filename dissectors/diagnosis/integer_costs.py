@@ -1,0 +1,247 @@
+"""What numbers cost, in bits, by what a field is for: ids, epochs, counts, times, ports, codes.
+
+The costs follow Kafka's defaults, what brokers and clients send, and what no field of the kind can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dissectors import schemas
+from dissectors.messages.value_annotations.tables import FIELDS
+from dissectors.wire.layout import Field
+from dissectors.wire.plausibility import error_codes
+
+Cost = Callable[[Any], float]
+
+#: What a value costs that can hardly be one: an unknown error code, a port of 151552, a control character.
+WRONG = 24.0
+
+MINUTE = 60_000
+
+_GAMMA = tuple(2.0 + 1.7 * bits for bits in range(65))  # by bits of the number
+_WIDE = tuple(3.0 + 1.2 * bits for bits in range(65))
+_ZERO = 1.0
+
+#: What a value costs that is none of those that its field can have.
+_NOT_ONE = 16.0
+
+#: What a value costs that the schema says is the default, and what -1 does where it stands for none.
+_DEFAULT = 2.5
+_IN_USE = 5.0
+
+#: Milliseconds since the epoch of the years 2001 and 2100.
+_TIMES = range(978_307_200_000, 4_102_444_800_000)
+
+#: Durations in ms, capacities in bytes and ports that are defaults somewhere, or that many set.
+_DURATIONS = frozenset(
+    {100, 200, 250, 500, 1000, 2000, 3000, 5000, 6000, 10_000, 15_000, 20_000, 30_000, 40_000, 45_000, 60_000, 120_000,
+     300_000, 600_000, 900_000, 3_600_000, 86_400_000, 604_800_000}
+)  # fmt: skip
+#: Defaults of these very fields in common clients.
+_USUAL = {
+    "session_timeout_ms": frozenset({6000, 10_000, 30_000, 45_000}),
+    "rebalance_timeout_ms": frozenset({60_000, 300_000}),
+    "heartbeat_interval_ms": frozenset({3000, 5000}),
+    "max_wait_ms": frozenset({100, 500}),
+    "min_bytes": frozenset({1}),
+    "max_bytes": frozenset({10_485_760, 52_428_800, (1 << 31) - 1}),
+    "partition_max_bytes": frozenset({1_048_576}),
+}
+_CAPACITIES = frozenset({1, 65_536, 1_048_576, 10_485_760, 52_428_800, 104_857_600, (1 << 31) - 1})
+_PORTS = frozenset((*range(9091, 9100), 19_092, 29_092))
+
+_ROLES: dict[str, str] = {
+    **dict.fromkeys(("partition_index", "partition", "partition_indexes", "partitions", "partition_id"), "partition"),
+    **dict.fromkeys(("node_id", "broker_id", "replica_nodes", "isr_nodes", "replicas", "isr", "broker_ids"), "node"),
+    **dict.fromkeys(("eligible_leader_replicas", "last_known_elr", "offline_replicas", "adding_replicas"), "node"),
+    **dict.fromkeys(("removing_replicas", "preferred_successors", "new_isr"), "node"),
+    **dict.fromkeys(("num_partitions", "replication_factor", "max_records", "batch_size", "count"), "number"),
+    **dict.fromkeys(("max_num_offsets", "delivery_count", "iterations", "response_partition_limit"), "number"),
+    **dict.fromkeys(("min_version", "max_version", "min_supported_version", "max_supported_version"), "version"),
+    **dict.fromkeys(("min_version_level", "max_version_level"), "version"),
+    **dict.fromkeys(("max_bytes", "min_bytes", "partition_max_bytes", "telemetry_max_bytes"), "capacity"),
+    **dict.fromkeys(("session_id", "subscription_id"), "random"),
+}
+
+
+def error_code(value: int) -> float:
+    """0 mostly, else one that Kafka knows."""
+    if value == 0:
+        return 0.5
+    return 9.0 if value in error_codes() else 16 + WRONG
+
+
+def boolean(value: int) -> float:
+    """0 or 1, more often 0."""
+    return 1.0 if value == 0 else 1.3 if value == 1 else WRONG
+
+
+def count(value: int) -> float:
+    """Elements of an array, bytes of a string."""
+    return _ZERO + 1 if value == 0 else _GAMMA[value.bit_length()]
+
+
+def port(value: int) -> float:
+    """A TCP port."""
+    if 0 < value < 65536:
+        return 7.0 if value in _PORTS else 13.0
+    return 8.0 if value in (0, -1) else 32 + WRONG
+
+
+def throttle(value: int) -> float:
+    """Milliseconds, mostly 0."""
+    if value > 0:
+        return 14.0 if value <= MINUTE else _GAMMA[value.bit_length()] + 3
+    return 0.5 if value == 0 else 32 + WRONG
+
+
+def small(value: int) -> float:
+    """An epoch or index: small, or -1 for none."""
+    if value > 0:
+        return _GAMMA[value.bit_length()]
+    return _ZERO if value == 0 else 4.0 if value == -1 else 8.0 if value == -2 else 18 + _GAMMA[(-value).bit_length()]
+
+
+def partition(value: int) -> float:
+    """The index of a partition: small, and never negative."""
+    return small(value) if value >= 0 else _NOT_ONE + small(value)
+
+
+def node(value: int) -> float:
+    """The id of a broker in a list of brokers: small, and never negative."""
+    return 2.0 + small(value) if value == 0 else small(value) if value > 0 else _NOT_ONE + small(value)
+
+
+def number(value: int) -> float:
+    """How many of something there should be: hardly none."""
+    return small(value) if value > 0 or value == -1 else 6.0 + small(value)
+
+
+def version(value: int) -> float:
+    """The version of an API or a feature."""
+    return small(value) if value >= 0 else WRONG
+
+
+def api_key(value: int) -> float:
+    """The number of an API."""
+    return 6.0 if schemas.api(value) is not None else WRONG
+
+
+def random(value: int) -> float:
+    """An id that was drawn from all positive numbers, or 0 for none."""
+    return 32.0 if value >= 1 << 20 else 1.0 if value == 0 else 8.0 + small(value)
+
+
+def wide(value: int) -> float:
+    """An offset, a producer id."""
+    if value > 0:
+        return _WIDE[value.bit_length()]
+    return _ZERO if value == 0 else 4.0 if value == -1 else 8.0 if value > -6 else 18 + _WIDE[(-value).bit_length()]
+
+
+def time(value: int) -> float:
+    """Milliseconds since the epoch, or none; ListOffsets has special ones down to -6."""
+    if value in _TIMES:
+        return 36.0
+    return 4.0 if value in (0, -1) else 7.0 if -7 < value < 0 else 8.0 + wide(value)
+
+
+def duration(value: int) -> float:
+    """Milliseconds that somebody set: mostly round."""
+    if value in _DURATIONS:
+        return 8.0
+    if value <= 0:
+        return 5.0 if value >= -1 else _NOT_ONE + wide(value)
+    return 13.0 if value % 100 == 0 and value < 1 << 32 else 5.0 + (small(value) if value < 1 << 20 else wide(value))
+
+
+def capacity(value: int) -> float:
+    """Bytes that somebody set: mostly a round number of binary digits, or the greatest there is."""
+    if value in _CAPACITIES:
+        return 7.0
+    return 12.0 if value > 0 and value & (value - 1) == 0 else 4.0 + small(value)
+
+
+def uuid(value: bytes) -> float:
+    """Random of version 4, or one of the reserved, which are nearly zero."""
+    if not any(value[:15]):
+        return 4.0
+    return 92.0 if value[6] >> 4 == 4 and value[8] >> 6 == 2 else 100.0
+
+
+def double(value: float) -> float:
+    """A quota."""
+    return 4.0 if value == 0 else 44.0 if 1e-9 < abs(value) < 1e15 else 64 + WRONG
+
+
+def operations(value: int) -> float:
+    """Bits of the operations that a principal may do, mostly not asked for."""
+    return 1.0 if value == -(1 << 31) else 12.0 if 0 < value < 1 << 14 else 10.0 if value == 0 else 44.0 + WRONG
+
+
+_COSTS: dict[str, Cost] = {
+    "partition": partition,
+    "node": node,
+    "number": number,
+    "version": version,
+    "capacity": capacity,
+    "random": random,
+}
+
+
+def integer(field: Field) -> Cost:
+    """What integers of a field cost."""
+    name = field.name
+    if field.type == "bool":
+        return boolean
+    if field.type == "float64":
+        return double
+    if field.type == "uuid":
+        return uuid
+    if name.endswith("error_code") and field.type == "int16":
+        return error_code
+    if name == "throttle_time_ms":
+        return throttle
+    if name == "port" and field.type in ("int32", "uint16", "int16"):
+        return port
+    if name.endswith("authorized_operations"):
+        return operations
+    if name == "api_key":
+        return api_key
+    if field.type == "int8" and (named := _named(name)):
+        return named
+    return _with_default(field, _cost(field))
+
+
+def _cost(field: Field) -> Cost:
+    name, is_wide = field.name, field.type == "int64"
+    if is_wide and ("timestamp" in name or name.endswith("time_ms")) and name != "retention_time_ms":
+        return time
+    if name.endswith("_ms") or name == "duration_filter":
+        return duration
+    role = _ROLES.get(name)
+    return wide if is_wide else _COSTS[role] if role else small
+
+
+def _with_default(field: Field, cost: Cost) -> Cost:
+    default = field.default
+    if usual := _USUAL.get(field.name):
+        return lambda value: _IN_USE if value in usual else cost(value)
+    if not isinstance(default, int) or isinstance(default, bool) or default == 0:
+        return cost
+    least = min(_DEFAULT, cost(default))
+    return lambda value: least if value == default else cost(value)
+
+
+def _named(name: str) -> Cost | None:
+    """The cost of a code that has a name; None if the field has no table of them."""
+    meaning = FIELDS.get(name)
+    names = {value: said for value in range(-2, 64) if meaning and (said := meaning(value))}
+    if len(names) < 2:
+        return None
+    costs = {value: 8.0 if said == "UNKNOWN" else 3.0 for value, said in names.items()}
+    if name.startswith("resource_type"):
+        costs |= dict.fromkeys((8, 16, 32), 4.0)  # of configurations, which have a table of their own
+    return lambda value: costs.get(value, _NOT_ONE)

@@ -1,0 +1,72 @@
+"""Learned: how the peers of a run were seen to depart, so that each departure is worked out once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.diagnosis.diagnose import Diagnosis, again, diagnose, repaired
+from dissectors.edits import LOOSE
+from dissectors.messages.message import Message
+from dissectors.trackers import BoundedDict
+
+if TYPE_CHECKING:
+    from dissectors.trackers.state import ConnectionState
+
+#: Messages (by server, API, version and direction) of which departures are kept, and how many of each.
+MOST_MESSAGES = 2_000
+MOST_EACH = 4
+
+#: Searches that may find nothing in a row, of one message, before it is only tried now and then.
+PATIENCE = 8
+
+#: Oddities that a shifted reading brings about.
+SUSPICIOUS = frozenset({"null", "bool", "utf8", "length", "tag_size", "implausible"})
+
+_Key = tuple[str, int, int, bool]
+
+
+class KnownDepartures:
+    """The departures of a run."""
+
+    def __init__(self) -> None:
+        self._known: BoundedDict[_Key, list[Diagnosis]] = BoundedDict(MOST_MESSAGES)
+        self._kinds: BoundedDict[tuple[str, bool], Counter[str]] = BoundedDict(MOST_MESSAGES)
+        self._vain: BoundedDict[_Key, int] = BoundedDict(MOST_MESSAGES)
+
+    def explain(self, message: Message, request: Message | None, server: str) -> Diagnosis | None:
+        """The diagnosis of a frame: one that was made before if it fits, else a new one."""
+        key = (server, message.api_key, message.version, message.is_request)
+        known = self._known.touch(key, list)
+        for each in known:
+            if found := again(message, each):
+                return found
+        vain = self._vain.get(key, 0)
+        if vain > PATIENCE and vain & (vain - 1):  # the 16th, 32nd, 64th time it is tried again
+            self._vain[key] = vain + 1
+            return None
+        kinds = self._kinds.touch((server, message.is_request), Counter)
+        diagnosis = diagnose(message, request, frozenset(kinds))
+        if diagnosis is None or diagnosis.edit.kind in LOOSE:
+            self._vain[key] = vain + 1
+        else:
+            self._vain[key] = 0
+            kinds[diagnosis.edit.kind] += 1
+            if len(known) < MOST_EACH:
+                known.append(diagnosis)
+        return diagnosis
+
+
+def examine(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
+    """Find out how the frame of an event departs, if it does not read well, and read it in that way."""
+    message = event.message
+    if message is None or event.damaged or message.opaque:
+        return
+    reads = message.error is None and message.end == len(message.frame)
+    if reads and not (message.decode_warnings and any(odd.kind in SUSPICIOUS for odd in message.decode_warnings)):
+        return
+    request = event.request.message if isinstance(event, ResponseReceived) and event.request else None
+    diagnosis = connection.run.known_departures.explain(message, request, connection.server)
+    if diagnosis is not None:
+        repaired(message, diagnosis)

@@ -1,0 +1,161 @@
+"""What strings cost, in bits: first by how well the bytes read, then by whether they are what such a field holds.
+
+What a field says is worth a few bits and no more: two fields of one type may hold anything that people call things.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from dissectors.diagnosis.integer_costs import WRONG
+from dissectors.wire.layout import Field
+
+#: Of a longer string its beginning stands for all of it.
+LONG = 512
+
+#: What a word costs that is one of Kafka's, in a field that holds such, and in any other.
+_IN_PLACE = 3.0
+_WORD = 14.0
+
+#: What it costs if a string is not one of the few words that a field can hold.
+_NOT_ONE = 8.0
+_SELDOM = 3.0
+
+_STATES = {
+    b"Stable", b"Empty", b"Dead", b"PreparingRebalance", b"CompletingRebalance", b"Assigning", b"Reconciling",
+    b"NotReady", b"Unknown",
+}  # fmt: skip
+_TYPES = {b"classic", b"consumer", b"share", b"streams"}
+_TRANSACTIONS = {
+    b"Empty", b"Ongoing", b"PrepareCommit", b"PrepareAbort", b"CompleteCommit", b"CompleteAbort", b"Dead",
+    b"PrepareEpochFence",
+}  # fmt: skip
+_PROTOCOLS = {
+    b"range",
+    b"roundrobin",
+    b"sticky",
+    b"cooperative-sticky",
+    b"RoundRobinAssigner",
+    b"default",
+    b"compatible",
+}
+_MECHANISMS = {b"PLAIN", b"SCRAM-SHA-256", b"SCRAM-SHA-512", b"GSSAPI", b"OAUTHBEARER"}
+
+#: What some fields can hold and nothing else, and what some hold mostly.
+_CLOSED = {
+    "group_state": _STATES,
+    "states_filter": _STATES,
+    "group_type": _TYPES,
+    "types_filter": _TYPES,
+    "transaction_state": _TRANSACTIONS,
+    "state_filters": _TRANSACTIONS,
+    "unknown_state_filters": set[bytes](),
+    "mechanism": _MECHANISMS,
+    "mechanisms": _MECHANISMS,
+    "principal_type": {b"User"},
+    "owner_principal_type": {b"User"},
+    "token_requester_principal_type": {b"User"},
+    "entity_type": {b"user", b"client-id", b"ip"},
+    "assignor_name": {b"uniform", b"range", b"simple", b"sticky"},
+}
+_OPEN = {
+    "protocol_type": {b"consumer", b"connect", b"share", b"sr"},
+    "protocol_name": _PROTOCOLS,
+    "protocol_data": _PROTOCOLS,
+    "server_assignor": {b"uniform", b"range"},
+    "listener": {b"PLAINTEXT", b"SSL", b"SASL_PLAINTEXT", b"SASL_SSL", b"CONTROLLER", b"INTERNAL", b"EXTERNAL"},
+}
+_WORDS = frozenset(word for words in (*_CLOSED.values(), *_OPEN.values()) for word in words)
+
+_HOST = re.compile(rb"localhost|[\w-]+(\.[\w-]+)+|\*").fullmatch
+_ID = rb"(?=.*[A-Z])(?=.*[a-z])[\w-]{22}"  # a uuid as Kafka prints it
+_MEMBER = re.compile(rb"[\x20-\x7e]*-([0-9a-f]{16,32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})|" + _ID).fullmatch
+#: What the common clients call themselves unless they are told otherwise; a console's group begins like its client.
+_CLIENT = re.compile(
+    rb"rdkafka|sarama|kgo|kafkajs|(kafka-python|aiokafka)[\w.-]*"
+    rb"|(?!console-consumer-\d)([\w.-]*-)?(producer|consumer|adminclient|admin)(-client)?(-[\w.-]*\d+)?"
+).fullmatch
+_PRINCIPAL = re.compile(rb"\w+:[\x21-\x7e]+").fullmatch
+_ADDRESS = re.compile(rb"/[0-9a-f.:]+").fullmatch
+_RELEASE = re.compile(rb"v?\d+[.\d][\w.+-]*").fullmatch
+_CALLED = re.compile(rb"[\x21-\x7e]*[A-Za-z_][\x21-\x7e]*").fullmatch
+_PATH = re.compile(rb"/[\x20-\x7e]+").fullmatch
+_SENTENCE = re.compile(rb"[A-Z][\x20-\x7e]* [\x20-\x7e]*").fullmatch
+
+_Form = Callable[[bytes], object]
+
+#: How the strings of some fields look: what that is worth, and what it costs if they do not.
+_FORMS: dict[str, tuple[_Form, float, float]] = {
+    **dict.fromkeys(("host", "host_name"), (_HOST, 4.0, 2.0)),
+    "host_filter": (_HOST, 4.0, 4.0),
+    **dict.fromkeys(("member_id", "leader", "member_ids"), (_MEMBER, 6.0, 4.0)),
+    **dict.fromkeys(("principal", "principal_filter"), (_PRINCIPAL, 6.0, 6.0)),
+    **dict.fromkeys(("client_host", "client_host_address"), (_ADDRESS, 6.0, 8.0)),
+    **dict.fromkeys(("log_dir", "path"), (_PATH, 4.0, 8.0)),
+    "cluster_id": (re.compile(_ID).fullmatch, 6.0, 4.0),
+    "client_id": (_CLIENT, 5.0, 0.0),
+    "client_software_version": (_RELEASE, 4.0, 6.0),
+    **dict.fromkeys(
+        ("client_software_name", "name", "topic", "topic_name", "group_id", "transactional_id"),
+        (_CALLED, 0.0, 6.0),
+    ),
+    **dict.fromkeys(("error_message", "acknowledge_error_message", "status_detail"), (_SENTENCE, 4.0, 4.0)),
+}
+
+#: Fields that hold what others do as well, but never the form of another one.
+_NOT_A_MEMBER = frozenset({"group_id", "transactional_id", "topic", "name", "topic_name", "rack", "rack_id"})
+
+_NAME = re.compile(rb"[A-Za-z0-9._-]+").fullmatch
+_PLAIN = re.compile(rb"[\x20-\x7e]*").fullmatch
+_CONTROLS = re.compile(rb"[\x00-\x1f\x7f]").findall
+
+
+def text(field: Field) -> Callable[[bytes], float]:
+    """What the bytes of a string cost, its length left out."""
+    name = field.name
+    names = field.entity in ("topicName", "groupId", "transactionalId") or name in ("host", "name", "topic")
+    topic = field.entity == "topicName"
+    sentence = "message" in name or "reason" in name
+    closed = _CLOSED.get(name)
+    mostly = closed if closed is not None else _OPEN.get(name, set())
+    form, worth, unlike = _FORMS.get(name, (None, 0.0, 0.0))
+    if name in _OPEN:
+        form, unlike = mostly.__contains__, _SELDOM
+    other = 5.0 if name in _NOT_A_MEMBER else 0.0
+
+    def style(raw: bytes) -> float:
+        if closed is not None:
+            return _NOT_ONE
+        if form is not None:
+            if form(raw):
+                return -worth if not other or not _MEMBER(raw) else other
+            return unlike
+        return other if other and _MEMBER(raw) else 0.0
+
+    def short(raw: bytes) -> float:
+        size = len(raw)
+        if size == 0:
+            return 7.0 if names else 1.0
+        if raw in _WORDS:
+            return _IN_PLACE if raw in mostly else _WORD + (_NOT_ONE if closed is not None else 0.0)
+        if _NAME(raw):
+            return max(4.8 * size + 6 * sentence + style(raw), _IN_PLACE)
+        if _PLAIN(raw):
+            cost = 5.2 * size if sentence else 6.0 * size + (WRONG if topic else 6 * (b" " in raw))
+            return max(cost + style(raw), _IN_PLACE)
+        return 8 * size + WRONG * (1 + min(len(_CONTROLS(raw)), 4)) + (0 if _is_text(raw) else WRONG)
+
+    def cost(raw: bytes) -> float:
+        size = len(raw)
+        return short(raw) if size <= LONG else short(raw[:LONG]) * size / LONG
+
+    return cost
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

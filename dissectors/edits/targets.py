@@ -1,0 +1,174 @@
+"""Places: from the path of an edit to the struct or field that it changes, and back to a whole layout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from dissectors.edits.edit import EditError
+from dissectors.wire.layout import Field, Layout, layout_of_element
+
+#: A single element of an array: ``topics[2]``.
+_SINGLE = re.compile(r"(\w+)\[(\d{1,6})\]").fullmatch
+
+ChangeStruct = Callable[[Layout], Layout]
+ChangeField = Callable[[Field], Field]
+
+
+def frame_layout(header: Layout, body: Layout) -> Layout:
+    """Header and body as one layout, so that an edit can change both; its name is the body's."""
+    return Layout(
+        body.name, (Field("header", "struct", struct=header), Field("body", "struct", struct=body)), flexible=False
+    )
+
+
+def is_frame(layout: Layout) -> bool:
+    """Whether that is what `frame_layout` makes."""
+    return len(layout.fields) == 2 and layout.fields[0].name == "header" and layout.fields[1].name == "body"
+
+
+def parts(path: str) -> tuple[str, ...]:
+    """``topics[].partitions[].leader_epoch`` -> ``("topics", "partitions", "leader_epoch")``.
+
+    The index of a single element stays: ``topics[2].name`` -> ``("topics[2]", "name")``.
+    """
+    return tuple(part.removesuffix("[]") for part in path.split(".")) if path not in ("", "*") else ()
+
+
+def plain(part: str) -> str:
+    """The field's name in a part of a path: ``topics`` of ``topics[2]``."""
+    return part.partition("[")[0]
+
+
+def struct_of(struct: Layout, part: str) -> Layout | None:
+    """The struct in the field that a part of a path names, None if there is none."""
+    name = plain(part)
+    return next((one.struct for one in (*struct.fields, *struct.tagged) if one.name == name), None)
+
+
+def parent(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """The path of the struct that holds a field, and the field's name.
+
+    Raises:
+        EditError: The path is that of a whole body.
+    """
+    if not path:
+        raise EditError("the whole body is no field")
+    return path[:-1], path[-1]
+
+
+def change_body(layout: Layout, change: ChangeStruct) -> Layout:
+    """Change the body, alone or in its frame."""
+    return _below(layout, "body", change) if is_frame(layout) else change(layout)
+
+
+def change_struct(layout: Layout, path: tuple[str, ...], change: ChangeStruct) -> Layout:
+    """Change the struct at a path: ``()`` is the body, ``("header",)`` the header.
+
+    Raises:
+        EditError: There is no such struct.
+    """
+    if path[:1] == ("header",):
+        if not is_frame(layout):
+            raise EditError("a body alone has no header")
+        return _below(layout, "header", lambda header: _change(header, path[1:], change))
+    return change_body(layout, lambda body: _change(body, path, change))
+
+
+def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> Layout:
+    """Change the field at a path.
+
+    Raises:
+        EditError: There is no such field.
+    """
+    above, name = parent(path)
+    return change_struct(layout, above, lambda struct: _replaced(struct, name, change))
+
+
+class Everywhere(NamedTuple):
+    """A change of every field of a body and of the structs in it, innermost first, and then of those structs.
+
+    What becomes of a field or struct is kept with it, under the key.
+    """
+
+    key: tuple[str, Any]
+    of_field: ChangeField
+    of_struct: ChangeStruct = lambda struct: struct
+
+    def body(self, layout: Layout) -> Layout:
+        """A body changed, alone or in its frame."""
+        return change_body(layout, self.struct)
+
+    def struct(self, struct: Layout) -> Layout:
+        """A struct changed, and all in it."""
+        made: Layout | None = struct.cache.get(self.key)
+        if made is None:
+            fields, tagged = tuple(map(self.field, struct.fields)), tuple(map(self.field, struct.tagged))
+            made = struct.cache[self.key] = self.of_struct(replace(struct, fields=fields, tagged=tagged))
+        return made
+
+    def field(self, field: Field) -> Field:
+        """A field changed, and all in it."""
+        made: Field | None = field.cache.get(self.key)
+        if made is None:
+            made = self.of_field(replace(field, struct=self.struct(field.struct)) if field.struct else field)
+            if made is not field:  # which would hold itself
+                field.cache[self.key] = made
+        return made
+
+
+def not_empty(struct: Layout, path: tuple[str, ...]) -> Layout:
+    """The struct that an edit made at a path.
+
+    Raises:
+        EditError: It has no bytes at all, so that nobody could say how many of them an array holds.
+    """
+    if path and path != ("header",) and not struct.fields and not struct.flexible:
+        raise EditError(f"nothing would be left of {struct.name}")
+    return struct
+
+
+def index_of(struct: Layout, name: str) -> int:
+    """Where a field stands among its siblings.
+
+    Raises:
+        EditError: It is not one of them.
+    """
+    for index, field in enumerate(struct.fields):
+        if field.name == name:
+            return index
+    raise EditError(f"{struct.name} has no field {name}")
+
+
+def _change(struct: Layout, path: tuple[str, ...], change: ChangeStruct) -> Layout:
+    if not path:
+        return change(struct)
+    return _below(struct, path[0], lambda inner: _change(inner, path[1:], change))
+
+
+def _below(struct: Layout, name: str, change: ChangeStruct) -> Layout:
+    single = _SINGLE(name)
+
+    def one(field: Field) -> Field:
+        if field.struct is None:
+            raise EditError(f"{field.name} holds no fields")
+        if single is None:
+            return replace(field, struct=change(field.struct))
+        if not field.array:
+            raise EditError(f"{field.name} is no array")
+        index = int(single[2])
+        return replace(field, exception=(index, change(layout_of_element(field, index))))
+
+    return _replaced(struct, single[1] if single else name, one)
+
+
+def _replaced(struct: Layout, name: str, change: ChangeField) -> Layout:
+    for group in ("fields", "tagged"):
+        fields: tuple[Field, ...] = getattr(struct, group)
+        for index, field in enumerate(fields):
+            if field.name == name:
+                made = (*fields[:index], change(field), *fields[index + 1 :])
+                return replace(struct, fields=made) if group == "fields" else replace(struct, tagged=made)
+    raise EditError(f"{struct.name} has no field {name}")

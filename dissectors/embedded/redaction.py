@@ -1,0 +1,70 @@
+"""How secrets are left out of a tree and of raw bytes; `dissectors.messages.sensitive` says which fields they are."""
+
+from __future__ import annotations
+
+from dissectors import embedded
+from dissectors.messages.message import Message, walk_message
+from dissectors.messages.sensitive import (
+    Row,
+    When,
+    may_hold_secrets,
+    redacted,
+    rules,
+    size,
+    unreadable_secret,
+    withheld,
+    within,
+)
+from dissectors.wire.node import Node
+
+__all__ = ["may_hold_secrets", "redact_tree", "redacted", "redacted_frame", "unreadable_secret"]
+
+
+def redact_tree(message: Message, nodes: list[Node]) -> list[tuple[int, int]]:
+    """Replace the secrets in a tree made by `walk_message`, also an expanded one; return their spans in the frame."""
+    body = next((node for node in nodes if node.name == "body"), None)
+    if unreadable_secret(message):
+        if body is not None:
+            body.children = [Node("(redacted)", body.start, len(message.frame))]
+        return [(min(message.body_start, len(message.frame)), len(message.frame))]
+    if body is None:
+        return []
+    spans: list[tuple[int, int]] = []
+    for path, names, when in rules(message):
+        _redact_nodes(body, message.body, path, names, when, spans)
+    if hidden := embedded.secret_record_spans(message):
+        _withhold(nodes, hidden)
+    return spans + hidden
+
+
+def _redact_nodes(
+    node: Node, row: Row, path: tuple[str, ...], names: tuple[str, ...], when: When, spans: list[tuple[int, int]]
+) -> None:
+    when = within(row, when)
+    for child in node.children:
+        if path and child.name == path[0]:
+            for element, values in zip(child.children, row.get(path[0]) or (), strict=False):
+                _redact_nodes(element, values, path[1:], names, when, spans)
+        elif not path and child.name in names and child.value is not None and when(row):
+            spans.append((child.end - size(child.value), child.end))
+            child.value = withheld(child.value)
+
+
+def _withhold(nodes: list[Node], spans: list[tuple[int, int]]) -> None:
+    """Take the bytes out of every value that shares some with these spans."""
+    for node in nodes:
+        overlaps = any(node.start < end and start < node.end for start, end in spans)
+        if overlaps and isinstance(node.value, bytes):
+            node.value = withheld(node.value)
+        if overlaps:
+            _withhold(node.children, spans)
+
+
+def redacted_frame(message: Message) -> bytes:
+    """The frame with the bytes of its secrets set to zero; lengths stay."""
+    if not may_hold_secrets(message) and not embedded.holds_secret_topic(message):
+        return message.frame
+    frame = bytearray(message.frame)
+    for start, end in redact_tree(message, walk_message(message).nodes):
+        frame[start:end] = bytes(end - start)
+    return bytes(frame)

@@ -1,0 +1,184 @@
+"""The tree of a message with its record data and payloads below their fields, each with its span in the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dissectors import records
+from dissectors.embedded.locations import EmbeddedLocation, TopicName, spots, topic_of
+from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
+from dissectors.messages.sensitive import SECRET_TOPICS, payload_secrets, size, withheld
+from dissectors.records.control import control
+from dissectors.records.formats import CONTROL as CONTROL_BIT
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.layout import Layout
+from dissectors.wire.node import Node
+from dissectors.wire.walk import walk
+
+
+class Expander:
+    """Adds what is inside the fields of one frame. Collects in `secrets` the spans of what it took out.
+
+    Compressed records are `pinned`: everything in one has the span of the compressed bytes that it came from. `layouts`
+    are those of the payloads, by the `id` of their nodes, which must live as long.
+    """
+
+    def __init__(self, frame: bytes, topic_name: TopicName) -> None:
+        self.frame = frame
+        self.topic_name = topic_name
+        self.secrets: list[tuple[int, int]] = []
+        self.layouts: dict[int, tuple[Node, Layout]] = {}
+
+    def struct(
+        self,
+        nodes: list[Node],
+        row: Row,
+        inside: tuple[EmbeddedLocation, ...],
+        rows: Rows = (),
+        *,
+        pinned: bool = False,
+    ) -> None:
+        """Expand the fields of a struct, given as nodes and as values."""
+        rows = (*rows, row)
+        for spot in inside:
+            value = row.get(spot.name)
+            if value is None:
+                continue
+            # A field that is written twice has two nodes, and the row has the value of the last.
+            for node in _children(nodes, spot.name):
+                if isinstance(value, list):
+                    for element, each in zip(node.children, value, strict=False):
+                        self.struct(element.children, each, spot.below, rows, pinned=pinned)
+                elif spot.below:
+                    self.struct(node.children, value, spot.below, rows, pinned=pinned)
+                elif node.value is None:
+                    continue
+                elif spot.reader:
+                    self._payload(node, spot.reader, rows, pinned=pinned, guarded=False)
+                else:
+                    self._record_data(node, topic_of(rows, self.topic_name), rows)
+
+    def _payload(self, node: Node, reader: Reader, rows: Rows, *, pinned: bool, guarded: bool) -> None:
+        """Where the bytes are no payload the node stays as it is; its meaning says why."""
+        data = node.value
+        try:
+            layout = reader(data, rows)
+        except DecodeError as error:
+            node.meaning = error.message
+            return
+        if layout is None:
+            return
+        start = 0 if pinned else node.end - len(data)
+        walked = walk(layout, data) if pinned else walk(layout, self.frame, start, node.end)
+        if walked.error is not None:
+            node.meaning = f"no {layout.name}: {walked.error}"
+            return
+        node.meaning = layout.name
+        self.layouts[id(node)] = node, layout
+        node.children = walked.nodes
+        if rest := data[walked.end - start :]:
+            node.children.append(Node("rest", walked.end, node.end, rest))
+        if pinned:
+            _pin(node.children, node.start, node.end)
+        self.struct(node.children, walked.values, spots(layout), rows, pinned=pinned)
+        if not guarded:
+            return
+        node.value = withheld(data)
+        secret = payload_secrets(layout.name, walked.values["data"])
+        for field in (field for part in node.children if part.name == "data" for field in part.children):
+            if field.name in secret:
+                self._hide(field, pinned=pinned)
+        if rest:
+            self._hide(node.children[-1], pinned=pinned)
+
+    def _record_data(self, node: Node, topic: str | None, rows: Rows) -> None:
+        data = node.value
+        walked = records.walk(self.frame, node.end - len(data), node.end)
+        guarded = topic in SECRET_TOPICS
+        if guarded and not _sound(walked.nodes):
+            self._hide(node, pinned=False)
+            return
+        node.children = walked.nodes
+        node.meaning = str(walked.error) if walked.error else node.meaning
+        for batch in walked.nodes:
+            self._batch(batch, topic, rows, guarded=guarded)
+        if guarded:
+            node.value = withheld(data)
+
+    def _batch(self, batch: Node, topic: str | None, rows: Rows, *, guarded: bool) -> None:
+        if expand := self.record_expander(batch, topic, rows, guarded=guarded):
+            for record in _records(batch):
+                expand(record)
+        if guarded:
+            self._hide_undecoded(batch.children, pinned=_is_compressed(batch))
+
+    def record_expander(
+        self, batch: Node, topic: str | None, rows: Rows, *, guarded: bool = False
+    ) -> Callable[[Node], None] | None:
+        """What expands a record of this batch, whose header was read; None if its records can hold no payload."""
+        is_control = _value(batch, "magic") == 2 and (_value(batch, "attributes") or 0) & CONTROL_BIT != 0
+        pinned = _is_compressed(batch)
+        owner = CONTROL if is_control else topic
+        readers = {name: reader for name in ("key", "value") if owner and (reader := reader_of(owner, name))}
+
+        def expand(record: Node) -> None:
+            row: Row = {"key": _value(record, "key"), "value": _value(record, "value")}
+            if is_control:
+                row["control"] = control(row["key"])
+            for name, reader in readers.items():
+                node = _child(record.children, name)
+                if node is not None and node.value is not None:
+                    self._payload(node, reader, (*rows, row), pinned=pinned, guarded=guarded)
+
+        return expand if readers else None
+
+    def _hide_undecoded(self, nodes: list[Node], *, pinned: bool) -> None:
+        for node in nodes:
+            if isinstance(node.value, bytes):
+                self._hide(node, pinned=pinned)
+            elif node.value is None:
+                self._hide_undecoded(node.children, pinned=pinned)
+
+    def _hide(self, node: Node, *, pinned: bool) -> None:
+        self.secrets.append((node.start if pinned else node.end - size(node.value), node.end))
+        node.value = withheld(node.value)
+
+
+def _children(nodes: list[Node], name: str) -> Iterator[Node]:
+    """The fields with this name, also a tagged one."""
+    tagged = (field for node in nodes if node.name == "_tags" for tag in node.children for field in tag.children)
+    return (node for node in (*nodes, *tagged) if node.name == name)
+
+
+def _child(nodes: list[Node], name: str) -> Node | None:
+    return next(_children(nodes, name), None)
+
+
+def _value(node: Node, name: str) -> Any:
+    child = _child(node.children, name)
+    return child.value if child else None
+
+
+def _is_compressed(batch: Node) -> bool:
+    return (_value(batch, "attributes") or 0) & 7 != 0
+
+
+def _sound(batches: list[Node]) -> bool:
+    """As in `dissectors.embedded.values`: every batch is as it was written, one that is cut off comes last."""
+    whole = batches[:-1] if len(batches) > 1 and _child(batches[-1].children, "truncated") else batches
+    return all((crc := _child(batch.children, "crc")) and crc.meaning == "valid" for batch in whole)
+
+
+def _records(batch: Node) -> Iterator[Node]:
+    """The nodes that have a key and a value: below ``records``, or in formats 0 and 1 the message or those it wraps."""
+    holder = _child(batch.children, "records") or _child(batch.children, "value")
+    for node in holder.children if holder and (holder.children or holder.name == "records") else (batch,):
+        if _child(node.children, "value"):
+            yield node
+
+
+def _pin(nodes: list[Node], start: int, end: int) -> None:
+    for node in nodes:
+        node.start, node.end = start, end
+        _pin(node.children, start, end)

@@ -1,0 +1,309 @@
+"""The few facts of a message that an overview needs: topics, group, generation, errors.
+
+Which fields hold them follows from the schema (entity types, names), once per layout; after that it is a look into
+the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dissectors import schemas
+from dissectors.messages.message import Message
+from dissectors.records import outline
+from dissectors.wire.layout import Field, Layout
+
+_PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id", "partitions", "partition_indexes")
+_GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
+
+#: The largest number of a trace: what comes off the wire must not add up to more.
+_MOST = (1 << 63) - 1
+
+Values = dict[str, Any]
+
+
+class TopicFacts(NamedTuple):
+    """What a message says of one topic: partitions named, and the record data in it.
+
+    `name` is None where only `topic_id` (uuid as text) is on the wire. `bytes`, `records`, `batches` and `compression`
+    (`dissectors.records.outline` says what they count) and `partition_bytes`, one for each of `partitions`, are there
+    in messages that carry record data. `lag`, of Fetch responses: the records up to the high watermark that are yet to
+    be read, None where no partition tells.
+    """
+
+    name: str | None
+    topic_id: str | None
+    partitions: list[int]
+    bytes: int | None = None
+    records: int | None = None
+    batches: int | None = None
+    compression: Sequence[str] = ()
+    partition_bytes: Sequence[int] = ()
+    lag: int | None = None
+
+
+class ErrorSeen(NamedTuple):
+    """A non-zero error code; `path` is like ``responses[0].partitions[2].error_code``."""
+
+    path: str
+    code: int
+    name: str
+
+
+def topics(message: Message, request: Message | None = None) -> list[TopicFacts]:
+    """The topics that a message names, in wire order; a topic that stands there twice is given twice.
+
+    Of a response, `request` is what it answers: a Fetch that brings no record lags behind from where it asked.
+    """
+    if message.layout is None:
+        return []
+    found: list[TopicFacts] = []
+    for reader in _cached(message.layout, "topics", _topic_readers):
+        reader(message.body, found, request)
+    return found
+
+
+def errors(message: Message) -> list[ErrorSeen]:
+    """The error codes other than 0 in a response, in wire order."""
+    if message.layout is None or message.is_request or not message.may_refuse:
+        return []
+    if message.errors_seen is None:
+        message.errors_seen = [
+            ErrorSeen(path, code, schemas.error_name(code) or f"UNKNOWN_ERROR_{code}")
+            for reader in _cached(message.layout, "errors", _error_readers)
+            for path, code in reader(message.body, "")
+        ]
+    return message.errors_seen
+
+
+def group_id(message: Message) -> str | None:
+    """The group that a message is about, if it is about just one."""
+    if message.layout is None or not _cached(message.layout, "names group", _names_group):
+        return None
+    value = message.body.get("group_id")
+    if value is None:
+        groups = message.body.get("groups") or message.body.get("groups_names") or message.body.get("group_ids")
+        if isinstance(groups, list) and len(groups) == 1:
+            value = groups[0].get("group_id") if isinstance(groups[0], dict) else groups[0]
+        elif message.api == "FindCoordinator":
+            value = _coordinator_key(message.body, key_type=0)
+    return value if isinstance(value, str) else None
+
+
+def generation_id(message: Message) -> int | None:
+    """The group's generation that a message speaks of, or its member's epoch (KIP-848, KIP-932, KIP-1071).
+
+    It is as on the wire: -1 is none. None where a message has no such field, or is about several groups.
+    """
+    if message.layout is None:
+        return None
+    path = _cached(message.layout, "generation", _generation_path)
+    if not path:
+        return None
+    values: Values | None = message.body if len(path) == 1 else _only(message.body.get(path[0]))
+    return values.get(path[-1]) if values else None
+
+
+def transactional_id(message: Message) -> str | None:
+    """The transactional id that a message is about, if it is about just one."""
+    if message.layout is None or not _cached(message.layout, "names transaction", _names_transaction):
+        return None
+    body = message.body
+    value = body.get("transactional_id") or body.get("v3_and_below_transactional_id")
+    if value is None:
+        several = body.get("transactions")
+        if isinstance(several, list) and len(several) == 1 and isinstance(several[0], dict):
+            value = several[0].get("transactional_id")
+        elif message.api == "FindCoordinator":
+            value = _coordinator_key(body, key_type=1)
+    return value if isinstance(value, str) else None
+
+
+def _names_group(layout: Layout) -> bool:
+    """Whether a message can be about a group; FindCoordinator has a key."""
+    return any("group" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
+
+
+def _names_transaction(layout: Layout) -> bool:
+    return any("transaction" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
+
+
+def _generation_path(layout: Layout) -> tuple[str, ...]:
+    """Where a generation stands: in the message, or in the rows of an array of groups."""
+    for one in layout.fields:
+        if one.name in _GENERATION_FIELDS:
+            return (one.name,)
+        if one.array and one.struct is not None and any(inner.name == "group_id" for inner in one.struct.fields):
+            below = _generation_path(one.struct)
+            return (one.name, *below) if below else ()
+    return ()
+
+
+def _only(rows: list[Values] | None) -> Values | None:
+    return rows[0] if rows and len(rows) == 1 else None
+
+
+def _coordinator_key(body: Values, key_type: int) -> str | None:
+    if body.get("key_type", 0) != key_type:
+        return None
+    keys = body.get("coordinator_keys") or [body.get("key")]
+    return keys[0] if len(keys) == 1 else None
+
+
+def _cached(layout: Layout, key: str, make: Callable[[Layout], Any]) -> Any:
+    made = layout.cache.get(key)
+    if made is None:
+        made = layout.cache[key] = make(layout)
+    return made
+
+
+def _rows(values: Values, name: str, array: bool) -> list[Values]:
+    """The structs under a field, none where a partial tree lacks it."""
+    below = values.get(name)
+    if not below:
+        return []
+    return below if array else [below]
+
+
+TopicReader = Callable[[Values, list[TopicFacts], Message | None], None]
+
+
+def _topic_readers(layout: Layout) -> list[TopicReader]:
+    readers: list[TopicReader] = []
+    for one in (*layout.fields, *layout.tagged):
+        if one.struct is not None:
+            fields = {inner.name: inner for inner in one.struct.fields}
+            name = next((inner.name for inner in one.struct.fields if inner.entity == "topicName" and not inner.array),
+                        None)  # fmt: skip
+            if name or "topic_id" in fields:
+                readers.append(_topic_reader(one, name, fields))
+            elif below := _topic_readers(one.struct):
+                readers.append(_below(one, below))
+        elif one.entity == "topicName" and one.array:
+            readers.append(_names(one.name))
+    return readers
+
+
+def _below(one: Field, readers: list[TopicReader]) -> TopicReader:
+    def read(values: Values, found: list[TopicFacts], request: Message | None) -> None:
+        for row in _rows(values, one.name, one.array):
+            for reader in readers:
+                reader(row, found, request)
+
+    return read
+
+
+def _names(name: str) -> TopicReader:
+    def read(values: Values, found: list[TopicFacts], _: Message | None) -> None:
+        found.extend(TopicFacts(topic, None, []) for topic in values.get(name) or ())
+
+    return read
+
+
+def _topic_reader(one: Field, name: str | None, fields: dict[str, Field]) -> TopicReader:
+    parts = next((inner for inner in fields.values() if inner.array and _index_of(inner) is not None), None)
+    if parts and parts.struct and any(inner.type == "records" for inner in parts.struct.fields):
+        return _records_reader(one, name, parts)
+    index = _index_of(parts) if parts else None
+    own_index = next((inner for inner in ("partition_index", "partition") if inner in fields), None)
+
+    def read(values: Values, found: list[TopicFacts], _: Message | None) -> None:
+        for row in _rows(values, one.name, one.array):
+            rows = row.get(parts.name) or [] if parts else []
+            numbers = [part[index] for part in rows if index in part] if index else list(rows)
+            if own_index and own_index in row and not parts:
+                numbers = [row[own_index]]
+            found.append(TopicFacts(row.get(name) if name else None, row.get("topic_id"), numbers))
+
+    return read
+
+
+def _records_reader(one: Field, name: str | None, parts: Field) -> TopicReader:
+    """Of messages with record data: one pass over it, and for the lag over the request's partitions if need be."""
+    index = _index_of(parts) or ""
+    has_end = parts.struct is not None and any(inner.name == "high_watermark" for inner in parts.struct.fields)
+
+    def read(values: Values, found: list[TopicFacts], request: Message | None) -> None:
+        offsets: dict[tuple[str | None, int], int] | None = None
+        for row in _rows(values, one.name, one.array):
+            topic, topic_id = row.get(name) if name else None, row.get("topic_id")
+            numbers: list[int] = []
+            sizes: list[int] = []
+            codecs: list[str] = []
+            total = records = batches = 0
+            lag: int | None = None
+            for part in row.get(parts.name) or ():
+                size, following = 0, None
+                if data := part.get("records"):
+                    size = len(data)
+                    total += size
+                    count, several, named, following = outline(data)
+                    records += count
+                    batches += several
+                    codecs += [codec for codec in named if codec not in codecs]
+                number = part.get(index)
+                if number is None:
+                    continue
+                numbers.append(number)
+                sizes.append(size)
+                if has_end and (end := part.get("high_watermark", -1)) >= 0 and not part.get("error_code"):
+                    if following is None:
+                        if offsets is None:
+                            offsets = _fetch_offsets(request)
+                        following = offsets.get((topic or topic_id, number), -1)
+                    if following >= 0:
+                        lag = min((lag or 0) + max(end - following, 0), _MOST)
+            found.append(TopicFacts(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag))
+
+    return read
+
+
+def _fetch_offsets(request: Message | None) -> dict[tuple[str | None, int], int]:
+    """Where a Fetch request reads from, by topic, by name or id as its version has it, and partition."""
+    if request is None or not request.reads_well:
+        return {}
+    return {
+        (topic.get("topic") or topic.get("topic_id"), part.get("partition", -1)): part.get("fetch_offset", -1)
+        for topic in request.body.get("topics") or ()
+        for part in topic.get("partitions") or ()
+    }
+
+
+def _index_of(field: Field) -> str | None:
+    """The name of the partition number in an array's structs; empty for an array of numbers; None if there is none."""
+    if field.struct is not None:
+        names = {inner.name for inner in field.struct.fields if inner.type == "int32" and not inner.array}
+        return next((name for name in _PARTITION_FIELDS if name in names), None)
+    return "" if field.type == "int32" and field.name in _PARTITION_FIELDS else None
+
+
+ErrorReader = Callable[[Values, str], Iterator[tuple[str, int]]]
+
+
+def _error_readers(layout: Layout) -> list[ErrorReader]:
+    readers: list[ErrorReader] = []
+    for one in (*layout.fields, *layout.tagged):
+        if one.type == "int16" and not one.array and one.name.endswith("error_code"):
+            readers.append(_code_reader(one.name))
+        elif one.struct is not None and (below := _error_readers(one.struct)):
+            readers.append(_errors_below(one, below))
+    return readers
+
+
+def _code_reader(name: str) -> ErrorReader:
+    def read(values: Values, path: str) -> Iterator[tuple[str, int]]:
+        if code := values.get(name):
+            yield path + name, code
+
+    return read
+
+
+def _errors_below(one: Field, readers: list[ErrorReader]) -> ErrorReader:
+    def read(values: Values, path: str) -> Iterator[tuple[str, int]]:
+        for index, row in enumerate(_rows(values, one.name, one.array)):
+            where = f"{path}{one.name}[{index}]." if one.array else f"{path}{one.name}."
+            for reader in readers:
+                yield from reader(row, where)
+
+    return read

@@ -1,0 +1,74 @@
+"""The structs of a message that have something in their tag buffers, at next to no cost where none has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from dissectors.messages.message import Message
+from dissectors.wire.layout import Field, Layout
+
+Row = dict[str, Any]
+_Holds = Callable[[Sequence[Row]], bool]
+
+
+class Tagged(NamedTuple):
+    """A struct with tagged fields; `path` as `dissectors.messages.locate` takes it."""
+
+    path: tuple[str | int, ...]
+    layout: Layout
+    row: Row
+
+
+def tagged(message: Message) -> Iterator[Tagged]:
+    """The structs of a well-read message whose tag buffers are not empty, the header first."""
+    if message.header_layout.flexible:
+        yield from _find(message.header_layout, message.header, ("header",))
+    if message.layout is not None and message.layout.flexible and _holds(message.layout)((message.body,)):
+        yield from _find(message.layout, message.body, ())
+
+
+def is_default(field: Field, value: Any) -> bool:
+    """Whether a field has the value that it would have if it were not there."""
+    if field.struct is None or field.array or not isinstance(value, dict) or field.default is None:
+        return bool(value == field.default)
+    inner = (*field.struct.fields, *field.struct.tagged)
+    return "_tags" not in value and all(is_default(one, value.get(one.name, one.default)) for one in inner)
+
+
+def _find(layout: Layout, row: Row, path: tuple[str | int, ...]) -> Iterator[Tagged]:
+    if len(row) > len(layout.fields):
+        yield Tagged(path, layout, row)
+    for one in (*layout.fields, *layout.tagged):
+        if one.struct is None or not (value := row.get(one.name)):
+            continue
+        if not one.array:
+            yield from _find(one.struct, value, (*path, one.name))
+            continue
+        for index, element in enumerate(value):
+            yield from _find(one.struct, element, (*path, one.name, index))
+
+
+def _holds(layout: Layout) -> _Holds:
+    """Tells of some structs whether there is a tagged field in them or below: one has more keys than plain fields."""
+    made: _Holds | None = layout.cache.get("holds_tags")
+    if made is None:
+        made = layout.cache["holds_tags"] = _make(layout)
+    return made
+
+
+def _make(layout: Layout) -> _Holds:
+    plain = len(layout.fields)
+    below = [(itemgetter(one.name), one.array, _holds(one.struct)) for one in layout.fields if one.struct is not None]
+
+    def holds(rows: Sequence[Row]) -> bool:
+        if max(map(len, rows)) > plain:
+            return True
+        for get, array, inner in below:
+            for value in filter(None, map(get, rows)):
+                if inner(value if array else (value,)):
+                    return True
+        return False
+
+    return holds

@@ -1,0 +1,58 @@
+"""What values stand for: codes, bit sets, sentinels, times, null and empty lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors.messages.message import Message
+from dissectors.messages.value_annotations.tables import ABSENT, FIELDS, IN_MESSAGE, error
+from dissectors.wire.layout import NULL_UUID
+from dissectors.wire.node import Node
+
+__all__ = ["annotate", "meaning"]
+
+
+def meaning(message_name: str, path: tuple[str, ...], value: Any, version: int = -1) -> str | None:
+    """What a value stands for, None if it speaks for itself.
+
+    Args:
+        message_name: The message or payload that the field is in: ``FetchRequest``, ``RequestHeader``,
+            ``OffsetCommitValue``.
+        path: The field, outermost first; elements of arrays by their index: ``("topics", "0", "partitions")``.
+        value: As decoded; None is null, an empty list an empty array.
+        version: Of the message, where it is known.
+    """
+    name = next((part for part in reversed(path) if not part.isdigit()), "")
+    if value is None or value == []:
+        if (message_name, version) == ("MetadataRequest", 0):
+            value = None  # null did not exist yet
+        null, empty = ABSENT.get((message_name, name), (None, None))
+        return null if value is None else empty
+    if value == NULL_UUID:
+        return "none"
+    meaner = IN_MESSAGE.get((message_name, name)) or FIELDS.get(name)
+    if meaner is None and name.endswith("error_code"):
+        meaner = error
+    return meaner(value) if meaner and isinstance(value, int | str) else None
+
+
+def annotate(nodes: list[Node], message: Message) -> None:
+    """Set `Node.meaning` in a tree of this message made by `walk_message`, also an expanded one, where it has none."""
+    kind = "Request" if message.is_request else "Response"
+    owners = {"header": f"{kind}Header", "body": f"{message.api}{kind}"}
+    for node in nodes:
+        if node.name in owners:
+            _annotate(node.children, owners[node.name], (), message.version)
+
+
+def _annotate(nodes: list[Node], owner: str, path: tuple[str, ...], version: int) -> None:
+    for node in nodes:
+        if node.name == "_tags":
+            for tag in node.children:
+                _annotate(tag.children, owner, path, version)
+        elif not node.children:
+            node.meaning = node.meaning or meaning(owner, (*path, node.name), node.value, version)
+        elif node.meaning and any(child.name == "data" for child in node.children):
+            _annotate(node.children, node.meaning, (), version)  # a payload, whose meaning is its type
+        else:
+            _annotate(node.children, owner, (*path, node.name), version)

@@ -1,0 +1,264 @@
+"""The tables of meanings: what the numbers and words of each field stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dissectors import schemas
+from dissectors.messages.value_annotations.times import LAST_MS, utc
+
+#: Takes a number, a truth value or a text; gives what it stands for, None if it speaks for itself.
+Meaner = Callable[[Any], str | None]
+
+_NOT_ASKED_FOR = -(1 << 31)
+
+
+def _time(value: Any) -> str | None:
+    if value == -1:
+        return "none"
+    return utc(value) if isinstance(value, int) and 0 < value <= LAST_MS else None
+
+
+def _list_offsets_timestamp(value: Any) -> str | None:
+    return schemas.enum("list_offsets_timestamp").get(value) or _time(value)
+
+
+def error(value: Any) -> str | None:
+    return schemas.error_name(value) or f"no error code of Kafka is {value}"
+
+
+def _api(value: Any) -> str | None:
+    api = schemas.api(value)
+    return api.name if api else None
+
+
+def _operations(value: Any) -> str | None:
+    if not isinstance(value, int):
+        return None
+    if value == _NOT_ASKED_FOR:
+        return "not asked for"
+    return ", ".join(label for code, label in schemas.enum("acl_operation").items() if value >> code & 1) or "none"
+
+
+def _enum(name: str) -> Meaner:
+    """A table of the schemas, read when a value is looked up in it."""
+    return lambda value: schemas.enum(name).get(value)
+
+
+def _words(table: Mapping[int | str | bool, str]) -> Meaner:
+    return table.get
+
+
+def _minus_one(text: str) -> Meaner:
+    return _words({-1: text})
+
+
+#: By a field's name alone.
+FIELDS: dict[str, Meaner] = {
+    "accepted_compression_types": _enum("compression_codec"),
+    "acknowledge_types": _enum("share_acknowledge_type"),
+    "acks": _words({-1: "all in-sync replicas", 0: "none, and no response", 1: "the leader"}),
+    "authorized_operations": _operations,
+    "base_sequence": _minus_one("none"),
+    "cluster_authorized_operations": _operations,
+    "committed": _words({True: "COMMIT", False: "ABORT"}),
+    "committed_leader_epoch": _minus_one("not known"),
+    "compression_type": _enum("compression_codec"),
+    "config_operation": _enum("alter_config_op"),
+    "config_source": _enum("config_source"),
+    "config_type": _enum("config_type"),
+    "controller_id": _minus_one("none"),
+    "current_leader_epoch": _minus_one("not known"),
+    "current_txn_start_offset": _minus_one("no transaction open"),
+    "delivery_state": _words({0: "AVAILABLE", 1: "ACQUIRED", 2: "ACKNOWLEDGED", 3: "ARCHIVING", 4: "ARCHIVED"}),
+    "election_type": _enum("election_type"),
+    "endpoint_type": _enum("endpoint_type"),
+    "expiry_time_period_ms": _minus_one("expire now"),
+    "fenced": _enum("broker_fencing_change"),
+    "generation_id": _minus_one("none"),
+    "generation_id_or_member_epoch": _minus_one("none: not a member"),
+    "group_state": _words(
+        {
+            "PreparingRebalance": "waiting for the members to join",
+            "CompletingRebalance": "waiting for the leader's assignment",
+            "Stable": "every member has its assignment",
+            "Assigning": "a new assignment is being made",
+            "Reconciling": "members are moving to the new assignment",
+            "Empty": "no members",
+            "Dead": "no such group",
+        }
+    ),
+    "in_controlled_shutdown": _enum("broker_controlled_shutdown_change"),
+    "isolation_level": _enum("isolation_level"),
+    "key_type": _enum("coordinator_type"),
+    "last_fetched_epoch": _minus_one("none"),
+    "last_sequence": _minus_one("none"),
+    "leader": _words({-1: "none", -2: "as before"}),
+    "leader_epoch": _minus_one("not known"),
+    "leader_id": _minus_one("none"),
+    "leader_recovery_state": _enum("leader_recovery_state"),
+    "match_type": _words({0: "the entity with this name", 1: "the default entity", 2: "any entity with a name"}),
+    "max_lifetime_ms": _minus_one("the broker's default"),
+    "mechanism": _enum("scram_mechanism"),
+    "member_type": _words({-1: "unknown", 0: "classic", 1: "consumer"}),
+    "next_producer_id": _minus_one("none"),
+    "num_partitions": _minus_one("the broker's default"),
+    "operation": _enum("acl_operation"),
+    "partition_leader_epoch": _minus_one("none"),
+    "pattern_type": _enum("pattern_type"),
+    "pattern_type_filter": _enum("pattern_type"),
+    "permission_type": _enum("acl_permission_type"),
+    "preferred_read_replica": _minus_one("the leader"),
+    "previous_producer_id": _minus_one("none"),
+    "producer_epoch": _minus_one("none"),
+    "producer_id": _minus_one("none"),
+    "remote_log_segment_state": _words(
+        {
+            0: "COPY_SEGMENT_STARTED",
+            1: "COPY_SEGMENT_FINISHED",
+            2: "DELETE_SEGMENT_STARTED",
+            3: "DELETE_SEGMENT_FINISHED",
+        }
+    ),
+    "remote_partition_delete_state": _words(
+        {0: "DELETE_PARTITION_MARKED", 1: "DELETE_PARTITION_STARTED", 2: "DELETE_PARTITION_FINISHED"}
+    ),
+    "renew_period_ms": _minus_one("the broker's default"),
+    "replication_factor": _minus_one("the broker's default"),
+    "request_api_key": _api,
+    "resource_pattern_type": _enum("pattern_type"),
+    "resource_type": _enum("resource_type"),
+    "resource_type_filter": _enum("resource_type"),
+    "resource_types": _enum("config_resource_type"),
+    "retention_time_ms": _minus_one("the broker's default"),
+    "security_protocol": _enum("security_protocol"),
+    "session_id": _words({0: "no session"}),
+    "share_acquire_mode": _enum("share_acquire_mode"),
+    "share_session_epoch": _enum("share_session_epoch"),
+    "topic_authorized_operations": _operations,
+    "topology_description_status": _enum("streams_topology_description_status"),
+    "transaction_result": _words({True: "COMMIT", False: "ABORT"}),
+    "transaction_status": _enum("transaction_log_state"),
+    "upgrade_type": _enum("feature_upgrade_type"),
+    "zk_migration_state": _words({0: "NONE", 1: "MIGRATION", 2: "PRE_MIGRATION", 3: "POST_MIGRATION"}),
+}
+FIELDS |= dict.fromkeys(
+    (
+        "assignment_timestamp",
+        "base_timestamp",
+        "commit_timestamp",
+        "create_timestamp",
+        "current_state_timestamp",
+        "event_timestamp_ms",
+        "expiration_timestamp",
+        "expire_timestamp",
+        "expiry_timestamp",
+        "expiry_timestamp_ms",
+        "issue_timestamp",
+        "issue_timestamp_ms",
+        "last_caught_up_timestamp",
+        "last_contained_log_timestamp",
+        "last_fetch_timestamp",
+        "last_timestamp",
+        "log_append_time_ms",
+        "max_timestamp",
+        "max_timestamp_ms",
+        "next_rebalance_ms",
+        "timestamp",
+        "transaction_last_update_timestamp_ms",
+        "transaction_start_time_ms",
+        "transaction_start_timestamp_ms",
+        "write_timestamp",
+    ),
+    _time,
+)
+
+_config_resource = _enum("config_resource_type")
+_assignor_error = _words(
+    {
+        0: "NONE",
+        1: "INCOMPLETE_SOURCE_TOPIC_METADATA",
+        2: "VERSION_PROBING",
+        3: "ASSIGNMENT_ERROR",
+        4: "SHUTDOWN_REQUESTED",
+    }
+)
+_member_state = _words({0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS", 127: "UNKNOWN"})
+_metadata_kind = _words({0: "unknown", 1: "incremental", 2: "full"})
+
+#: Where a field's name means something else than elsewhere, or anything at all only here.
+IN_MESSAGE: dict[tuple[str, str], Meaner] = {
+    ("ApiVersionsResponse", "api_key"): _api,
+    ("AlterConfigsRequest", "resource_type"): _config_resource,
+    ("AlterConfigsResponse", "resource_type"): _config_resource,
+    ("AssignmentInfo", "error_code"): _assignor_error,
+    ("ConfigRecord", "resource_type"): _config_resource,
+    ("ConnectAssignment", "error"): _words({0: "NO_ERROR", 1: "CONFIG_MISMATCH"}),
+    ("ConnectAssignment", "tasks"): _minus_one("the connector itself"),
+    ("ConsumerGroupCurrentMemberAssignmentValue", "state"): _member_state,
+    ("ConsumerGroupHeartbeatRequest", "member_epoch"): _enum("consumer_group_member_epoch"),
+    ("ConsumerGroupHeartbeatRequest", "rebalance_timeout_ms"): _minus_one("as before"),
+    ("ControlRecordTypeSchema", "type"): _enum("control_record_type"),
+    ("DescribeConfigsRequest", "resource_type"): _config_resource,
+    ("DescribeConfigsResponse", "resource_type"): _config_resource,
+    ("DescribeConfigsResponse", "source"): _enum("config_source"),
+    ("FetchRequest", "replica_id"): _enum("fetch_replica_id"),
+    ("FetchRequest", "session_epoch"): _enum("fetch_session_epoch"),
+    ("FetchSnapshotRequest", "replica_id"): _enum("fetch_replica_id"),
+    ("IncrementalAlterConfigsRequest", "resource_type"): _config_resource,
+    ("IncrementalAlterConfigsResponse", "resource_type"): _config_resource,
+    ("JoinGroupRequest", "member_id"): _words({"": "a new member"}),
+    ("LeaderAndIsrRequest", "type"): _metadata_kind,
+    ("ListConfigResourcesResponse", "resource_type"): _config_resource,
+    ("ListOffsetsRequest", "replica_id"): _enum("fetch_replica_id"),
+    ("ListOffsetsRequest", "timestamp"): _list_offsets_timestamp,
+    ("ListOffsetsResponse", "offset"): _minus_one("none found"),
+    ("ListTransactionsRequest", "duration_filter"): _minus_one("any"),
+    ("OffsetCommitRequest", "commit_timestamp"): lambda value: "the broker's time" if value == -1 else _time(value),
+    ("OffsetFetchResponse", "committed_offset"): _minus_one("none committed"),
+    ("OffsetForLeaderEpochRequest", "replica_id"): _enum("fetch_replica_id"),
+    ("ProduceResponse", "log_append_time_ms"): lambda value: "the producer's" if value == -1 else _time(value),
+    ("ShareGroupCurrentMemberAssignmentValue", "state"): _member_state,
+    ("ShareGroupHeartbeatRequest", "member_epoch"): _enum("share_group_member_epoch"),
+    ("StreamsGroupCurrentMemberAssignmentValue", "state"): _words(
+        {1: "STABLE", 2: "UNREVOKED_TASKS", 3: "UNRELEASED_TASKS", 127: "UNKNOWN"}
+    ),
+    ("StreamsGroupHeartbeatRequest", "member_epoch"): _enum("streams_group_member_epoch"),
+    ("StreamsGroupHeartbeatRequest", "rebalance_timeout_ms"): _minus_one("as before"),
+    ("StreamsGroupHeartbeatResponse", "status_code"): _enum("streams_group_status"),
+    ("SubscriptionInfoData", "error_code"): _assignor_error,
+    ("SubscriptionInfoData", "offset_sum"): _words({-2: "LATEST_OFFSET", -3: "UNKNOWN_OFFSET_SUM"}),
+    ("UpdateMetadataRequest", "type"): _metadata_kind,
+}
+
+#: What null and what an empty array stand for, where that is more than nothing.
+ABSENT: dict[tuple[str, str], tuple[str | None, str | None]] = {
+    ("AlterClientQuotasRequest", "entity_name"): ("the default entity", None),
+    ("AlterPartitionReassignmentsRequest", "replicas"): ("cancel the reassignment", None),
+    ("ConsumerGroupHeartbeatRequest", "subscribed_topic_names"): ("as before", None),
+    ("ConsumerGroupHeartbeatRequest", "topic_partitions"): ("as before", "owns none"),
+    ("CreatePartitionsRequest", "assignments"): ("the controller chooses", None),
+    ("CreateTopicsRequest", "assignments"): (None, "the controller chooses"),
+    ("DescribeClientQuotasRequest", "components"): (None, "all quotas"),
+    ("DescribeClientQuotasResponse", "entity_name"): ("the default entity", None),
+    ("DescribeConfigsRequest", "configuration_keys"): ("all configurations", None),
+    ("DescribeDelegationTokenRequest", "owners"): ("all owners", None),
+    ("DescribeLogDirsRequest", "topics"): ("all topics", None),
+    ("DescribeUserScramCredentialsRequest", "users"): ("all users", "all users"),
+    ("ElectLeadersRequest", "topic_partitions"): ("all partitions", None),
+    ("ListConfigResourcesRequest", "resource_types"): (None, "all types"),
+    ("ListGroupsRequest", "states_filter"): (None, "all states"),
+    ("ListGroupsRequest", "types_filter"): (None, "all types"),
+    ("ListPartitionReassignmentsRequest", "topics"): ("all partitions", None),
+    ("ListTransactionsRequest", "producer_id_filters"): (None, "all producers"),
+    ("ListTransactionsRequest", "state_filters"): (None, "all states"),
+    ("MetadataRequest", "topics"): ("all topics", "no topics"),
+    ("OffsetFetchRequest", "topics"): ("all topics", None),
+    ("ShareGroupHeartbeatRequest", "subscribed_topic_names"): ("as before", None),
+}
+ABSENT |= {
+    (message, name): ("any", None)
+    for message in ("DescribeAclsRequest", "DeleteAclsRequest")
+    for name in ("resource_name_filter", "principal_filter", "host_filter")
+}

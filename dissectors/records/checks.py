@@ -1,0 +1,215 @@
+"""What is wrong with record data: the header and CRC of every batch, and the records of those that are looked into."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+import google_crc32c
+
+from dissectors.records import message_set
+from dissectors.records.batch import CRC_START, HEADER
+from dissectors.records.checksums import other_checksum
+from dissectors.records.compression import CODECS
+from dissectors.records.faults import Fault, FaultKind
+from dissectors.records.formats import LOG_OVERHEAD, BatchEntry, counted, entries
+from dissectors.records.record_checks import BatchSpan, look_into, look_into_message
+
+#: Bad batches of one message that are looked into more closely; their like is told once anyway.
+MOST_SUSPECTS = 4
+
+# Length, attributes, both deltas, key, value and count of headers take a byte each at least.
+_SMALLEST_RECORD = 7
+
+# Without the checks of `BatchSpan(...)`: this is done for every batch that goes by.
+_new = tuple.__new__
+
+_MESSAGE = struct.Struct(">qiIbb")
+_TIMESTAMP = struct.Struct(">18xq")
+
+
+class Examined(NamedTuple):
+    """The whole batches and messages of a field, what is wrong, and how many bytes of a cut-off one follow.
+
+    `suspects` counts the bad ones that were looked into.
+    """
+
+    batches: list[BatchSpan]
+    faults: list[Fault]
+    cut_off: int
+    suspects: int
+
+
+def sound_batch(data: bytes | memoryview, start: int, end: int, *, produced: bool) -> BatchSpan | None:
+    """The batch of format 2 in ``data[start:end]``, if `examine` has nothing to say of it short of looking into it.
+
+    That is what most are, found quickly.
+    """
+    size = end - start
+    if size < HEADER.size:
+        return None
+    batch = _new(BatchSpan, (start, end, *HEADER.unpack_from(data, start)))
+    count, last = batch.records_count, batch.last_offset_delta
+    if (
+        batch.magic == 2
+        and batch.batch_length == size - LOG_OVERHEAD
+        and (count > 0 and last == count - 1 if produced else 0 <= count <= last + 1)
+        and (codec := batch.attributes & 7) < len(CODECS)
+        and (codec or count * _SMALLEST_RECORD <= size - HEADER.size)
+        and google_crc32c.value(bytes(data[start + CRC_START : end])) == batch.crc
+    ):
+        return batch
+    return None
+
+
+class _Examination:
+    """One field being examined."""
+
+    def __init__(self, data: bytes | memoryview, wanted: Callable[[int], bool], produced: bool, most: int) -> None:
+        self.data = data
+        self.wanted = wanted
+        self.produced = produced
+        self.most = most
+        self.batches: list[BatchSpan] = []
+        self.faults: list[Fault] = []
+        self.suspects = 0
+
+    def sound(self, index: int, batch: BatchSpan) -> None:
+        """Take a batch of format 2 whose header and CRC are right."""
+        self.batches.append(batch)
+        if self.wanted(batch.records_count) and self.suspects < self.most:
+            found = list(look_into(self.data, index, batch, produced=self.produced))
+            self.faults += found
+            self.suspects += bool(found)
+
+    def batch(self, index: int, start: int, end: int) -> None:
+        """Take a batch of format 2 with which something is wrong."""
+        data = self.data
+        if end - start < HEADER.size:
+            says = f"batch_length {end - start - LOG_OVERHEAD} is too small for the header of a batch"
+            self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), start + 8, start + 12, says))
+            return
+        batch = _new(BatchSpan, (start, end, *HEADER.unpack_from(data, start)))
+        self.batches.append(batch)
+        computed = google_crc32c.value(bytes(data[start + CRC_START : end]))
+        if computed != batch.crc and not self._other_checksum(index, batch, computed):
+            return
+        if batch.attributes & 7 >= len(CODECS):
+            self._unknown_codec(index, batch, start + CRC_START, 2)
+        elif self.suspects < self.most:
+            self.suspects += 1
+            found = list(look_into(data, index, batch, produced=self.produced))
+            if not found and batch.records_count == 0 and self.produced:
+                place = start + HEADER.size - 4, start + HEADER.size
+                says = "the batch has no records, a producer's must have one at least"
+                path = (str(index), "records_count")
+                found.append(Fault(FaultKind.COUNT, path, *place, says, "1 or more", "0", proven=False))
+            self.faults += found
+
+    def message(self, index: int, start: int, end: int) -> None:
+        """Take a message of format 0 or 1."""
+        data = self.data
+        offset, size, crc, magic, attributes = _MESSAGE.unpack_from(data, start)
+        timestamp = _TIMESTAMP.unpack_from(data, start)[0] if magic and end - start >= _TIMESTAMP.size else -1
+        message = BatchSpan(start, end, offset, size, -1, magic, crc, attributes, 0, timestamp, timestamp)
+        self.batches.append(message)
+        computed = zlib.crc32(data[start + message_set.CRC_START : end])
+        if computed != crc and not self._other_checksum(index, message, computed):
+            return
+        if attributes & 7 > CODECS.index("lz4"):
+            self._unknown_codec(index, message, start + message_set.CRC_START + 1, 1)
+        elif self.wanted(1) and self.suspects < self.most:
+            found = list(look_into_message(data, index, message))
+            self.faults += found
+            self.suspects += bool(found)
+
+    def tail(self, index: int, entry: BatchEntry) -> None:
+        """Take what is no whole batch."""
+        start = entry.start
+        if entry.fault is not None:
+            kind = FaultKind.MAGIC if entry.fault.path == ("magic",) else FaultKind.LENGTH
+            size = 1 if kind is FaultKind.MAGIC else 4
+            place = entry.fault.offset, entry.fault.offset + size
+            self.faults.append(Fault(kind, (str(index), *entry.fault.path), *place, entry.fault.message))
+        elif self.produced:
+            there = counted(entry.end - start, "byte")
+            if entry.end - start < LOG_OVERHEAD:
+                says, place = f"{there} at the end are no whole batch", (start, entry.end)
+            else:
+                length = int.from_bytes(self.data[start + 8 : start + 12], "big", signed=True)
+                says = f"batch_length {length} makes a batch of {length + LOG_OVERHEAD} bytes, {there} are there"
+                place = start + 8, start + 12
+            self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), *place, says, proven=False))
+
+    def _other_checksum(self, index: int, batch: BatchSpan, computed: int) -> bool:
+        """Note that the CRC is wrong; whether it is the checksum of the same bytes in another way."""
+        start = batch.start + (CRC_START if batch.magic == 2 else message_set.CRC_START) - 4
+        place = (str(index), "crc"), start, start + 4
+        crcs = f"0x{computed:08x}", f"0x{batch.crc:08x}"
+        own = bytes(self.data[batch.start : batch.end])
+        other = other_checksum(own, batch.magic, batch.crc) if self.suspects < self.most else None
+        self.suspects += 1
+        if other is None:
+            says = f"the CRC is {crcs[1]}, that of the bytes is {crcs[0]}"
+            self.faults.append(Fault(FaultKind.CRC, *place, says, *crcs, proven=False))
+            return False
+        right = "CRC-32C (Castagnoli) from the attributes on" if batch.magic == 2 else "CRC-32 (IEEE) from the magic on"
+        says = f"the CRC {crcs[1]} is the {other}, should be {crcs[0]}, the {right}"
+        self.faults.append(Fault(FaultKind.OTHER_CHECKSUM, *place, says, *crcs))
+        return True
+
+    def _unknown_codec(self, index: int, batch: BatchSpan, start: int, size: int) -> None:
+        codec = batch.attributes & 7
+        known = codec < len(CODECS)
+        says = f"the attributes name compression codec {codec}, which does not exist"
+        if known:
+            says += f" in record format {batch.magic}"
+        path = (str(index), "attributes")
+        self.faults.append(Fault(FaultKind.CODEC, path, start, start + size, says, got=str(codec)))
+
+
+def examine(
+    data: bytes | memoryview, *, wanted: Callable[[int], bool], produced: bool, most_suspects: int = MOST_SUSPECTS
+) -> Examined:
+    """Look at the header and CRC of every batch, and into those that are wanted or whose headers contradict themselves.
+
+    Args:
+        data: The value of a ``records`` field.
+        wanted: Whether to look into the next batch, which has that many records by its header.
+        produced: A client writes them; else they come from a broker's log, with gaps and perhaps a cut-off end.
+        most_suspects: Bad batches that are looked into.
+
+    Never raises.
+    """
+    one = _Examination(data, wanted, produced, most_suspects)
+    batches = one.batches
+    cut_off, last_offset = 0, None
+    for index, entry in enumerate(entries(data, 0, len(data))):
+        start, end, magic, fault = entry
+        if magic is None:
+            one.tail(index, entry)
+            cut_off = 0 if fault else end - start
+        elif magic == 2:
+            batch = sound_batch(data, start, end, produced=produced)
+            if batch is None:
+                one.batch(index, start, end)
+            else:
+                one.sound(index, batch)
+        else:
+            one.message(index, start, end)
+        if not produced and index < len(batches):
+            batch = batches[index]
+            if last_offset is not None and batch.base_offset <= last_offset:
+                one.faults.append(_going_back(index, batch, last_offset))
+            last_offset = batch.base_offset + batch.last_offset_delta
+    return Examined(batches, one.faults, cut_off, one.suspects)
+
+
+def _going_back(index: int, batch: BatchSpan, before: int) -> Fault:
+    name = "base_offset" if batch.magic == 2 else "offset"
+    says = f"a batch at offset {batch.base_offset} follows one that ends at {before}"
+    place = batch.start, batch.start + 8
+    got = str(batch.base_offset)
+    return Fault(FaultKind.OFFSETS, (str(index), name), *place, says, f"above {before}", got, proven=False)

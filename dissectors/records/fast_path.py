@@ -1,0 +1,100 @@
+"""The records of a batch of format 2 straight to values: the hot path of decoding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors.records.varint import ONE_BYTE, read_zigzag
+from dissectors.wire.primitives import TEXT_ERRORS, Odd
+
+
+def read_records(data: bytes, header: dict[str, Any]) -> list[dict[str, Any]]:
+    """The hot path. Any doubt raises Odd or IndexError, and the careful path says what is wrong.
+
+    Positions only grow, so that comparing them with the end of a record and of the data finds what runs over.
+    """
+    base_offset, base_timestamp = header["base_offset"], header["base_timestamp"]
+    records: list[dict[str, Any]] = []
+    add = records.append
+    one_byte = ONE_BYTE
+    pos = 0
+    for _ in range(header["records_count"]):
+        if (size := data[pos]) < 0x80:
+            size = one_byte[size]
+            pos += 1
+        else:
+            size, pos = read_zigzag(data, pos)
+        end = pos + size
+        pos += 1  # attributes, unused
+        if (timestamp_delta := data[pos]) < 0x80:
+            timestamp_delta = one_byte[timestamp_delta]
+            pos += 1
+        else:
+            timestamp_delta, pos = read_zigzag(data, pos, 64)
+        if (offset_delta := data[pos]) < 0x80:
+            offset_delta = one_byte[offset_delta]
+            pos += 1
+        else:
+            offset_delta, pos = read_zigzag(data, pos)
+        if (size := data[pos]) < 0x80:
+            size = one_byte[size]
+            pos += 1
+        else:
+            size, pos = read_zigzag(data, pos)
+        if size >= 0:
+            key = data[pos : pos + size]
+            pos += size
+        elif size == -1:
+            key = None
+        else:
+            raise Odd
+        if (size := data[pos]) < 0x80:
+            size = one_byte[size]
+            pos += 1
+        else:
+            size, pos = read_zigzag(data, pos)
+        if size >= 0:
+            value = data[pos : pos + size]
+            pos += size
+        elif size == -1:
+            value = None
+        else:
+            raise Odd
+        if data[pos] == 0:
+            headers: list[dict[str, Any]] = []
+            pos += 1
+        else:
+            headers, pos = _read_headers(data, pos)
+        if pos != end:
+            raise Odd
+        add(
+            {
+                "offset": base_offset + offset_delta,
+                "timestamp": base_timestamp + timestamp_delta,
+                "key": key,
+                "value": value,
+                "headers": headers,
+            }
+        )
+    if pos != len(data) or header["records_count"] < 0:
+        raise Odd
+    return records
+
+
+def _read_headers(data: bytes, pos: int) -> tuple[list[dict[str, Any]], int]:
+    headers: list[dict[str, Any]] = []
+    count, pos = read_zigzag(data, pos)
+    if count < 0:
+        raise Odd
+    for _ in range(count):
+        size, pos = read_zigzag(data, pos)
+        if size < 0:
+            raise Odd
+        key = data[pos : pos + size].decode("utf-8", TEXT_ERRORS)
+        pos += size
+        size, pos = read_zigzag(data, pos)
+        if size < -1:
+            raise Odd
+        headers.append({"key": key, "value": None if size < 0 else data[pos : pos + size]})
+        pos += max(size, 0)
+    return headers, pos

@@ -1,0 +1,263 @@
+"""How records of format 2 are written wrongly: what else their bytes can be read as, and batches written so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import google_crc32c
+
+from dissectors.records.batch import CRC_START, HEADER, HEADER_FIELDS
+from dissectors.records.compression import Decompressor, compress
+from dissectors.records.encode import encode
+from dissectors.records.fast_path import read_records
+from dissectors.records.formats import LOG_OVERHEAD, TIMESTAMP_TYPE
+from dissectors.records.layout_variants import WAYS, RecordLayout
+from dissectors.records.varint import read_zigzag, write_zigzag
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.primitives import TEXT_ERRORS, Odd, write_uvarint
+
+#: What is looked at: bytes once decompressed, and records.
+MOST_BYTES = 4 << 20
+MOST_RECORDS = 10_000
+
+_NULLS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)  # -1 of 32 and of 64 bits, as an unsigned varint
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A way in which all records of a batch can be read.
+
+    `written` is its name; `offset` is the first byte that departs, counted from the start of the batch, or the start
+    of the compressed bytes; `size` is how many bytes stand there for the field, 0 if it is missing.
+    """
+
+    written: str
+    offset: int
+    size: int
+    sentence: str
+
+
+def departures(batch: bytes) -> tuple[Departure, ...]:
+    """How the records of a batch are written wrongly, the likeliest way first.
+
+    A way counts if it reads the right number of records to the last byte, with offsets that grow; bytes that two ways
+    leave alike give both. There is none for a batch that reads as it should, and none where more than `MOST_BYTES` or
+    `MOST_RECORDS` would have to be read.
+
+    Args:
+        batch: From its base offset to its end, of format 2.
+    """
+    if len(batch) < HEADER.size:
+        return ()
+    header = _header(batch)
+    if not 0 < header["records_count"] <= MOST_RECORDS:
+        return ()
+    payload = batch[HEADER.size :]
+    codec = header["attributes"] & 7
+    try:
+        if codec:
+            payload = Decompressor(MOST_BYTES).decompress(codec, payload, offset=0)
+        if len(payload) > MOST_BYTES:
+            return ()
+        read_records(payload, header)
+    except DecodeError:
+        return ()
+    except (Odd, IndexError):
+        pass
+    else:
+        return ()
+    found = []
+    for rank, (name, way) in enumerate(WAYS.items()):
+        try:
+            doubtful, start, end = _read(payload, header, way)
+        except (Odd, IndexError):
+            continue
+        place = (HEADER.size, 0) if codec else (HEADER.size + start, end - start)
+        found.append((doubtful, rank, Departure(name, *place, way.sentence)))
+    return tuple(departure for _, _, departure in sorted(found, key=lambda each: each[:2]))
+
+
+def write_departed(batch: Mapping[str, Any], written: str) -> bytes:
+    """Write a batch, in the shape that `dissectors.records.encode` takes, with its records in one of the `WAYS`.
+
+    Length and CRC are right. Null has no place in an unsigned varint: it becomes the 32 bits of -1.
+
+    Raises:
+        EncodeError: A value that the format cannot hold.
+        KeyError: No such way.
+    """
+    way = WAYS[written]
+    data = encode([batch])
+    header = _header(data)
+    payload, codec = data[HEADER.size :], header["attributes"] & 7
+    if codec:
+        payload = Decompressor().decompress(codec, payload, offset=0)
+    layout_problems = b"".join(_written(record, header, way) for record in read_records(payload, header))
+    if codec:
+        layout_problems = compress(codec, layout_problems)
+    head = bytearray(data[: HEADER.size])
+    head[8:12] = (HEADER.size - LOG_OVERHEAD + len(layout_problems)).to_bytes(4, "big")
+    head[CRC_START - 4 : CRC_START] = google_crc32c.value(bytes(head[CRC_START:]) + layout_problems).to_bytes(4, "big")
+    return bytes(head) + layout_problems
+
+
+def _header(batch: bytes) -> dict[str, Any]:
+    return {name: value for (name, _), value in zip(HEADER_FIELDS, HEADER.unpack_from(batch), strict=True)}
+
+
+class _Reading(NamedTuple):
+    doubtful: bool
+    start: int
+    end: int
+
+
+def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
+    """Read all records in this way: whether timestamps speak against it, and where the first departing field stands.
+
+    Raises:
+        Odd, IndexError: They are not written so.
+    """
+    length, attributes = _READERS[way.length], _READERS[way.attributes]
+    timestamp_delta, offset_delta = _READERS[way.timestamp_delta], _READERS[way.offset_delta]
+    key_length, value_length = _READERS[way.key_length], _READERS[way.value_length]
+    headers_count = _READERS[way.headers_count]
+    size_of_all = len(data)
+    latest = header["max_timestamp"] - header["base_timestamp"]
+    pos = 0
+    last = largest = -1
+    departs: tuple[int, int] | None = None
+    for _ in range(header["records_count"]):
+        start = pos
+        size, pos = length(data, pos)
+        body = start if way.length_counts_itself else pos
+        at_attributes = pos
+        attribute, pos = attributes(data, pos)
+        at_timestamp = pos
+        delta, pos = timestamp_delta(data, pos)
+        at_offset = pos
+        offset, pos = offset_delta(data, pos)
+        at_key = pos
+        key_size, after_key_length = key_length(data, pos)
+        pos = after_key_length + max(key_size, 0)
+        at_value = pos
+        value_size, after_value_length = value_length(data, pos)
+        pos = after_value_length + max(value_size, 0)
+        at_headers = pos
+        count, pos = headers_count(data, pos)
+        after_count = pos
+        if attribute or min(key_size, value_size) < -1 or not 0 <= count <= size_of_all or pos > size_of_all:
+            raise Odd
+        for _ in range(count):
+            pos = _skip_header(data, pos, way)
+        if pos > size_of_all or (way.length is not None and pos != body + size):
+            raise Odd
+        if way.offset_delta is not None:
+            if offset <= last:
+                raise Odd
+            last = offset
+        largest = max(largest, delta)
+        if departs is None:
+            departs = {
+                "length": (start, at_attributes),
+                "attributes": (at_attributes, at_timestamp),
+                "timestamp_delta": (at_timestamp, at_offset),
+                "offset_delta": (at_offset, at_key),
+                "key_length": (at_key, after_key_length),
+                "value_length": (at_value, after_value_length),
+                "headers_count": (at_headers, after_count),
+            }[way.departs]
+    if pos != size_of_all or last > header["last_offset_delta"] or departs is None:
+        raise Odd
+    doubtful = latest == 0 if way.timestamp_delta is None else largest != latest
+    return _Reading(doubtful and not header["attributes"] & TIMESTAMP_TYPE, *departs)
+
+
+def _skip_header(data: bytes, pos: int, way: RecordLayout) -> int:
+    read = _READERS[way.header_length]
+    size, pos = read(data, pos)
+    if size < 0:
+        raise Odd
+    data[pos : pos + size].decode("utf-8", TEXT_ERRORS)
+    size, pos = read(data, pos + size)
+    if size < -1:
+        raise Odd
+    return pos + max(size, 0)
+
+
+def _read_nothing(_: bytes, pos: int) -> tuple[int, int]:
+    return 0, pos
+
+
+def _read_zigzag(data: bytes, pos: int) -> tuple[int, int]:
+    return read_zigzag(data, pos, 64)
+
+
+def _read_unsigned(data: bytes, pos: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (-1 if value in _NULLS else value), pos
+        shift += 7
+        if shift > 63:
+            raise Odd
+
+
+def _read_compact(data: bytes, pos: int) -> tuple[int, int]:
+    value, pos = _read_unsigned(data, pos)
+    return value - 1, pos
+
+
+def _reader(size: int) -> Callable[[bytes, int], tuple[int, int]]:
+    def read(data: bytes, pos: int) -> tuple[int, int]:
+        end = pos + size
+        if end > len(data):
+            raise IndexError
+        return int.from_bytes(data[pos:end], "big", signed=True), end
+
+    return read
+
+
+_READERS: dict[str | None, Callable[[bytes, int], tuple[int, int]]] = {
+    None: _read_nothing,
+    "zigzag": _read_zigzag,
+    "unsigned": _read_unsigned,
+    "compact": _read_compact,
+    "int8": _reader(1),
+    "int32": _reader(4),
+    "int64": _reader(8),
+}
+
+_WRITERS: dict[str | None, Callable[[int], bytes]] = {
+    None: lambda _: b"",
+    "zigzag": write_zigzag,
+    "unsigned": lambda value: write_uvarint(value & 0xFFFFFFFF if value < 0 else value),
+    "compact": lambda value: write_uvarint(value + 1),
+    "int8": lambda value: value.to_bytes(1, "big"),
+    "int32": lambda value: value.to_bytes(4, "big", signed=True),
+    "int64": lambda value: value.to_bytes(8, "big", signed=True),
+}
+
+
+def _written(record: dict[str, Any], header: dict[str, Any], way: RecordLayout) -> bytes:
+    body = _WRITERS[way.attributes](0)
+    body += _WRITERS[way.timestamp_delta](record["timestamp"] - header["base_timestamp"])
+    body += _WRITERS[way.offset_delta](record["offset"] - header["base_offset"])
+    body += _sized(record["key"], way.key_length) + _sized(record["value"], way.value_length)
+    if way.headers_count is not None:
+        body += _WRITERS[way.headers_count](len(record["headers"]))
+        for each in record["headers"]:
+            body += _sized(each["key"].encode("utf-8", TEXT_ERRORS), way.header_length)
+            body += _sized(each["value"], way.header_length)
+    size = len(body)
+    if way.length_counts_itself:
+        size += next(own for own in range(1, 6) if len(write_zigzag(size + own)) == own)
+    return _WRITERS[way.length](size) + body
+
+
+def _sized(data: bytes | None, encoding: str) -> bytes:
+    return _WRITERS[encoding](-1) if data is None else _WRITERS[encoding](len(data)) + data

@@ -1,0 +1,67 @@
+"""Record data for who looks at a part of it: each batch when it is asked for, and of it each record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from dissectors.records.batch import HEADER, begin_batch, open_records, walk_records
+from dissectors.records.compression import DEFAULT_LIMIT, Decompressor
+from dissectors.records.cursor import Cursor
+from dissectors.records.formats import entries, sentence
+from dissectors.records.reader import walk_entry
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.node import Node
+
+#: Bytes that wrapped messages may decompress to: these are read all at once.
+WRAPPED_LIMIT = 8 << 20
+
+
+class LateBatch(NamedTuple):
+    """A batch: its node, and of a whole one of format 2 what reads its records.
+
+    The last child of the node is then ``records``, without children; `records` gives those, at the end perhaps a leaf
+    ``unread`` whose meaning says why. Other batches have all their children, and `records` is None.
+    """
+
+    node: Node
+    records: Iterator[Node] | None = None
+
+
+def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> Iterator[LateBatch]:
+    """Read ``frame[start:end]`` as `dissectors.records.walk` does, as far as the iterators are followed.
+
+    Errors are the meanings of what could not be read. Never raises.
+    """
+    decompressor, old = Decompressor(limit), Decompressor(min(limit, WRAPPED_LIMIT))
+    for index, entry in enumerate(entries(frame, start, end)):
+        if entry.magic == 2 and entry.end - entry.start >= HEADER.size:
+            cursor = Cursor(frame, entry.start, entry.end)
+            node = Node(str(index), entry.start, entry.end, children=cursor.nodes)
+            header = begin_batch(cursor)
+            holder = Node("records", cursor.pos, entry.end)
+            node.children.append(holder)
+            yield LateBatch(node, _records(cursor, holder, header, decompressor))
+        else:
+            node, error = walk_entry(frame, index, entry, old)
+            if error is not None:
+                node.meaning = _said(error)
+            yield LateBatch(node)
+
+
+def _records(cursor: Cursor, holder: Node, header: dict[str, Any], decompressor: Decompressor) -> Iterator[Node]:
+    in_part: list[Node] = []
+    try:
+        inner = open_records(cursor, holder, header, decompressor)
+        inner.nodes = in_part
+        for record in walk_records(inner, header):
+            in_part.clear()
+            yield record
+    except DecodeError as error:
+        yield from in_part
+        start, end = (holder.start if header["attributes"] & 7 else cursor.pos), holder.end
+        yield Node("unread", start, end, cursor.data[start:end], meaning=_said(error))
+
+
+def _said(error: DecodeError) -> str:
+    return sentence(error) if error.path else error.message

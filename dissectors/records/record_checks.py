@@ -1,0 +1,279 @@
+"""What is wrong inside a batch or message: its records read, decompressed if need be, and the first fault named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from dissectors.records import batch as batches
+from dissectors.records import message_set
+from dissectors.records.compression import Decompressor, codec_name
+from dissectors.records.cursor import Cursor
+from dissectors.records.fast_path import read_records
+from dissectors.records.faults import Fault, FaultKind
+from dissectors.records.formats import counted
+from dissectors.records.layout_departures import departures
+from dissectors.records.layout_variants import WAYS
+from dissectors.records.varint import read_zigzag
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.node import Node
+from dissectors.wire.primitives import Odd
+
+#: What one batch may decompress to, to be looked into.
+MOST_BYTES = 16 << 20
+
+#: A batch that decompresses to more than `MOST_BYTES`, and to more than this many times its size, is meant to.
+BOMB_RATIO = 100
+
+#: The same of a compressed message of format 0 or 1, whose records are walked one by one.
+MOST_BYTES_OF_A_MESSAGE = 2 << 20
+
+#: Records of a bad batch that are read one by one to find the first that cannot be read.
+MOST_RECORDS = 10_000
+
+_COUNT_AT = batches.HEADER.size - 4
+_INT32, _INT64 = 2**31, 2**63
+
+
+class BatchSpan(NamedTuple):
+    """Where a batch stands in its field and what its header says; a message of format 0 or 1 has some of it."""
+
+    start: int
+    end: int
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int = 0
+    base_timestamp: int = -1
+    max_timestamp: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    records_count: int = 1
+
+    @property
+    def last_offset(self) -> int:
+        """Of the last record that the batch had when it was written."""
+        return self.base_offset + self.last_offset_delta
+
+
+class Payload:
+    """The records of a batch of format 2, once decompressed, and where they stand in the field.
+
+    Raises:
+        DecodeError: They cannot be decompressed.
+    """
+
+    def __init__(self, data: bytes | memoryview, batch: BatchSpan, decompressor: Decompressor) -> None:
+        self.start, self.end = batch.start + batches.HEADER.size, batch.end
+        self.data = bytes(data[self.start : self.end])
+        self.compressed = batch.attributes & 7 != 0
+        if self.compressed:
+            self.data = decompressor.decompress(batch.attributes & 7, self.data, offset=self.start)
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Bytes of the records as bytes of the field: all compressed ones if they are compressed."""
+        return (self.start, self.end) if self.compressed else (self.start + start, self.start + end)
+
+    def records(self, count: int) -> list[dict[str, Any]]:
+        """As `dissectors.records.decode` gives them, with deltas in place of offsets and timestamps.
+
+        Raises:
+            Odd, IndexError: They cannot be read.
+        """
+        return read_records(self.data, {"base_offset": 0, "base_timestamp": 0, "records_count": count})
+
+    def field(self, index: int, name: str) -> tuple[int, int]:
+        """Where a field of a record stands, all records before it being readable."""
+        pos = 0
+        for _ in range(index):
+            size, pos = read_zigzag(self.data, pos)
+            pos += size
+        node = next(_walk_one(self.data, pos))
+        found = next(child for child in node.children if child.name == name)
+        return self.span(found.start, found.end)
+
+
+def look_into(data: bytes | memoryview, index: int, batch: BatchSpan, *, produced: bool) -> Iterator[Fault]:
+    """Faults of the records in the batch that stands at `index` in its field."""
+    decompressor = Decompressor(MOST_BYTES)
+    try:
+        payload = Payload(data, batch, decompressor)
+    except DecodeError as error:
+        if decompressor.left:  # else it was too much to look into
+            yield _undecompressed(index, batch, batches.HEADER.size, error)
+        elif (batch.end - batch.start) * BOMB_RATIO < MOST_BYTES and error.message.startswith("decompresses to more"):
+            yield _bomb(index, batch)
+        return
+    try:
+        records = payload.records(batch.records_count)
+    except (Odd, IndexError):
+        if fault := _unreadable(data, index, batch, payload):
+            yield fault
+        return
+    yield from _deltas(index, batch, payload, records, produced=produced)
+
+
+def look_into_message(data: bytes | memoryview, index: int, message: BatchSpan) -> Iterator[Fault]:
+    """Faults inside a message of format 0 or 1 that stands at `index` in its field."""
+    own = bytes(data[message.start : message.end])
+    cursor = Cursor(own, 0, len(own))
+    decompressor = Decompressor(MOST_BYTES_OF_A_MESSAGE)
+    try:
+        for inner in message_set.walk_message(cursor, decompressor):
+            crc = inner["crc"]
+            if message.attributes & 7 and crc.meaning != "valid":
+                says = f"the CRC of a message inside the compressed one is 0x{crc.value:08x}, {crc.meaning}"
+                place = message.start + crc.start, message.start + crc.end
+                yield Fault(FaultKind.CRC, (str(index), "value"), *place, says)
+                return
+    except DecodeError as error:
+        if not decompressor.left:
+            return
+        if error.path == ("value",) and error.message.startswith("not "):
+            yield _undecompressed(index, message, error.offset, error)
+            return
+        start = message.start + error.offset
+        yield Fault(FaultKind.LENGTH, (str(index), *error.path), start, min(start + 4, message.end), error.message)
+
+
+def _undecompressed(index: int, batch: BatchSpan, start: int, error: DecodeError) -> Fault:
+    codec = codec_name(batch.attributes)
+    says = f"the attributes say {codec}, the payload is {error.message}"
+    path = (str(index), "records" if batch.magic == 2 else "value")
+    return Fault(FaultKind.COMPRESSION, path, batch.start + start, batch.end, says, expected=codec)
+
+
+def _bomb(index: int, batch: BatchSpan) -> Fault:
+    start = batch.start + batches.HEADER.size
+    says = (
+        f"{counted(batch.end - start, 'byte')} of {codec_name(batch.attributes)} decompress to over {MOST_BYTES} bytes"
+    )
+    return Fault(FaultKind.BOMB, (str(index), "records"), start, batch.end, says, f"at most {MOST_BYTES} bytes")
+
+
+def _deltas(
+    index: int, batch: BatchSpan, payload: Payload, records: list[dict[str, Any]], *, produced: bool
+) -> Iterator[Fault]:
+    offsets = [record["offset"] for record in records]
+    counted_up = list(range(len(offsets)))
+    if offsets != counted_up:
+        bad = _first_wrong(offsets, counted_up if produced else None)
+        if bad is not None:
+            which, should = bad
+            says = f"record {which} has offset delta {offsets[which]}, should be {should}"
+            place = payload.field(which, "offset_delta")
+            where = (str(index), "records", str(which), "offset_delta")
+            yield Fault(FaultKind.OFFSETS, where, *place, says, should, str(offsets[which]), proven=False)
+            return
+    last = len(offsets) - 1 if produced else max(offsets, default=-1)
+    if batch.last_offset_delta < last or (produced and batch.last_offset_delta != last and records):
+        says = (
+            f"last_offset_delta is {batch.last_offset_delta}, the last of {counted(len(records), 'record')} has {last}"
+        )
+        start = batch.start + batches.CRC_START + 2
+        got = str(batch.last_offset_delta)
+        path = (str(index), "last_offset_delta")
+        yield Fault(FaultKind.LAST_OFFSET, path, start, start + 4, says, str(last), got, proven=False)
+    for which, record in enumerate(records):
+        if not -_INT32 <= (delta := record["timestamp"]) < _INT32:
+            yield _far_timestamp(index, batch, payload, which, delta)
+            return
+
+
+def _first_wrong(offsets: list[int], should: list[int] | None) -> tuple[int, str] | None:
+    if should is not None:
+        which = next(which for which, delta in enumerate(offsets) if delta != which)
+        return which, str(which)
+    before = -1
+    for which, delta in enumerate(offsets):
+        if delta <= before:
+            return which, f"above {before}"
+        before = delta
+    return None
+
+
+def _far_timestamp(index: int, batch: BatchSpan, payload: Payload, which: int, delta: int) -> Fault:
+    place = payload.field(which, "timestamp_delta")
+    path = (str(index), "records", str(which), "timestamp_delta")
+    timestamp = batch.base_timestamp + delta
+    if timestamp < -1 or timestamp >= _INT64:
+        says = f"record {which} has timestamp {timestamp}: {batch.base_timestamp} and a delta of {delta}"
+        return Fault(FaultKind.TIMESTAMP, path, *place, says, got=str(timestamp), proven=False)
+    says = f"the timestamp delta {delta} of record {which} takes more than 32 bits"
+    return Fault(FaultKind.TIMESTAMP, path, *place, says, got=str(delta), proven=False)
+
+
+def _unreadable(data: bytes | memoryview, index: int, batch: BatchSpan, payload: Payload) -> Fault | None:
+    if ways := departures(bytes(data[batch.start : batch.end])):
+        way, *rivals = ways
+        start = batch.start + way.offset
+        end = batch.end if payload.compressed else start + way.size
+        where = (str(index), "records", "0", WAYS[way.written].departs)
+        says = "; or ".join(each.sentence for each in ways)
+        return Fault(FaultKind.ENCODING, where, start, end, says, departure=way, rivals=tuple(rivals))
+    count = batch.records_count
+    found, pos, error = _first_unreadable(payload.data, count)
+    says_count = batch.start + _COUNT_AT, batch.start + _COUNT_AT + 4
+    count_path = (str(index), "records_count")
+    if count < 0 or count > len(payload.data):
+        says = f"records_count is {count}, {counted(len(payload.data), 'byte')} of records are there"
+        return Fault(FaultKind.ABSURD_COUNT, count_path, *says_count, says, got=str(count))
+    if error is None:
+        if found == MOST_RECORDS:
+            return None  # something is wrong with a later one
+        more, rest, _ = _first_unreadable(payload.data[pos:], MOST_RECORDS)
+        if found < count or pos + rest == len(payload.data):
+            says = f"records_count is {count}, {counted(found + more, 'record')} are there"
+            return Fault(FaultKind.COUNT, count_path, *says_count, says, str(found + more), str(count))
+        left = len(payload.data) - pos
+        says = f"{counted(left, 'byte')} left in the batch after its {counted(count, 'record')}"
+        return Fault(FaultKind.LENGTH, (str(index), "records"), *payload.span(pos, pos + left), says)
+    path = (str(index), "records", str(found), *error.path)
+    place = payload.span(error.offset, _varint_end(payload.data, error.offset))
+    if error.path[:1] == ("headers",) and error.path[2:] == ("key",) and error.message.startswith("length is -"):
+        says = f"the key of header {error.path[1]} of record {found} is null"
+        return Fault(FaultKind.HEADER_KEY, path, *place, says, got=error.message.removeprefix("length is "))
+    return Fault(FaultKind.LENGTH, path, *place, f"record {found} does not read: {error.message}")
+
+
+class _Stop(NamedTuple):
+    found: int
+    pos: int
+    error: DecodeError | None
+
+
+def _first_unreadable(data: bytes, count: int) -> _Stop:
+    """How many of `count` records can be read, where the next begins, and why that cannot be read, if it is there."""
+    pos = 0
+    one = {"base_offset": 0, "base_timestamp": 0, "records_count": 1}
+    for found in range(min(count, MOST_RECORDS)):
+        if pos == len(data):
+            return _Stop(found, pos, None)
+        try:
+            size, body = read_zigzag(data, pos)
+            end = body + size
+            read_records(data[pos : max(pos, end)], one)
+        except (Odd, IndexError):
+            try:
+                end = next(_walk_one(data, pos)).end
+            except DecodeError as error:
+                error.path = error.path[1:]
+                return _Stop(found, pos, error)
+        pos = end
+    return _Stop(min(count, MOST_RECORDS), pos, None)
+
+
+def _walk_one(data: bytes, pos: int) -> Iterator[Node]:
+    header = {"base_offset": 0, "base_timestamp": 0, "attributes": 0, "records_count": 1}
+    return batches.walk_records(Cursor(data, pos, len(data)), header)
+
+
+def _varint_end(data: bytes, pos: int) -> int:
+    try:
+        return read_zigzag(data, pos, 64)[1]
+    except (Odd, IndexError):
+        return min(pos + 1, len(data))

@@ -1,0 +1,1 @@
+"""S: behaviour over time: metadata, groups, fetches, producers, commits."""

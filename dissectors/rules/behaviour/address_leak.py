@@ -1,0 +1,105 @@
+"""S003: one kind of response names another address of a broker than Metadata does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.addresses import canonical
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.brokers import Endpoint, endpoints
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags, Trigger
+
+#: Brokers that are remembered, by the address dialled.
+MAX_BROKERS = 10_000
+
+
+class _Addresses:
+    """What Metadata said of a broker, and what other responses said of it."""
+
+    def __init__(self) -> None:
+        #: (address dialled, node) -> host, port, time, of the last Metadata.
+        self.metadata: BoundedDict[tuple[str, int], tuple[str, int, int]] = BoundedDict(MAX_BROKERS)
+        #: (address dialled, node, host, port) -> when it was first seen to differ.
+        self.differs: BoundedDict[tuple[str, int, str, int], int] = BoundedDict(MAX_BROKERS)
+
+
+@rule(
+    "S003",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Metadata", "FindCoordinator", "DescribeCluster", "ShareFetch", "ShareAcknowledge"),
+    also=(Trigger((ResponseReceived,), ("Produce", "Fetch"), only=FrameFlags.TAGGED),),  # almost all have no endpoints
+    since="0.1",
+    blame="proxy",
+)
+def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that every response names the same address of a broker, as Metadata does before and after it.
+
+    ## Why it matters
+    Seven kinds of response carry addresses: Metadata, FindCoordinator, DescribeCluster, and the `node_endpoints` of
+    Produce, Fetch, ShareFetch and ShareAcknowledge. A client follows the latest: one that was not rewritten leads it
+    past the proxy, or to where it cannot go.
+
+    ## Usual cause
+    A proxy that rewrites Metadata and forgets another, mostly FindCoordinator or `node_endpoints` (Produce v10, Fetch
+    v16 and later).
+
+    ## Example
+    ```story
+    > Metadata v9 {"topics": []}
+    < {"brokers": [{"node_id": 1, "host": "proxy.example.com", "port": 9092}]}
+    > FindCoordinator v3 {"key": "g"}
+    < {"node_id": 1, "host": "kafka-1.internal", "port": 9092}
+    > Metadata v9 {"topics": []}
+    < {"brokers": [{"node_id": 1, "host": "proxy.example.com", "port": 9092}]}
+    > FindCoordinator v3 {"key": "g"}
+    < {"node_id": 1, "host": "kafka-1.internal", "port": 9092}
+    ```
+
+    ## Looks alike
+    The broker has moved, and Metadata says so too:
+    ```story
+    > Metadata v9 {"topics": []}
+    < {"brokers": [{"node_id": 1, "host": "10.1.0.1", "port": 9092}]}
+    > FindCoordinator v3 {"key": "g"}
+    < {"node_id": 1, "host": "10.1.0.2", "port": 9092}
+    > Metadata v9 {"topics": []}
+    < {"brokers": [{"node_id": 1, "host": "10.1.0.2", "port": 9092}]}
+    > FindCoordinator v3 {"key": "g"}
+    < {"node_id": 1, "host": "10.1.0.2", "port": 9092}
+    ```
+
+    ## Sources
+    https://github.com/kroxylicious/kroxylicious (BrokerAddressFilter)
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-951%3A+Leader+discovery+optimisations+for+the+client
+    """
+    message = event.message
+    if message is None or event.request is None:
+        return
+    if message.diagnosis is not None:
+        return
+    known, dialled = connection.run.state(_Addresses), connection.dialled
+    for each in endpoints(message):
+        if message.api == "Metadata":
+            known.metadata[dialled, each.node_id] = (each.host, each.port, event.at)
+        elif (said := known.metadata.get((dialled, each.node_id))) is not None and not _is_same(each, said):
+            first = known.differs.setdefault((dialled, each.node_id, each.host, each.port), event.at)
+            if first < said[2]:  # and Metadata has not changed its mind since
+                yield Problem(
+                    f"broker {each.node_id} has the address {each.address} in {message.api}, "
+                    f"but {said[0]}:{said[1]} in Metadata before and after",
+                    **locate(message, *each.path, "host" if canonical(each.host) != canonical(said[0]) else "port"),
+                    hint=f"let the proxy rewrite the addresses in {message.api} too, or none at all",
+                    expected=f"{said[0]}:{said[1]}",
+                    got=each.address,
+                    cause=f"{each.node_id}",
+                )
+
+
+def _is_same(each: Endpoint, said: tuple[str, int, int]) -> bool:
+    return (canonical(each.host), each.port) == (canonical(said[0]), said[1])

@@ -1,0 +1,96 @@
+"""S002: clients leave the proxy after their first request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import DeadlinePassed, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.behaviour.advertised_unreachable import is_new_cause
+from dissectors.trackers.broker_lookups import WINDOW, BrokerLookups
+from dissectors.trackers.brokers import AddressRoute, Brokers, own_address, relayed
+from dissectors.trackers.state import ConnectionState
+
+
+@rule(
+    "S002",
+    severity=Severity.ERROR,
+    events=(ResponseReceived, DeadlinePassed),
+    apis=("Metadata",),
+    since="0.1",
+    blame="network",
+)
+def advertised_bypasses_proxy(
+    event: ResponseReceived | DeadlinePassed, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Checks that clients come back to the proxy after they were told where the brokers are.
+
+    ## Why it matters
+    Brokers advertise their own addresses through a proxy that rewrites nothing. Clients follow them: the proxy sees
+    their first requests, and nothing of what they then read and write.
+
+    ## Usual cause
+    `advertised.listeners` does not name the proxy, and the proxy does not rewrite addresses. Where the advertised
+    address is plainly the server's behind the proxy, S001 says so at once; here it is another one.
+
+    ## Example
+    ```story
+    open 1 server=10.0.0.1:19092 listener=10.0.0.5:9092
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 1, "host": "b1.example.com", "port": 19092}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    +20s
+    ```
+
+    ## Looks alike
+    The advertised address leads to another listener of the proxy:
+    ```story
+    open 1 server=10.0.0.1:19092 listener=10.0.0.5:9092
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 1, "host": "b1.example.com", "port": 9093}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    open 2 server=10.0.0.1:19092 listener=10.0.0.5:9093
+    2> Produce v8 {"acks": -1}
+    2< {}
+    +20s
+    ```
+    There is no proxy: other connections are not in the capture.
+    ```story
+    open 1 server=10.0.0.1:9092
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 1, "host": "b1.example.com", "port": 19092}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    +20s
+    ```
+
+    ## Sources
+    https://github.com/Shopify/toxiproxy/issues/171
+    https://github.com/envoyproxy/envoy/issues/23185
+    https://github.com/testcontainers/testcontainers-java/issues/8669
+    """
+    seekers = connection.run.state(BrokerLookups)
+    if isinstance(event, ResponseReceived):
+        if relayed(connection) and event.request is not None and event.message is not None:
+            client_id = event.request.message.client_id
+            seeker = seekers.of(connection, client_id)
+            if seeker.way is AddressRoute.PAST and seeker.answers and not own_address(event.message, connection):
+                connection.expect("S002", (connection.client, client_id), by=event.at + WINDOW, about=client_id)
+        return
+    seeker = seekers.of(connection, event.about)
+    if (there := seeker.example) is None or not seeker.is_lost(event.at):
+        return
+    brokers = connection.run.state(Brokers)
+    if any(brokers.way(*address) is not AddressRoute.PAST for address in seeker.told):
+        return
+    if not is_new_cause(connection, event.at):
+        return
+    yield Problem(
+        f"client {event.about!r} was sent past the proxy to {there.address}, and did not come back to it within "
+        f"{WINDOW // 10**9} s; clients dial {connection.dialled}",
+        hint=f"set advertised.listeners of broker {there.node_id} to the proxy's listener, {connection.dialled} as "
+        "clients reach it; one listener for each broker",
+        expected=connection.dialled,
+        got=there.address,
+        cause=connection.dialled,
+    )

@@ -1,0 +1,156 @@
+"""S001: brokers advertise an address that clients do not get to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.addresses import LOOPBACK, canonical, is_fixed, split
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.messages.message import Message
+from dissectors.rules import rule
+from dissectors.trackers.broker_lookups import BrokerLookup, BrokerLookups
+from dissectors.trackers.brokers import AddressRoute, Endpoint, endpoints, own_address
+from dissectors.trackers.state import ConnectionState
+
+CODE = "S001"
+
+#: Answers in a row, within seconds, that its client does not act on: to an address that is plainly another one than was
+#: dialled, and to one of which text cannot tell.
+ANSWERS_PAST = 3
+ANSWERS_UNCLEAR = 5
+
+
+@rule(
+    CODE,
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Metadata", "FindCoordinator"),
+    since="0.1",
+    blame="network",
+)
+def advertised_unreachable(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that clients can follow the addresses that brokers advertise.
+
+    ## Why it matters
+    A client dials its bootstrap address only to ask for the cluster's addresses, and does all else there. If it cannot
+    get to these it asks again and again, or times out, and rarely says why. If they lead past a proxy, that proxy sees
+    nothing but the first request.
+
+    ## Usual cause
+    `advertised.listeners` names `localhost`, a container's name or another port than the one that is mapped or
+    forwarded; or a proxy or tunnel stands before the broker, whose address is not advertised.
+
+    ## Example
+    The client dials port 29092, is sent to port 9092, and is back with the same question:
+    ```story
+    open 1 client=10.0.0.9:50001 server=10.0.0.1:29092
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 1, "host": "localhost", "port": 9092}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    +100ms
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 1, "host": "localhost", "port": 9092}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    +100ms
+    > FindCoordinator v2 {"key": "g"}
+    < {"node_id": 1, "host": "localhost", "port": 9092}
+    ```
+    The broker behind the proxy advertises itself:
+    ```story
+    open 1 server=localhost:19092 listener=127.0.0.1:9092
+    > Metadata v1 {"topics": []}
+    < {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": 19092}]}
+    ```
+
+    ## Looks alike
+    Another broker's address is advertised, and the client goes there:
+    ```story
+    open 1 client=10.0.0.9:50001 server=10.0.0.1:9092
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"host": "10.0.0.11", "port": 9092}, {"node_id": 2, "host": "10.0.0.12", "port": 9092}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 2}]}]}
+    open 2 client=10.0.0.9:50002 server=10.0.0.12:9092
+    2> Metadata v8 {"topics": [{"name": "orders"}]}
+    2< {"brokers": [{"host": "10.0.0.11", "port": 9092}, {"node_id": 2, "host": "10.0.0.12", "port": 9092}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 2}]}]}
+    2> Produce v8 {"acks": -1}
+    2< {}
+    ```
+    The proxy's own address is advertised:
+    ```story
+    open 1 server=10.0.0.1:9092 listener=127.0.0.1:9092
+    > Metadata v1 {"topics": []}
+    < {"brokers": [{"node_id": 1, "host": "localhost", "port": 9092}]}
+    ```
+
+    ## Sources
+    https://github.com/provectus/kafka-ui/issues/2021
+    https://github.com/confluentinc/cp-docker-images/issues/796
+    https://github.com/wurstmeister/kafka-docker/issues/417
+    https://github.com/tulios/kafkajs/issues/769
+    https://kafka.apache.org/documentation/#brokerconfigs_advertised.listeners
+    """
+    if (message := event.message) is None or message.diagnosis is not None or event.request is None:
+        return
+    if (past := own_address(message, connection)) is not None:
+        yield from _problem(message, past, connection, event.at, _past_the_proxy(past, connection))
+        return
+    client_id = event.request.message.client_id
+    seeker = connection.run.state(BrokerLookups).of(connection, client_id)
+    if not cannot_get_there(seeker, event.at):
+        return
+    there = next((each for each in endpoints(message) if seeker.example and each[1:3] == seeker.example[1:3]), None)
+    if there is None:
+        return
+    text = (
+        f"broker {there.node_id} is advertised as {there.address}, but client {client_id!r} dialled "
+        f"{connection.dialled}, was sent there {seeker.answers} times within "
+        f"{(event.at - seeker.since) / 1e9:.1f} s and was not seen there"
+    )
+    yield from _problem(message, there, connection, event.at, text)
+
+
+def cannot_get_there(seeker: BrokerLookup, at: int) -> bool:
+    """Whether a client asks again and again where the brokers are because it cannot follow the answer."""
+    if seeker.example is None or seeker.way is AddressRoute.HERE or not seeker.is_lost(at):
+        return False
+    if seeker.way is AddressRoute.PAST:
+        return seeker.answers >= ANSWERS_PAST
+    return seeker.answers >= ANSWERS_UNCLEAR and _means_itself(seeker.example.host)
+
+
+def _past_the_proxy(there: Endpoint, connection: ConnectionState) -> str:
+    return (
+        f"broker {there.node_id} is advertised as {there.address}, which leads past the proxy: clients dialled "
+        f"{connection.dialled} and do all but their first requests there, unseen"
+    )
+
+
+def _means_itself(host: str) -> bool:
+    """Whether a host means something to its own machine or network only: loopback, a bare name."""
+    known = canonical(host)
+    return known == LOOPBACK or ("." not in known and not is_fixed(known))
+
+
+def is_new_cause(connection: ConnectionState, at: int) -> bool:
+    """Whether nobody was told yet that clients who dial here are sent elsewhere: one cause, whichever rule says so."""
+    return connection.run.is_new_cause((CODE, connection.dialled), at)
+
+
+def _problem(message: Message, there: Endpoint, connection: ConnectionState, at: int, text: str) -> Iterator[Problem]:
+    if not is_new_cause(connection, at):
+        connection.repeated[CODE, "advertised-unreachable"] += 1
+        return
+    dialled = split(connection.dialled)
+    same_host = dialled is not None and canonical(there.host) == dialled[0]
+    yield Problem(
+        text,
+        **locate(message, *there.path, "port" if same_host else "host"),
+        hint=f"set advertised.listeners of the broker to an address that this client reaches, here "
+        f"{connection.dialled}, or its name there; behind a proxy, to the proxy's listener",
+        expected=connection.dialled,
+        got=there.address,
+        cause=connection.dialled,
+    )

@@ -1,0 +1,89 @@
+"""S034: a batch sent again by a producer whose duplicates the broker cannot see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.producers import Producers
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_MS = 1_000_000
+
+#: An application that writes the same value twice gives it two times; only the same batch, sent some time after it was
+#: made, is a retry.
+_FRESH = 10_000 * _MS
+_LATER = 100 * _MS
+
+
+@rule(
+    "S034",
+    severity=Severity.WARNING,
+    events=(RequestReceived,),
+    apis=("Produce",),
+    only=FrameFlags.RESENT,
+    since="0.1",
+    blame="client",
+)
+def blind_retry_duplicates(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a producer without idempotence does not send a batch again that the broker has taken.
+
+    ## Why it matters
+    The broker writes it once more: consumers see its records twice, or as often as it was sent.
+
+    ## Usual cause
+    The client could not read the answer, or gave up waiting before it came, and tries again. Where no answer came at
+    all nobody can know whether the batch was written; that is told for information.
+
+    ## Example
+    ```story
+    > Produce v3 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"base_offset": 5}]}]}
+    +500ms
+    > Produce v3 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
+    ```
+
+    ## Looks alike
+    A retry that the broker has asked for, and an application that writes the same value again:
+    ```story
+    > Produce v3 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 6, "base_offset": -1}]}]}
+    +500ms
+    > Produce v3 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
+    ```
+    ```story
+    > Produce v3 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"base_offset": 5}]}]}
+    +500ms
+    > Produce v3 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"records": [{"value": "a", "timestamp": 1767225600502}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#producerconfigs_enable.idempotence
+    https://github.com/confluentinc/librdkafka/issues/669
+    """
+    for place, batch, _, attempt, where in connection.run.state(Producers).resent:
+        if batch.producer_id >= 0 or not event.expects_response or event.at - attempt.at < _LATER:
+            continue
+        if abs(attempt.at - batch.max_timestamp * _MS) > _FRESH or attempt.refused.get(place):
+            continue
+        seconds, whither = (event.at - attempt.at) / 1e9, spoken(place, connection)
+        yield Problem(
+            f"the client sends a batch to {whither} again {seconds:.1f} s after the first time, which "
+            f"{attempt.outcome(place)}: its records {'are' if attempt.answered else 'may be'} there twice now",
+            **locate(event.message, *where),
+            severity=None if attempt.answered else Severity.INFO,
+            hint="set enable.idempotence=true; see whether the client can read the answer and waits long enough for it",
+            cause=f"{place[0]} {attempt.answered}",
+        )

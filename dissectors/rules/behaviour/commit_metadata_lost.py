@@ -1,0 +1,85 @@
+"""S042: metadata of a commit that does not come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.commits import Commits, key_of
+from dissectors.trackers.partitions import topic_of
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("S042", severity=Severity.WARNING, events=(ResponseReceived,), apis=("OffsetFetch",), since="0.1", blame="broker")
+def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that OffsetFetch gives back the metadata with which the offset was committed.
+
+    ## Why it matters
+    Kafka Streams keeps its stream time in it, and others a host, a checksum or a position within a batch: without it
+    they start from nothing after a restart, silently.
+
+    ## Usual cause
+    A broker or gateway that stores the offset alone.
+
+    ## Example
+    ```story
+    > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions":
+        [{"committed_offset": 5, "committed_metadata": "AQ=="}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{}]}]}
+    > OffsetFetch v5 {"group_id": "g", "topics": [{"name": "orders", "partition_indexes": [0]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"committed_offset": 5, "metadata": ""}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions":
+        [{"committed_offset": 5, "committed_metadata": "AQ=="}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{}]}]}
+    > OffsetFetch v5 {"group_id": "g", "topics": [{"name": "orders", "partition_indexes": [0]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"committed_offset": 5, "metadata": "AQ=="}]}]}
+    > OffsetFetch v5 {"group_id": "h", "topics": [{"name": "orders", "partition_indexes": [0]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"committed_offset": 5, "metadata": ""}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#The_Messages_OffsetCommit
+    https://github.com/nisshi-io/nisshi/blob/main/compat/librdkafka/FINDINGS.md
+    """
+    message, request = event.message, event.request
+    if message is None or request is None:
+        return
+    commits = connection.run.state(Commits)
+    for group, topics, where in _groups(message.body, event.asked or {}):
+        for i, topic in enumerate(topics):
+            for j, row in enumerate(topic.get("partitions") or ()):
+                key = key_of(group, (topic_of(topic), row.get("partition_index", 0)), connection)
+                commit = commits.last(key)
+                if commit is None or commit.at >= request.at or commit.offset != row.get("committed_offset"):
+                    continue
+                metadata = row.get("metadata") or ""
+                if row.get("error_code") or not commit.metadata or metadata == commit.metadata:
+                    continue
+                yield Problem(
+                    f"group {group!r} committed offset {commit.offset} of {key[1]}[{key[2]}] with metadata of "
+                    f"{len(commit.metadata)} characters, OffsetFetch gives back {len(metadata) or 'none'}",
+                    hint="a fault of the broker: it has to store the metadata with the offset",
+                    expected=f"{len(commit.metadata)} characters",
+                    got=f"{len(metadata)} characters" if metadata else "none",
+                    cause=group,
+                    **locate(message, *where, "topics", i, "partitions", j, "metadata"),
+                )
+
+
+def _groups(
+    body: Mapping[str, Any], asked: Mapping[str, Any]
+) -> Iterator[tuple[str, list[Mapping[str, Any]], tuple[str | int, ...]]]:
+    """Each group with its topics and the way to it: from version 8 on a response has several."""
+    if "groups" in body:
+        for i, group in enumerate(body["groups"] or ()):
+            yield group.get("group_id") or "", group.get("topics") or [], ("groups", i)
+    elif group_id := asked.get("group_id"):
+        yield group_id, body.get("topics") or [], ()

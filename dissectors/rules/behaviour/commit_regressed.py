@@ -1,0 +1,176 @@
+"""S043: a committed offset that goes back, or lies behind the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.addresses import host_of
+from dissectors.connections.events import BytesSkipped, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.message import Message
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.commits import Commits, Key, key_of
+from dissectors.trackers.partitions import topic_of
+from dissectors.trackers.recurrence import Recurrence
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags, Trigger
+
+_OFTEN = 3
+_MOST_TOLD = 10
+_MOST_CLIENTS = 1000
+_MOST_ENDS = 50_000
+
+#: Host and client id.
+_Client = tuple[str, str | None]
+
+
+class _Contests(Recurrence):
+    """By group and partition: how often one committed below what another had."""
+
+
+class _Ends:
+    """Where partitions end, as clients that commit were told: the topic's id, if the version has it, and the end."""
+
+    def __init__(self) -> None:
+        self.clients: BoundedDict[_Client, None] = BoundedDict(_MOST_CLIENTS)
+        self.told: BoundedDict[tuple[_Client, str, int], tuple[str | None, int]] = BoundedDict(_MOST_ENDS)
+
+    def learn(self, client: _Client, message: Message, connection: ConnectionState) -> None:
+        """Take the ends from a Fetch or ListOffsets. Followers may be behind: only another topic id lowers one."""
+        rows, end_of = ("responses", "high_watermark") if message.api == "Fetch" else ("topics", "offset")
+        for topic in message.body.get(rows) or ():
+            topic_id = topic.get("topic_id")
+            name = connection.run.topic_names.get(topic_of(topic), topic_of(topic))
+            for row in topic.get("partitions") or ():
+                key, end = (client, name, row.get("partition_index", 0)), row.get(end_of, -1)
+                known = self.told.get(key)
+                if known is None or known[0] != topic_id or known[1] < end:
+                    self.told[key] = (topic_id, end)
+
+
+@rule(
+    "S043",
+    severity=Severity.WARNING,
+    events=(ResponseReceived, BytesSkipped),
+    apis=("OffsetCommit",),
+    also=(Trigger((ResponseReceived,), ("Fetch", "ListOffsets"), only=FrameFlags.SUBSCRIBED),),
+    since="0.1",
+    blame="client",
+)
+def commit_regressed(event: ResponseReceived | BytesSkipped, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that clients do not commit in turns for one partition of a group, nor behind its end.
+
+    ## Why it matters
+    Each takes back what the other has done: after the next restart records are read twice, or those between are lost.
+    From an offset behind the end a consumer starts with OFFSET_OUT_OF_RANGE and resets. That one client goes back is
+    told as info: it may have been asked to.
+
+    ## Usual cause
+    Two consumers with the same group id and partitions assigned by hand; a consumer that goes on after its group has
+    given the partition to another. Behind the end: offsets of a topic that was deleted and made anew. For an info: a
+    seek, or a reset by kafka-consumer-groups.
+
+    ## Example
+    ```story
+    > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": 50}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{}]}]}
+    > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": 7}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{}]}]}
+    ```
+    ```story
+    > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": 50}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{}]}]}
+    > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": 60}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 60, "records": ""}]}]}
+    > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": 90}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": 50}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{}]}]}
+    > OffsetCommit v7 {"group_id": "h", "topics": [{"name": "orders", "partitions": [{"committed_offset": 7}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{}]}]}
+    > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": 7}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"error_code": 22}]}]}
+    ```
+    ```story
+    > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": 50}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{}]}]}
+    > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": 60}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 60, "records": ""}]}]}
+    > ListOffsets v4 {"topics": [{"name": "orders", "partitions": [{"timestamp": -1}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"offset": 90}]}]}
+    > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": 90}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#design_consumerposition
+    https://github.com/twmb/franz-go/issues/1426
+    """
+    ends = connection.run.state(_Ends)
+    if isinstance(event, BytesSkipped):
+        ends.told.clear()
+        return
+    message = event.message
+    client = (host_of(connection.client), connection.client_id)
+    if message is None:
+        return
+    if message.api != "OffsetCommit":
+        if client in ends.clients:
+            ends.learn(client, message, connection)
+        return
+    ends.clients[client] = None
+    connection.run.subscribe("S043")
+    yield from _steps_back(connection)
+    yield from _behind(event, client, ends, connection)
+
+
+def _steps_back(connection: ConnectionState) -> Iterator[Problem]:
+    for key, before, now in connection.run.state(Commits).back[:_MOST_TOLD]:
+        group, topic, partition = key
+        what = f"the committed offset of group {group!r} for {topic}[{partition}] goes back from {before.offset} to "
+        if before.committer == now.committer:
+            yield Problem(
+                f"{what}{now.offset}",
+                severity=Severity.INFO,
+                hint="right after a seek or a reset; else the client commits late what it read before",
+                cause=f"{group} {topic}",
+            )
+            continue
+        times = connection.run.state(_Contests).count(key, now.at)
+        often = times >= _OFTEN
+        yield Problem(
+            f"{what}{now.offset}, by client {now.committer[2]!r} at {now.committer[1]} after client "
+            f"{before.committer[2]!r} at {before.committer[1]}" + (f", {times} times" if often else ""),
+            severity=None if often else Severity.INFO,
+            hint="see whether two consumers read the same partitions under one group id",
+            cause=f"{group} {topic} by another" + (" again" if often else ""),
+        )
+
+
+def _behind(event: ResponseReceived, client: _Client, ends: _Ends, connection: ConnectionState) -> Iterator[Problem]:
+    """Commits behind the end that this client itself was told: what it cannot have read."""
+    asked = event.asked or {}
+    commits = connection.run.state(Commits)
+    told = 0
+    for topic in asked.get("topics") or ():
+        for row in topic.get("partitions") or ():
+            place = (topic_of(topic), row.get("partition_index", 0))
+            key: Key = key_of(asked.get("group_id") or "", place, connection)
+            _, end = ends.told.get((client, key[1], key[2]), (None, -1))
+            commit = commits.last(key)
+            if end < 0 or commit is None or commit.at != event.at or commit.offset <= end or told == _MOST_TOLD:
+                continue
+            told += 1
+            yield Problem(
+                f"client {client[1]!r} commits offset {commit.offset} of {key[1]}[{key[2]}] for group {key[0]!r}, "
+                f"and was told that the partition ends at {end}",
+                hint="reset the group's offsets for this topic; was it deleted and made anew?",
+                expected=f"at most {end}",
+                got=str(commit.offset),
+                cause=f"{key[0]} {key[1]} behind",
+            )

@@ -1,0 +1,105 @@
+"""S023: a coordinator that is not available, for long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.coordinators import COORDINATED, verdicts
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.wire.paths import parts
+
+_NOT_AVAILABLE = 15
+_PATIENCE = 30 * SECOND
+_PAUSE = 60 * SECOND
+_MOST_KEYS = 10_000
+
+
+class _Missing:
+    """Coordinators that are not available: since when, and when that was said last."""
+
+    def __init__(self) -> None:
+        self.since: BoundedDict[tuple[str, str], tuple[int, int]] = BoundedDict(_MOST_KEYS)
+
+
+@rule(
+    "S023",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("FindCoordinator", *COORDINATED),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="broker",
+)
+def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a coordinator that is COORDINATOR_NOT_AVAILABLE comes up within half a minute.
+
+    ## Why it matters
+    Without its coordinator a group has no members and no offsets, a transactional producer writes nothing. Clients wait
+    without a word.
+
+    ## Usual cause
+    `__consumer_offsets` or `__transaction_state` cannot be made, or has no leader: fewer brokers than its replication
+    factor (3 by default) is the commonest on a single broker. In the first seconds of a new cluster it is normal.
+
+    ## Example
+    ```story
+    > FindCoordinator v2 {"key": "g"}
+    < {"error_code": 15, "node_id": -1, "port": -1}
+    +20s
+    > FindCoordinator v2 {"key": "g"}
+    < {"error_code": 15, "node_id": -1, "port": -1}
+    +20s
+    > FindCoordinator v2 {"key": "g"}
+    < {"error_code": 15, "node_id": -1, "port": -1}
+    ```
+
+    ## Looks alike
+    A new cluster, where the first question makes the topic:
+    ```story
+    > FindCoordinator v2 {"key": "g"}
+    < {"error_code": 15, "node_id": -1, "port": -1}
+    +2s
+    > FindCoordinator v2 {"key": "g"}
+    < {"error_code": 15, "node_id": -1, "port": -1}
+    +2s
+    > FindCoordinator v2 {"key": "g"}
+    < {"node_id": 1, "host": "kafka-1", "port": 9092}
+    +40s
+    > FindCoordinator v2 {"key": "g"}
+    < {"error_code": 15, "node_id": -1, "port": -1}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#brokerconfigs_offsets.topic.replication.factor
+    https://github.com/confluentinc/confluent-kafka-go/issues/646
+    https://github.com/segmentio/kafka-go/issues/955
+    https://github.com/AutoMQ/automq/issues/691
+    """
+    for verdict in verdicts(event):
+        missing = connection.run.state(_Missing).since
+        key = verdict.kind, verdict.key
+        if verdict.code != _NOT_AVAILABLE:
+            if missing.pop(key, None) and not missing:
+                connection.run.unsubscribe("S023")
+            continue
+        connection.run.subscribe("S023")
+        since, last = missing.get(key, (event.at, event.at))
+        if event.at - last > _PAUSE:
+            since = event.at
+        missing[key] = since, event.at
+        if event.at - since >= _PATIENCE and event.message is not None:
+            yield Problem(
+                f"{verdict.subject} has had no coordinator for {(event.at - since) // SECOND} s: the answer is "
+                "COORDINATOR_NOT_AVAILABLE each time",
+                **locate(event.message, *parts(verdict.path)),
+                hint="see whether __consumer_offsets (or __transaction_state) exists and all of its partitions have a "
+                "leader; a single broker needs offsets.topic.replication.factor=1",
+                cause=verdict.subject,
+            )

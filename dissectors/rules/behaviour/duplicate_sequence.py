@@ -1,0 +1,93 @@
+"""S033: a batch under a sequence that was sent before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.producers import Producers
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "S033",
+    severity=Severity.ERROR,
+    events=(RequestReceived,),
+    apis=("Produce",),
+    only=FrameFlags.RESENT,
+    since="0.1",
+    blame="client",
+)
+def duplicate_sequence(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a batch that an idempotent producer sends again has the bytes that it had; says that it did.
+
+    ## Why it matters
+    The broker knows a batch by producer, epoch and sequence alone. If the first attempt was written, it drops the
+    second and answers as if all were well: records that are only in the second are lost.
+
+    ## Usual cause
+    A plain retry, after an error or a timeout, is fine and told for information. Other bytes come from a client that
+    builds the batch anew for the retry, or gives the sequence of a batch without an answer to another.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}, {"value": "b"}]}]}]}]}
+    close
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}]}]}]}]}
+    ```
+
+    ## Looks alike
+    A batch that is refused for good, split in two by the client, and the sequences given to the halves:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}, {"value": "b"}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 10, "base_offset": -1}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 1, "records": [{"value": "b"}]}]}]}]}
+    ```
+    The same sequence from the next epoch:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 1, "base_sequence": 0, "records": [{"value": "b"}]}]}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
+    https://github.com/confluentinc/librdkafka/pull/4750
+    """
+    for place, batch, before, attempt, where in connection.run.state(Producers).resent:
+        if batch.producer_id < 0:
+            continue
+        who = f"producer {batch.producer_id} (epoch {batch.epoch})"
+        whither = f"under sequence {batch.sequence} to {spoken(place, connection)}"
+        if (batch.crc, batch.size, batch.records) == (before.crc, before.size, before.records):
+            yield Problem(
+                f"{who} sends the batch {whither} once more, as it was; it {attempt.outcome(place)}",
+                **locate(event.message, *where),
+                severity=Severity.INFO,
+                cause=f"retry of {place[0]}",
+            )
+        else:
+            yield Problem(
+                f"{who} sends other records {whither} than in the batch before, which {attempt.outcome(place)}: the "
+                "broker cannot tell them apart",
+                **locate(event.message, *where),
+                hint="a retry must have the bytes of the first attempt, or the new records are dropped as duplicates; "
+                "update the client",
+                expected=f"{before.records} records, CRC {before.crc:#010x}",
+                got=f"{batch.records} records, CRC {batch.crc:#010x}",
+                cause=place[0],
+            )

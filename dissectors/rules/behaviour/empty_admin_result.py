@@ -1,0 +1,97 @@
+"""S045: an answer that leaves out what was asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+
+_TOPIC = 2
+
+#: What is asked about, and where each of it is due in the answer. Earlier and later versions may differ.
+_DUE: dict[str, tuple[tuple[str, str], ...]] = {
+    "CreateTopics": (("topics", "topics"),),
+    "DeleteTopics": (("topics", "responses"), ("topic_names", "responses")),
+    "CreatePartitions": (("topics", "results"),),
+    "DeleteRecords": (("topics", "topics"),),
+    "DescribeConfigs": (("resources", "results"),),
+    "AlterConfigs": (("resources", "responses"),),
+    "IncrementalAlterConfigs": (("resources", "responses"),),
+    "DescribeGroups": (("groups", "groups"),),
+    "ConsumerGroupDescribe": (("group_ids", "groups"),),
+    "DeleteGroups": (("groups_names", "results"),),
+    "ListOffsets": (("topics", "topics"),),
+    "OffsetCommit": (("topics", "topics"),),
+    "FindCoordinator": (("coordinator_keys", "coordinators"),),
+    "DescribeProducers": (("topics", "topics"),),
+    "DescribeTransactions": (("transactional_ids", "transaction_states"),),
+    "CreateAcls": (("creations", "results"),),
+    "DeleteAcls": (("filters", "filter_results"),),
+    "AlterClientQuotas": (("entries", "entries"),),
+}
+
+
+@rule("S045", severity=Severity.WARNING, events=(ResponseReceived,), apis=tuple(_DUE), since="0.1", blame="broker")
+def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that a response has an entry for what the request names, be it an error.
+
+    ## Why it matters
+    Clients look up the result of each topic or group in the answer. Where there is none they wait until a timeout,
+    report success for something that was not done, or run into a null.
+
+    ## Usual cause
+    A broker or gateway that has the API but not what it does, and answers with an empty list.
+
+    ## Example
+    ```story
+    > CreatePartitions v1 {"topics": [{"name": "orders", "count": 6}]}
+    < {"results": []}
+    ```
+    A topic always has configurations:
+    ```story
+    > DescribeConfigs v2 {"resources": [{"resource_type": 2, "resource_name": "orders", "configuration_keys": null}]}
+    < {"results": [{"resource_type": 2, "resource_name": "orders", "configs": []}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > CreatePartitions v1 {"topics": []}
+    < {"results": []}
+    > DescribeConfigs v2 {"resources": [{"resource_type": 2, "resource_name": "orders", "configuration_keys": ["x"]}]}
+    < {"results": [{"resource_type": 2, "resource_name": "orders", "configs": []}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_messages
+    https://github.com/nisshi-io/nisshi/blob/main/compat/librdkafka/FINDINGS.md
+    """
+    asked, message = event.asked, event.message
+    if asked is None or message is None or message.body.get("error_code"):
+        return
+    for of, due in _DUE[message.api]:
+        if (wanted := asked.get(of)) and message.body.get(due) == []:
+            yield Problem(
+                f"{message.api} was asked about {len(wanted)} of {of} and is answered with an empty list of {due}, "
+                "without an error",
+                hint="a fault of the broker: it has to answer for each of them, if only with an error code",
+                expected=f"{len(wanted)} entries",
+                got="none",
+                **locate(message, due),
+            )
+    if message.api == "DescribeConfigs":
+        every = {
+            each.get("resource_name")
+            for each in asked.get("resources") or ()
+            if each.get("resource_type") == _TOPIC and each.get("configuration_keys") is None
+        }
+        for i, result in enumerate(message.body.get("results") or ()):
+            if result.get("resource_name") in every and result.get("configs") == [] and not result.get("error_code"):
+                yield Problem(
+                    f"DescribeConfigs of topic {result.get('resource_name')!r} has no configuration, without an error",
+                    hint="a fault of the broker: a topic has every configuration, at its default if need be",
+                    **locate(message, "results", i, "configs"),
+                )

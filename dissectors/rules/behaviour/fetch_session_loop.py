@@ -1,0 +1,99 @@
+"""S029: a fetch session that is refused again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.schemas import error_name
+from dissectors.trackers.recurrence import SECOND, Recurrence
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_SESSION_ERRORS = (70, 71)  # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
+_STUBBORN = 3
+_TIMES = 5
+
+
+class _Refused(Recurrence):
+    """How often one connection's sessions were refused, in all and by session id. Brokers keep one for 2 m."""
+
+    within = 60 * SECOND
+
+
+@rule(
+    "S029",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="network",
+)
+def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that fetch sessions, once refused, are opened anew and then hold.
+
+    ## Why it matters
+    Each refusal is a fetch without records. A session that is refused every time makes consumers crawl.
+
+    ## Usual cause
+    A client that goes on with the session instead of starting over with `session_epoch` 0; or several brokers behind
+    one address (a load balancer), where the next request comes to one that does not know the session.
+
+    ## Example
+    ```story
+    > Fetch v7 {"session_id": 9, "session_epoch": 4}
+    < {"error_code": 71}
+    > Fetch v7 {"session_id": 9, "session_epoch": 5}
+    < {"error_code": 71}
+    > Fetch v7 {"session_id": 9, "session_epoch": 6}
+    < {"error_code": 71}
+    ```
+
+    ## Looks alike
+    A session that the broker has given up, and the client begins another:
+    ```story
+    > Fetch v7 {"session_id": 9, "session_epoch": 4}
+    < {"error_code": 70}
+    > Fetch v7 {"session_id": 0, "session_epoch": 0}
+    < {"session_id": 10}
+    > Fetch v7 {"session_id": 10, "session_epoch": 1}
+    < {"session_id": 10}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-227%3A+Introduce+Incremental+FetchRequests+to+Increase+Partition+Scalability
+    https://github.com/redpanda-data/redpanda/issues/27749
+    """
+    message, asked = event.message, event.asked
+    if message is None or asked is None:
+        return
+    refused = connection.state(_Refused)
+    if (code := message.body.get("error_code")) not in _SESSION_ERRORS:
+        if asked.get("session_epoch") == 0:
+            refused.forget(message.body.get("session_id"))
+        return
+    connection.run.subscribe("S029")
+    error = error_name(code)
+    where = locate(message, "error_code")
+    times = refused.count("all", event.at)
+    if asked.get("session_epoch", 0) > 0 and refused.count(asked.get("session_id"), event.at) >= _STUBBORN:
+        yield Problem(
+            f"the client goes on with fetch session {asked.get('session_id')} although the broker answers {error} each "
+            "time; it should start over with session_epoch 0",
+            **where,
+            hint="update the client, or turn its fetch sessions off",
+            blame="client",
+            cause="client",
+        )
+    elif times >= _TIMES:
+        yield Problem(
+            f"the broker answered {error} to {times} fetch sessions of this connection within a minute; a session "
+            "should hold for two minutes at least",
+            **where,
+            hint="see whether one address leads to several brokers (a load balancer), or the broker's cache is too "
+            "small (max.incremental.fetch.session.cache.slots)",
+        )

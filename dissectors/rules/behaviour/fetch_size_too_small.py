@@ -1,0 +1,104 @@
+"""S025: a fetch limit below the size of the batch that stands at the offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.records import summarize
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.fetches import Fetches, asked_for
+from dissectors.trackers.partitions import Place, spoken, topic_of
+from dissectors.trackers.state import ConnectionState
+
+#: From this version on a broker sends the first batch whole, whatever the limits (KIP-74).
+_FIRST_BATCH_WHOLE = 3
+_HEAD = 12  # offset, and the size of what follows
+_MOST_PARTITIONS = 1000
+
+
+class _Cut:
+    """Partitions of one connection whose first batch was cut off: its offset, and the bytes that it needs."""
+
+    def __init__(self) -> None:
+        self.partitions: BoundedDict[Place, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
+
+
+@rule(
+    "S025",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Fetch",),
+    versions=range(3),
+    since="0.1",
+    blame="client",
+)
+def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a client that was sent only a piece of a batch asks for more bytes the next time.
+
+    ## Why it matters
+    Up to Fetch v2 a broker cuts at `partition_max_bytes`, also the first batch. Asking again with the same limit brings
+    the same piece: the consumer never passes that offset. From v3 on the first batch is sent whole (KIP-74).
+
+    ## Usual cause
+    A producer was allowed larger messages than this consumer: `max.message.bytes` of the topic is above its fetch size.
+
+    ## Example
+    ```story
+    > Fetch v2 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5, "partition_max_bytes": 20}]}]}
+    < {"responses": [{"topic": "t", "partitions": [
+       {"high_watermark": 9, "records": "0000000000000005 00000100 12345678 01 00 0000"}]}]}
+    > Fetch v2 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5, "partition_max_bytes": 20}]}]}
+    ```
+
+    ## Looks alike
+    A client that asks for more when it sees a piece:
+    ```story
+    > Fetch v2 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5, "partition_max_bytes": 20}]}]}
+    < {"responses": [{"topic": "t", "partitions": [
+       {"high_watermark": 9, "records": "0000000000000005 00000100 12345678 01 00 0000"}]}]}
+    > Fetch v2 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5, "partition_max_bytes": 4000}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-74%3A+Add+Fetch+Response+Size+Limit+in+Bytes
+    https://github.com/kafka-rust/kafka-rust/issues/57
+    https://github.com/SOHU-Co/kafka-node/issues/264
+    """
+    message = event.message
+    if message is None or message.version >= _FIRST_BATCH_WHOLE:
+        return
+    if isinstance(event, ResponseReceived):
+        _note_pieces(event, connection)
+    elif cut := connection.state(_Cut).partitions:
+        for place, each, where in asked_for(message.body):
+            offset, needed = cut.pop(place, (-1, 0))
+            limit = each.get("partition_max_bytes", needed)
+            if each.get("fetch_offset") == offset and limit < needed:
+                yield Problem(
+                    f"{spoken(place, connection)} is asked for again with {limit} bytes, but the batch at offset "
+                    f"{offset} needs {needed}: the consumer cannot pass it",
+                    **locate(message, *where, "partition_max_bytes"),
+                    hint="raise the client's fetch size (fetch.message.max.bytes, max.partition.fetch.bytes) to the "
+                    "topic's max.message.bytes, or take a client with Fetch v3 or later",
+                    expected=f"at least {needed}",
+                    got=str(limit),
+                    cause=place[0],
+                )
+
+
+def _note_pieces(event: ResponseReceived, connection: ConnectionState) -> None:
+    asked, message = event.asked, event.message
+    if asked is None or message is None or connection.state(Fetches).is_empty:
+        return
+    offsets = connection.state(Fetches).offsets(asked)
+    for topic in message.body.get("responses") or ():
+        for each in topic.get("partitions") or ():
+            records = each.get("records")
+            place = topic_of(topic), each.get("partition_index", 0)
+            if records and len(records) >= _HEAD and place in offsets and not summarize(records).batches:
+                needed = _HEAD + int.from_bytes(records[8:_HEAD], "big", signed=True)
+                connection.state(_Cut).partitions[place] = offsets[place], needed

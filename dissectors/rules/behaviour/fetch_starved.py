@@ -1,0 +1,171 @@
+"""S024: fetches that stay empty below the high watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.records.formats import counted
+from dissectors.rules import rule
+from dissectors.trackers.fetches import Fetches, end_for, is_follower
+from dissectors.trackers.partitions import Place, spoken, topic_of
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_TIMES = 5
+_MOST_PARTITIONS = 1000
+
+
+class _Starving:
+    """Partitions of one connection that have records and bring none: at which offset, and how often."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[Place, tuple[int, int]] = {}
+
+
+@rule(
+    "S024",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.STARVED,
+    since="0.1",
+    blame="broker",
+)
+def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that fetches bring records while the high watermark says that there are some.
+
+    ## Why it matters
+    The consumer asks again and again, gets no error and no records, and its lag grows: it stands still and nobody
+    is told.
+
+    ## Usual cause
+    A server that finds no batch because the fetch offset is in the middle of one, or that drops a batch larger than
+    the client's limits instead of sending the first one whole (KIP-74). Kafka itself does it only when tiered
+    storage does not answer in time.
+
+    ## Example
+    ```story
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"partition_index": 0, "high_watermark": 9, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"partition_index": 0, "high_watermark": 9, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"partition_index": 0, "high_watermark": 9, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"partition_index": 0, "high_watermark": 9, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"partition_index": 0, "high_watermark": 9, "records": ""}]}]}
+    ```
+
+    In a session neither side repeats what has not changed:
+    ```story
+    > Fetch v12 {"session_epoch": 0, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
+    < {"session_id": 7, "responses": [
+       {"topic": "t", "partitions": [{"partition_index": 0, "high_watermark": 9, "records": ""}]}]}
+    > Fetch v12 {"session_id": 7, "session_epoch": 1}
+    < {"session_id": 7}
+    > Fetch v12 {"session_id": 7, "session_epoch": 2}
+    < {"session_id": 7}
+    > Fetch v12 {"session_id": 7, "session_epoch": 3}
+    < {"session_id": 7}
+    > Fetch v12 {"session_id": 7, "session_epoch": 4}
+    < {"session_id": 7}
+    ```
+
+    ## Looks alike
+    A consumer at the end of the partition; one that reads committed records and waits at the last stable offset; and
+    one that the broker holds back with a quota:
+    ```story
+    > Fetch v12 {"session_epoch": 0, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
+    < {"session_id": 7, "responses": [
+       {"topic": "t", "partitions": [{"partition_index": 0, "high_watermark": 9, "records": [{"records": [{}]}]}]}]}
+    > Fetch v12 {"session_id": 7, "session_epoch": 1,
+       "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 9}]}]}
+    < {"session_id": 7}
+    > Fetch v12 {"session_id": 7, "session_epoch": 2}
+    < {"session_id": 7}
+    > Fetch v12 {"session_id": 7, "session_epoch": 3}
+    < {"session_id": 7}
+    > Fetch v12 {"session_id": 7, "session_epoch": 4}
+    < {"session_id": 7}
+    > Fetch v12 {"session_id": 7, "session_epoch": 5}
+    < {"session_id": 7}
+    ```
+    ```story
+    > Fetch v12 {"isolation_level": 1, "session_epoch": 0,
+       "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"session_id": 7, "responses": [{"topic": "t", "partitions": [
+       {"high_watermark": 9, "last_stable_offset": 5, "records": ""}]}]}
+    > Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 1}
+    < {"session_id": 7}
+    > Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 2}
+    < {"session_id": 7}
+    > Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 3}
+    < {"session_id": 7}
+    > Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 4}
+    < {"session_id": 7}
+    ```
+    ```story
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
+    < {"throttle_time_ms": 900, "responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
+    < {"throttle_time_ms": 900, "responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
+    < {"throttle_time_ms": 900, "responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
+    < {"throttle_time_ms": 900, "responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
+    < {"throttle_time_ms": 900, "responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": ""}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-74%3A+Add+Fetch+Response+Size+Limit+in+Bytes
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-227%3A+Introduce+Incremental+FetchRequests+to+Increase+Partition+Scalability
+    https://github.com/kafka-rust/kafka-rust/issues/57
+    """
+    fetches = connection.state(Fetches)
+    asked = event.asked
+    message = event.message
+    if not fetches.is_empty or asked is None or message is None:
+        return
+    body = message.body
+    if body.get("throttle_time_ms") or body.get("error_code") or is_follower(asked):
+        return  # a quota empties responses; so does one for replication, partition by partition
+    state = connection.state(_Starving)
+    before, state.partitions = state.partitions, {}
+    starved = []
+    connection.run.subscribe("S024")
+    for place, (offset, end) in fetches.behind(asked, body).items():
+        was_offset, times = before.get(place, (offset, 0))
+        times = times + 1 if was_offset == offset else 1
+        if len(state.partitions) < _MOST_PARTITIONS:
+            state.partitions[place] = offset, times
+        if times % _TIMES == 0:
+            starved.append((place, offset, end, times))
+    if starved:
+        place, offset, end, times = starved[0]
+        what = end_for(asked).replace("_", " ")
+        more = f", and with it {counted(len(starved) - 1, 'more partition')}" if len(starved) > 1 else ""
+        yield Problem(
+            f"{spoken(place, connection)} stays empty at offset {offset} below the {what} of {end}: "
+            f"{times} responses in a row brought no record and no error{more}",
+            **locate(message, "responses", *_where(place, body)),
+            hint="look at the batch with that offset on the broker: it must be sent whole, also if it begins earlier "
+            "or is larger than the limits of the request",
+            expected=f"records from offset {offset}",
+            got="none",
+            cause=place[0],
+        )
+
+
+def _where(place: Place, body: Mapping[str, Any]) -> tuple[str | int, ...]:
+    for i, topic in enumerate(body.get("responses") or ()):
+        if topic_of(topic) == place[0]:
+            for j, each in enumerate(topic.get("partitions") or ()):
+                if each.get("partition_index") == place[1]:
+                    return i, "partitions", j, "records"
+    return ()

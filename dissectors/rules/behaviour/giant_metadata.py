@@ -1,0 +1,97 @@
+"""S010: a client that is sent the whole cluster's Metadata again and again, and that is big."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dissectors.connections.addresses import host_of
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.state import ConnectionState
+
+GIANT = 1 << 20
+
+#: So many times within this time (ns): clients refresh every five or ten minutes by themselves.
+TIMES = 3
+WITHIN = 1800 * 1_000_000_000
+
+MAX_CLIENTS = 1_000
+
+
+@dataclass(slots=True)
+class _Answers:
+    since: int
+    count: int = 0
+
+
+@dataclass(slots=True)
+class _Giants:
+    """Giant answers by host and client id."""
+
+    to: BoundedDict[tuple[str, str | None], _Answers] = field(default_factory=lambda: BoundedDict(MAX_CLIENTS))
+
+
+@rule("S010", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="client")
+def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a client does not ask for all topics again and again where that is over a megabyte each time.
+
+    ## Why it matters
+    The broker builds the answer and the client parses it at every refresh, at every error that asks for one, and in
+    every instance at once after a broker has gone. That has taken down brokers and kept clients from starting.
+
+    ## Usual cause
+    A client that asks for the full Metadata by default and uses a few topics: Sarama's `Metadata.Full`, librdkafka with
+    `topic.metadata.refresh.sparse=false`, a consumer that subscribes by pattern; or a monitor that polls.
+
+    ## Example
+    ```story
+    > Metadata v1 {"topics": null}
+    < {"topics": {"repeat": [{"name": {"repeat": "n", "times": 240}}], "times": 4500}}
+    +5m
+    > Metadata v1 {"topics": null}
+    < {"topics": {"repeat": [{"name": {"repeat": "n", "times": 240}}], "times": 4500}}
+    +5m
+    > Metadata v1 {"topics": null}
+    < {"topics": {"repeat": [{"name": {"repeat": "n", "times": 240}}], "times": 4500}}
+    ```
+
+    ## Looks alike
+    It asks once:
+    ```story
+    > Metadata v1 {"topics": null}
+    < {"topics": {"repeat": [{"name": {"repeat": "n", "times": 240}}], "times": 4500}}
+    > Metadata v1 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders"}]}
+    > Metadata v1 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders"}]}
+    ```
+
+    ## Sources
+    https://github.com/linkedin/kafka/issues/251
+    https://github.com/cockroachdb/cockroach/issues/114740
+    https://github.com/IBM/sarama/issues/274
+    """
+    message = event.message
+    if event.size < GIANT or message is None or event.request is None or event.asked is None:
+        return
+    named = event.asked.get("topics")
+    if named is not None and (named or message.version > 0):  # version 0 has no null: there an empty list is all
+        return
+    client_id = event.request.message.client_id
+    answers = connection.run.state(_Giants).to.touch(
+        (host_of(connection.client), client_id), lambda: _Answers(event.at)
+    )
+    if event.at - answers.since > WITHIN:
+        answers.since, answers.count = event.at, 0
+    answers.count += 1
+    if answers.count >= TIMES:
+        yield Problem(
+            f"client {client_id!r} asked for the Metadata of all {len(message.body['topics'])} topics {answers.count} "
+            f"times in {(event.at - answers.since) / 1e9:.0f} s, which is {event.size / 1e6:.1f} MB each time",
+            path="topics",
+            hint="let the client ask for the topics that it uses: Metadata.Full=false (Sarama), "
+            "topic.metadata.refresh.sparse=true (librdkafka)",
+        )

@@ -1,0 +1,106 @@
+"""S019: a member of a group that does not send its heartbeat in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import DeadlinePassed
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.members import Members
+from dissectors.trackers.state import ConnectionState
+
+_S = 1_000_000_000
+
+
+@rule(
+    "S019",
+    severity=Severity.ERROR,
+    events=(DeadlinePassed,),
+    since="0.1",
+    blame="client",
+)
+def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a member of a group sends its heartbeats within its session timeout; warns after two thirds.
+
+    ## Why it matters
+    When the session is over the coordinator takes the member out of the group, and its partitions are read by others:
+    what it has read and not committed is read twice, and its next commit fails.
+
+    ## Usual cause
+    The process stands still (garbage collection, a suspended container, no CPU), or the client sends heartbeats only
+    between records and one of them took too long. `heartbeat.interval.ms` should be a third of `session.timeout.ms` or
+    less.
+
+    ## Example
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
+    > SyncGroup v3 {"group_id": "g", "generation_id": 1, "member_id": "m-1"}
+    < {}
+    +3s
+    > Heartbeat v3 {"group_id": "g", "generation_id": 1, "member_id": "m-1"}
+    < {}
+    +11s
+    > Heartbeat v3 {"group_id": "g", "generation_id": 1, "member_id": "m-1"}
+    < {"error_code": 25}
+    ```
+
+    ## Looks alike
+    A member that leaves, or whose connection ends:
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
+    > SyncGroup v3 {"group_id": "g", "generation_id": 1, "member_id": "m-1"}
+    < {}
+    2> JoinGroup v5 {"group_id": "g2", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    2< {"generation_id": 1, "member_id": "m-2", "leader": "m-2"}
+    2> SyncGroup v3 {"group_id": "g2", "generation_id": 1, "member_id": "m-2"}
+    2< {}
+    +3s
+    > LeaveGroup v3 {"group_id": "g", "members": [{"member_id": "m-1"}]}
+    < {}
+    2 close
+    +20s
+    ```
+    A member that joins again and waits for the others, who take their time:
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
+    > SyncGroup v3 {"group_id": "g", "generation_id": 1, "member_id": "m-1"}
+    < {}
+    +3s
+    > Heartbeat v3 {"group_id": "g", "generation_id": 1, "member_id": "m-1"}
+    < {"error_code": 27}
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "m-1"}
+    +40s
+    < {"generation_id": 2, "member_id": "m-1", "leader": "m-1"}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#consumerconfigs_session.timeout.ms
+    https://github.com/confluentinc/confluent-kafka-dotnet/issues/1220
+    """
+    members = connection.run.state(Members)
+    member = members.find(*event.about)
+    if member is None or not member.must_speak:
+        return
+    silence, session = event.at - member.seen_at, f"{member.session / _S:g} s"
+    who = f"member {member.id!r} of group {member.group!r}"
+    if silence < member.session:
+        connection.expect("S019", event.about, by=member.seen_at + member.session, about=event.about)
+        yield Problem(
+            f"{who} has sent no heartbeat for {silence / _S:.3g} s; after {session} the coordinator takes it out of "
+            "the group",
+            severity=Severity.WARNING,
+            hint="see what stops the client; heartbeat.interval.ms should be a third of session.timeout.ms or less",
+            cause=f"late {member.group}",
+        )
+    else:
+        yield Problem(
+            f"{who} has sent no heartbeat for its whole session timeout of {session}: the coordinator takes it out of "
+            "the group, which rebalances",
+            hint="see what stops the client (garbage collection, long work between polls, no CPU), or raise "
+            "session.timeout.ms",
+            cause=f"gone {member.group}",
+        )

@@ -1,0 +1,95 @@
+"""S020: a member that speaks of a generation that is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages import summary
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.members import Members
+from dissectors.trackers.recurrence import Recurrence
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.wire.paths import parts
+
+_ILLEGAL_GENERATION = 22
+_TIMES = 3
+
+
+class _Refused(Recurrence):
+    """How often a member was refused in one generation."""
+
+
+@rule(
+    "S020",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Heartbeat", "SyncGroup", "OffsetCommit"),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="client",
+)
+def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that members heed ILLEGAL_GENERATION: the group has gone on without them.
+
+    ## Why it matters
+    Offsets that are committed in an old generation are not stored: what they cover is read again by whoever has the
+    partition now. A member that goes on in an old generation reads what is no longer its own.
+
+    ## Usual cause
+    The work between two polls took longer than `max.poll.interval.ms`, the group went on without the member, and it
+    commits afterwards. A heartbeat that crosses a rebalance is answered so once and is told for information.
+
+    ## Example
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 5, "member_id": "m-1", "leader": "m-1"}
+    > OffsetCommit v7 {"group_id": "g", "generation_id_or_member_epoch": 4, "member_id": "m-1", "topics": [
+       {"name": "t", "partitions": [{"committed_offset": 7}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"error_code": 22}]}]}
+    ```
+
+    ## Looks alike
+    A group that rebalances, and says so in time:
+    ```story
+    > Heartbeat v3 {"group_id": "g", "generation_id": 4, "member_id": "m-1"}
+    < {"error_code": 27}
+    > OffsetCommit v7 {"group_id": "g", "generation_id_or_member_epoch": 4, "member_id": "m-1", "topics": [
+       {"name": "t", "partitions": [{"committed_offset": 7}]}]}
+    < {"topics": [{"name": "t", "partitions": [{}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_error_codes
+    https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
+    """
+    message, asked = event.message, event.asked
+    if message is None or asked is None:
+        return
+    error = next((each for each in summary.errors(message) if each.code == _ILLEGAL_GENERATION), None)
+    if error is None:
+        return
+    group, member_id = asked.get("group_id", ""), asked.get("member_id", "")
+    generation = asked.get("generation_id", asked.get("generation_id_or_member_epoch"))
+    member = connection.run.state(Members).find(group, member_id)
+    newer = ""
+    if member is not None and member.generation != generation:
+        newer = f"; it has joined generation {member.generation} since"
+    times = connection.run.state(_Refused).count((group, member_id, generation, message.api), event.at)
+    if message.api == "OffsetCommit":
+        what = f"commits offsets in generation {generation}, which is over, and they are not stored{newer}"
+    elif times < _TIMES:
+        what = f"sends {message.api} in generation {generation}, which is over{newer}"
+    else:
+        what = f"goes on in generation {generation}, which is over, {times} times{newer}; it should join again"
+    yield Problem(
+        f"member {member_id!r} of group {group!r} {what}",
+        **locate(message, *parts(error.path)),
+        severity=None if message.api == "OffsetCommit" or times >= _TIMES else Severity.INFO,
+        hint="do less between polls (max.poll.records) or raise max.poll.interval.ms; commit before the partitions are "
+        "given back",
+        cause=f"{group} {times >= _TIMES}",
+    )

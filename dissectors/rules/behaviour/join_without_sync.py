@@ -1,0 +1,74 @@
+"""S013: a member that joined its group and never asked for its assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import DeadlinePassed, RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+
+_MS = 1_000_000
+
+
+@rule(
+    "S013",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived, DeadlinePassed),
+    apis=("JoinGroup", "SyncGroup", "LeaveGroup"),
+    since="0.1",
+    blame="client",
+)
+def join_without_sync(
+    event: RequestReceived | ResponseReceived | DeadlinePassed, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Checks that a member that was let into its group asks for its assignment within the rebalance timeout.
+
+    ## Why it matters
+    The coordinator waits for the SyncGroup of every member of the generation. Until it comes, or the session times
+    out, the whole group reads nothing.
+
+    ## Usual cause
+    The client could not read the JoinGroup response and joins again, for ever; or it was stopped between the two.
+
+    ## Example
+    ```story
+    > JoinGroup v5 {"group_id": "g", "rebalance_timeout_ms": 5000, "session_timeout_ms": 10000}
+    < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
+    +6s
+    ```
+
+    ## Looks alike
+    ```story
+    > JoinGroup v5 {"group_id": "g", "rebalance_timeout_ms": 5000, "session_timeout_ms": 10000}
+    < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
+    +2s
+    > SyncGroup v3 {"group_id": "g", "generation_id": 1, "member_id": "m-1"}
+    +6s
+    ```
+
+    ## Sources
+    https://github.com/segmentio/kafka-go/issues/781
+    https://github.com/seaweedfs/seaweedfs/pull/9143
+    """
+    if isinstance(event, DeadlinePassed):
+        group, member, seconds = event.about
+        yield Problem(
+            f"member {member!r} joined group {group!r} and sent no SyncGroup within {seconds:g} s",
+            hint="see whether the client can read the JoinGroup response; until it syncs the whole group waits",
+            cause=group,
+        )
+        return
+    if isinstance(event, RequestReceived):
+        body = event.message.body
+        if event.message.api != "JoinGroup":
+            for each in (body, *body.get("members", ())):  # LeaveGroup v3 and later has a list of them
+                connection.met("S013", (body["group_id"], each.get("member_id")))
+    elif (message := event.message) and message.api == "JoinGroup" and message.body["error_code"] == 0:
+        asked = event.asked
+        if asked is None:
+            return
+        group, member = asked["group_id"], message.body["member_id"]
+        timeout = asked.get("rebalance_timeout_ms", asked["session_timeout_ms"])
+        connection.expect("S013", (group, member), by=event.at + timeout * _MS, about=(group, member, timeout / 1000))

@@ -1,0 +1,113 @@
+"""S006: a partition that has no leader for long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.messages.message import Message
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.partitions import Place, spoken, topic_of
+from dissectors.trackers.state import ConnectionState
+
+LEADER_NOT_AVAILABLE = 5
+
+#: So long (ns) and in so many answers; a lull as long ends it.
+STUCK = 30 * 1_000_000_000
+ANSWERS = 3
+
+MAX_LEADERLESS = 10_000
+
+
+@dataclass(slots=True)
+class _Since:
+    first: int
+    last: int
+    answers: int = 1
+
+
+class _Leaderless:
+    """Partitions of which Metadata says that they have no leader; a whole topic's are partition -1."""
+
+    def __init__(self) -> None:
+        self.since: BoundedDict[Place, _Since] = BoundedDict(MAX_LEADERLESS)
+
+
+@rule("S006", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="broker")
+def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a partition without a leader gets one within half a minute.
+
+    ## Why it matters
+    LEADER_NOT_AVAILABLE means that nothing can be written to or read from the partition. Clients ask again until it has
+    passed; right after a topic is created or a broker stopped that is a matter of a second.
+
+    ## Usual cause
+    Every broker that holds a replica is down, or only replicas out of sync are left; or the server cannot elect a
+    leader because its controller, or ZooKeeper, is not there.
+
+    ## Example
+    ```story
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "partitions": [{"error_code": 5, "leader_id": -1}]}]}
+    +20s
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "partitions": [{"error_code": 5, "leader_id": -1}]}]}
+    +20s
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "partitions": [{"error_code": 5, "leader_id": -1}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "partitions": [{"error_code": 5, "leader_id": -1}]}]}
+    +10s
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 1}], "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    +25s
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "partitions": [{"error_code": 5, "leader_id": -1}]}]}
+    ```
+
+    ## Sources
+    https://github.com/confluentinc/cp-docker-images/issues/394
+    https://github.com/SOHU-Co/kafka-node/issues/979
+    """
+    message = event.message
+    if message is None or event.request is None or message.diagnosis is not None:
+        return
+    since = connection.run.state(_Leaderless).since
+    for index, topic in enumerate(message.body["topics"] or ()):
+        for number, each in ((-1, topic), *enumerate(topic["partitions"] or ())):
+            if each["error_code"] != LEADER_NOT_AVAILABLE:
+                if since:
+                    since.pop((topic_of(topic), each.get("partition_index", -1)), None)
+                continue
+            place = (topic_of(topic), each.get("partition_index", -1))
+            known = since.get(place)
+            if known is None or event.at - known.last > STUCK:
+                since[place] = _Since(event.at, event.at)
+                continue
+            known.last = event.at
+            known.answers += 1
+            if known.answers >= ANSWERS and event.at - known.first >= STUCK:
+                path = ("topics", index) if number < 0 else ("topics", index, "partitions", number)
+                yield _problem(message, place, (event.at - known.first) / 1e9, path, connection)
+
+
+def _problem(
+    message: Message, place: Place, seconds: float, path: tuple[Any, ...], connection: ConnectionState
+) -> Problem:
+    topic = spoken(place, connection).removesuffix("[-1]")
+    return Problem(
+        f"{topic} has had no leader for {seconds:.0f} s: Metadata says LEADER_NOT_AVAILABLE",
+        **locate(message, *path, "error_code"),
+        hint="see which brokers hold its replicas and whether they are up: kafka-topics.sh --describe "
+        "--unavailable-partitions",
+        cause=place[0],
+    )

@@ -1,0 +1,63 @@
+"""S004: a leader that is none of the brokers in the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("S004", severity=Severity.ERROR, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="broker")
+def leader_not_in_brokers(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that the leader of a partition is among the brokers of the same Metadata response.
+
+    ## Why it matters
+    Clients look the leader's address up in `brokers`. If it is not there the partition has no leader for them: they
+    ask for Metadata again, for ever, without a word.
+
+    ## Usual cause
+    A server with a fixed leader id, or one whose node ids differ between its brokers and its topics. Kafka itself
+    sends LEADER_NOT_AVAILABLE and leader -1 while a leader is not alive.
+
+    ## Example
+    ```story
+    > Metadata v9 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 5, "host": "10.0.0.1", "port": 9092}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Metadata v9 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 5, "host": "10.0.0.1", "port": 9092}],
+       "topics": [{"name": "orders", "partitions": [{"error_code": 5, "leader_id": -1, "replica_nodes": [1]}]}]}
+    ```
+
+    ## Sources
+    https://github.com/seaweedfs/seaweedfs/pull/7329
+    https://kafka.apache.org/protocol#The_Messages_Metadata
+    """
+    message = event.message
+    if message is None or event.asked is None or message.diagnosis is not None:
+        return
+    brokers = {each["node_id"] for each in message.body["brokers"] or ()}
+    for index, topic in enumerate(message.body["topics"] or ()):
+        for place, each in enumerate(topic["partitions"] or ()):
+            leader = each["leader_id"]
+            if leader >= 0 and leader not in brokers and each["error_code"] == 0:
+                there = ", ".join(map(str, sorted(brokers)[:10])) or "none"
+                yield Problem(
+                    f"partition {each['partition_index']} of topic {topic.get('name')!r} has leader {leader}, which is "
+                    f"not among the brokers of the same response ({there})",
+                    **locate(message, "topics", index, "partitions", place, "leader_id"),
+                    hint="use the same node ids in brokers and as leaders; of a leader that is not alive say "
+                    "LEADER_NOT_AVAILABLE and -1",
+                    expected=f"one of {there}" if brokers else "a broker's node_id",
+                    got=str(leader),
+                    cause=str(leader),
+                )
+                return

@@ -1,0 +1,112 @@
+"""S021: a client that leaves its group and joins it again, over and over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.addresses import host_of
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.members import Members
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+
+_TIMES = 5
+_SOON = 60 * SECOND
+_SHORT_LIFE = 600 * SECOND
+_MOST_CLIENTS = 10_000
+
+
+class _Left:
+    """Clients (group, host, client id) that left: when, and how many times in a row by then."""
+
+    def __init__(self) -> None:
+        self.clients: BoundedDict[tuple[str, str, str | None], tuple[int, int]] = BoundedDict(_MOST_CLIENTS)
+
+
+@rule(
+    "S021",
+    severity=Severity.WARNING,
+    events=(RequestReceived, ResponseReceived),
+    apis=("LeaveGroup", "JoinGroup"),
+    since="0.1",
+    blame="client",
+)
+def leave_join_flap(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a client does not leave its group only to join it again at once, time after time.
+
+    ## Why it matters
+    Each leave and each join is a rebalance: the whole group stops reading while partitions are handed over.
+
+    ## Usual cause
+    An application that makes a consumer per message or per request, a container that crashes and starts anew, or work
+    between two polls that is longer than `max.poll.interval.ms` (the client leaves by itself and joins at the next).
+
+    ## Example
+    ```story
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000}
+    < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
+    > LeaveGroup v2 {"group_id": "g", "member_id": "m-1"}
+    < {}
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000}
+    < {"generation_id": 2, "member_id": "m-2", "leader": "m-2"}
+    > LeaveGroup v2 {"group_id": "g", "member_id": "m-2"}
+    < {}
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000}
+    < {"generation_id": 3, "member_id": "m-3", "leader": "m-3"}
+    > LeaveGroup v2 {"group_id": "g", "member_id": "m-3"}
+    < {}
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000}
+    < {"generation_id": 4, "member_id": "m-4", "leader": "m-4"}
+    > LeaveGroup v2 {"group_id": "g", "member_id": "m-4"}
+    < {}
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000}
+    < {"generation_id": 5, "member_id": "m-5", "leader": "m-5"}
+    > LeaveGroup v2 {"group_id": "g", "member_id": "m-5"}
+    < {}
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000}
+    < {"generation_id": 6, "member_id": "m-6", "leader": "m-6"}
+    ```
+
+    ## Looks alike
+    A client that is restarted, and a group that rebalances without anybody leaving:
+    ```story
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000}
+    < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
+    > LeaveGroup v2 {"group_id": "g", "member_id": "m-1"}
+    < {}
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000}
+    < {"generation_id": 2, "member_id": "m-2", "leader": "m-2"}
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000, "member_id": "m-2"}
+    < {"generation_id": 3, "member_id": "m-2", "leader": "m-2"}
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000, "member_id": "m-2"}
+    < {"generation_id": 4, "member_id": "m-2", "leader": "m-2"}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-345%3A+Introduce+static+membership+protocol+to+reduce+consumer+rebalances
+    """
+    members = connection.run.state(Members)
+    clients = connection.run.state(_Left).clients
+    who = host_of(connection.client), connection.client_id
+    for gone in members.left:
+        was_short = event.at - gone.joined_at < _SHORT_LIFE
+        clients[gone.group, *who] = event.at, gone.flaps if was_short else 0
+    joined = members.joined
+    if joined is None or joined.joined_at != event.at:  # a rebalance of one that was in the group before
+        return
+    at, flaps = clients.pop((joined.group, *who), (0, 0))
+    if event.at - at > _SOON:
+        return
+    joined.flaps = flaps + 1
+    if joined.flaps >= _TIMES:
+        yield Problem(
+            f"client {connection.client_id!r} at {who[0]} left group {joined.group!r} and joined it again "
+            f"{joined.flaps} times in a row: the group rebalances each time",
+            hint="keep one consumer for the life of the application, or give it a group.instance.id; do less between "
+            "polls or raise max.poll.interval.ms",
+            cause=joined.group,
+        )

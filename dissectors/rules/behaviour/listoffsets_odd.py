@@ -1,0 +1,108 @@
+"""S041: a look-up by time with an answer that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.partitions import Place, spoken, topic_of
+from dissectors.trackers.state import ConnectionState
+
+_MOST_KNOWN = 20_000
+_KNOWN_FOR = 60 * 1_000_000_000
+_OF_THE_LATEST_TIME = -3
+
+
+class _Found(BoundedDict[tuple[int, Place], tuple[int, int, int]]):
+    """By isolation level and partition: the timestamp and offset of a record that was there, and when."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_KNOWN)
+
+
+@rule("S041", severity=Severity.WARNING, events=(ResponseReceived,), apis=("ListOffsets",), since="0.1", blame="broker")
+def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that ListOffsets answers a time with the first record of that time or later.
+
+    ## Why it matters
+    Consumers seek with it (offsetsForTimes, auto.offset.reset=by_duration): they begin in the wrong place, or at the
+    end if the answer is that there is none.
+
+    ## Usual cause
+    A gateway without an index of times that gives any offset; a broker that takes the timestamp of another partition.
+    An answer is odd if its record is older than what was asked for, or if there is said to be none within a minute of
+    one that is late enough.
+
+    ## Example
+    ```story
+    > ListOffsets v4 {"topics": [{"name": "orders", "partitions": [{"timestamp": 1700000000000}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"timestamp": 1600000000000, "offset": 7}]}]}
+    ```
+    ```story
+    > ListOffsets v7 {"topics": [{"name": "orders", "partitions": [{"timestamp": -3}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"timestamp": 1700000000005, "offset": 9}]}]}
+    > ListOffsets v7 {"topics": [{"name": "orders", "partitions": [{"timestamp": 1700000000000}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"timestamp": -1, "offset": -1}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > ListOffsets v4 {"topics": [{"name": "orders", "partitions": [{"timestamp": 1700000000000}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"timestamp": 1700000000005, "offset": 7}]}]}
+    > ListOffsets v4 {"topics": [{"name": "orders", "partitions": [{"timestamp": 1700000000006}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"timestamp": -1, "offset": -1}]}]}
+    > ListOffsets v4 {"topics": [{"name": "orders", "partitions": [{"timestamp": -2}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"timestamp": -1, "offset": 0}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#The_Messages_ListOffsets
+    https://github.com/nisshi-io/nisshi/blob/main/compat/librdkafka/FINDINGS.md
+    """
+    asked, message = event.asked, event.message
+    if asked is None or message is None:
+        return
+    times = {place: row.get("timestamp", -1) for place, row, _ in _rows(asked)}
+    if all(time < 0 and time != _OF_THE_LATEST_TIME for time in times.values()):
+        return
+    found = connection.run.state(_Found)
+    for place, row, where in _rows(message.body):
+        wanted, timestamp, offset = times.get(place, -1), row.get("timestamp", -1), row.get("offset", -1)
+        if row.get("error_code") or "offset" not in row or (wanted < 0 and wanted != _OF_THE_LATEST_TIME):
+            continue
+        key = (asked.get("isolation_level", 0), place)
+        partition = spoken(place, connection)
+        known = found.get(key)
+        if offset >= 0 and timestamp >= 0:
+            found[key] = (timestamp, offset, event.at)
+            if timestamp < wanted:
+                yield Problem(
+                    f"ListOffsets of {partition} for time {wanted} ms is answered with offset {offset}, whose time is "
+                    f"{timestamp} ms: earlier than asked",
+                    hint="a fault of the broker: the answer is the first record at that time or later, or none (-1)",
+                    expected=f"at least {wanted}",
+                    got=str(timestamp),
+                    cause=partition,
+                    **locate(message, *where, "timestamp"),
+                )
+        elif offset == -1 and known is not None and known[0] >= wanted >= 0 and event.at - known[2] <= _KNOWN_FOR:
+            yield Problem(
+                f"ListOffsets of {partition} for time {wanted} ms finds nothing, though offset {known[1]} with time "
+                f"{known[0]} ms was told a short while ago",
+                hint="a fault of the broker's look-up by time, unless the records were deleted meanwhile",
+                expected=f"an offset up to {known[1]}",
+                got="-1",
+                cause=partition,
+                **locate(message, *where, "offset"),
+            )
+
+
+def _rows(body: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any], tuple[str | int, ...]]]:
+    for i, topic in enumerate(body.get("topics") or ()):
+        for j, row in enumerate(topic.get("partitions") or ()):
+            yield (topic_of(topic), row.get("partition_index", 0)), row, ("topics", i, "partitions", j)

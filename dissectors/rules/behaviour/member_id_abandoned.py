@@ -1,0 +1,125 @@
+"""S014: a member id that the coordinator gave out and nobody uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ConnectionEnded, DeadlinePassed, RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.state import ConnectionState
+
+MEMBER_ID_REQUIRED = 79
+
+#: So many unused ids on one connection are told before the session times out.
+UNUSED = 2
+
+_MS = 1_000_000
+_HINT = "join again at once with the member_id of the MEMBER_ID_REQUIRED response, also after a disconnect"
+
+
+class _Issued:
+    """The ids that were given out on a connection and not used, as (group, member)."""
+
+    def __init__(self) -> None:
+        self.ids: BoundedDict[tuple[str, str], None] = BoundedDict(100)
+
+
+@rule(
+    "S014",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived, ConnectionEnded, DeadlinePassed),
+    apis=("JoinGroup", "LeaveGroup"),
+    since="0.1",
+    blame="client",
+)
+def member_id_abandoned(
+    event: RequestReceived | ResponseReceived | ConnectionEnded | DeadlinePassed, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Checks that a client that gets its member id with MEMBER_ID_REQUIRED joins with it before the session times out.
+
+    ## Why it matters
+    The coordinator counts whoever holds the id as a member to come (KIP-394), and no rebalance of the group ends until
+    it has joined or its session has timed out: 45 seconds by default.
+
+    ## Usual cause
+    The client does not keep the id of an answer with an error code, or starts over with an empty one after a
+    disconnect.
+
+    ## Example
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "rebalance_timeout_ms": 60000}
+    < {"error_code": 79, "member_id": "app-1"}
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "rebalance_timeout_ms": 60000}
+    < {"error_code": 79, "member_id": "app-2"}
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "rebalance_timeout_ms": 60000, "member_id": "app-2"}
+    +46s
+    ```
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "rebalance_timeout_ms": 60000}
+    < {"error_code": 79, "member_id": "app-1"}
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "rebalance_timeout_ms": 60000}
+    < {"error_code": 79, "member_id": "app-2"}
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "rebalance_timeout_ms": 60000}
+    ```
+
+    ## Looks alike
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "rebalance_timeout_ms": 60000}
+    < {"error_code": 79, "member_id": "app-1"}
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "rebalance_timeout_ms": 60000, "member_id": "app-1"}
+    +46s
+    ```
+    The client is stopped while it joins:
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "rebalance_timeout_ms": 60000}
+    < {"error_code": 79, "member_id": "app-1"}
+    close by=client how=fin
+    +46s
+    ```
+
+    ## Sources
+    https://github.com/confluentinc/librdkafka/issues/5569
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-394%3A+Require+member.id+for+initial+join+group+request
+    """
+    if isinstance(event, DeadlinePassed):
+        group, member, seconds = event.about
+        yield Problem(
+            f"group {group!r} gave out member id {member!r} with MEMBER_ID_REQUIRED and nobody joined with it within "
+            f"{seconds:g} s, so a rebalance may have waited for it that long",
+            hint=_HINT,
+            cause=group,
+        )
+        return
+    issued = connection.state(_Issued).ids
+    if isinstance(event, ConnectionEnded):
+        if event.by == "client":
+            for key in issued:
+                connection.met("S014", key)
+    elif isinstance(event, RequestReceived):
+        body = event.message.body
+        group = body.get("group_id", "")
+        for each in (body, *(body.get("members") or ())):  # LeaveGroup v3 and later has a list of them
+            connection.met("S014", (group, each.get("member_id")))
+            issued.pop((group, each.get("member_id", "")), None)
+        unused = [key for key in issued if key[0] == group]
+        if event.message.api == "JoinGroup" and not body.get("member_id") and len(unused) >= UNUSED:
+            for key in unused:
+                connection.met("S014", key)
+                del issued[key]
+            yield Problem(
+                f"group {group!r} gave client {event.message.client_id!r} member ids {unused[0][1]!r} and "
+                f"{unused[1][1]!r} with MEMBER_ID_REQUIRED, and it joins with an empty one again",
+                **locate(event.message, "member_id"),
+                hint=_HINT,
+                cause=group,
+            )
+    elif (message := event.message) and message.api == "JoinGroup" and message.diagnosis is None:
+        asked, member = event.asked, message.body["member_id"]
+        if message.body["error_code"] == MEMBER_ID_REQUIRED and member and asked is not None:
+            key = (asked.get("group_id", ""), member)
+            issued[key] = None
+            timeout = max(asked.get("session_timeout_ms", 0), 0)
+            connection.expect("S014", key, by=event.at + timeout * _MS, about=(*key, timeout / 1000))

@@ -1,0 +1,113 @@
+"""S017: two members that the coordinator takes for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ConnectionEnded, RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.rules.behaviour.member_id_abandoned import MEMBER_ID_REQUIRED
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.state import ConnectionState
+
+MAX_MEMBERS = 10_000
+
+_Member = tuple[str, str]
+
+
+class _Given:
+    """Member ids that were given to new members, by group and id: the connection and its client."""
+
+    def __init__(self) -> None:
+        self.to: BoundedDict[_Member, tuple[str, str]] = BoundedDict(MAX_MEMBERS)
+
+
+class _Here:
+    """The members of a connection."""
+
+    def __init__(self) -> None:
+        self.members: BoundedDict[_Member, None] = BoundedDict(1000)
+
+
+@rule(
+    "S017",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived, ConnectionEnded),
+    apis=("JoinGroup", "LeaveGroup"),
+    since="0.1",
+    blame="broker",
+)
+def members_collapsed(
+    event: RequestReceived | ResponseReceived | ConnectionEnded, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Checks that two clients that join a group without a member id get two different ones.
+
+    ## Why it matters
+    Members with one id are one member: they get the same partitions and read everything twice, or throw each other out
+    at every heartbeat.
+
+    ## Usual cause
+    A coordinator that makes the member id from the client id, the client's host or the protocol's metadata, which are
+    the same for all instances of an application. Kafka appends a random UUID.
+
+    ## Example
+    ```story
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "app-g"}
+    2> JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    2< {"generation_id": 2, "member_id": "app-g"}
+    ```
+
+    ## Looks alike
+    A client comes back on another connection, and says who it is:
+    ```story
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "app-1"}
+    2> JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "app-1"}
+    2< {"generation_id": 2, "member_id": "app-1"}
+    ```
+    The first one has gone:
+    ```story
+    > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "app-g"}
+    close by=client how=fin
+    2> JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    2< {"generation_id": 1, "member_id": "app-g"}
+    ```
+
+    ## Sources
+    https://github.com/seaweedfs/seaweedfs/pull/9143
+    """
+    given = connection.run.state(_Given).to
+    if isinstance(event, ConnectionEnded):
+        for key in connection.state(_Here).members:
+            if given.get(key, ("", ""))[0] == connection.connection_id:
+                del given[key]
+        return
+    if isinstance(event, RequestReceived):
+        body = event.message.body
+        if event.message.api == "LeaveGroup":
+            for each in (body, *(body.get("members") or ())):  # version 3 and later has a list of them
+                given.pop((body.get("group_id", ""), each.get("member_id", "")), None)
+        return
+    message, asked = event.message, event.asked
+    if message is None or asked is None or message.api != "JoinGroup" or message.diagnosis is not None:
+        return
+    if asked.get("member_id") or asked.get("group_instance_id") is not None or not message.body["member_id"]:
+        return
+    if message.body["error_code"] not in (0, MEMBER_ID_REQUIRED):
+        return
+    key = (asked.get("group_id", ""), message.body["member_id"])
+    other = given.get(key)
+    given[key] = (connection.connection_id, connection.client)
+    connection.state(_Here).members[key] = None
+    if other is not None and other[0] != connection.connection_id:
+        yield Problem(
+            f"{connection.client} joined group {key[0]!r} as a new member and got member id {key[1]!r}, which "
+            f"{other[1]} was given and still has",
+            **locate(message, "member_id"),
+            hint="give every JoinGroup with an empty member_id a new id, such as the client id with a random UUID",
+            cause=key[0],
+        )

@@ -1,0 +1,103 @@
+"""S040: asking a broker again and again that has said that it is not the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.addresses import host_of
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages import summary
+from dissectors.rules import rule
+from dissectors.trackers.recurrence import Recurrence
+from dissectors.trackers.state import ConnectionState
+
+_NOT_CONTROLLER = 41
+_OFTEN = 3
+_WHERE_IS_IT = ("Metadata", "DescribeCluster")
+
+
+class _Refusals(Recurrence):
+    """By host and client id."""
+
+
+@rule(
+    "S040",
+    severity=Severity.WARNING,
+    events=(RequestReceived, ResponseReceived),
+    apis=(
+        *_WHERE_IS_IT,
+        "CreateTopics",
+        "DeleteTopics",
+        "CreatePartitions",
+        "ElectLeaders",
+        "AlterPartitionReassignments",
+        "ListPartitionReassignments",
+        "AlterConfigs",
+        "IncrementalAlterConfigs",
+        "AlterClientQuotas",
+        "AlterUserScramCredentials",
+        "CreateAcls",
+        "DeleteAcls",
+        "UpdateFeatures",
+        "UnregisterBroker",
+    ),
+    since="0.1",
+    blame="client",
+)
+def not_controller_loop(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a client which is told NOT_CONTROLLER asks where the controller is before it tries again.
+
+    ## Why it matters
+    The controller moves, and the broker that was asked will not become it: without a Metadata request in between
+    the same answer comes for ever. Told at the third in a row.
+
+    ## Usual cause
+    A client that keeps the controller it found at the start; a broker behind a proxy or a load balancer, so that each
+    try meets another one.
+
+    ## Example
+    ```story
+    > CreateTopics v5 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "error_code": 41}]}
+    > CreateTopics v5 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "error_code": 41}]}
+    > CreateTopics v5 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "error_code": 41}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > CreateTopics v5 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "error_code": 41}]}
+    > Metadata v9 {"topics": []}
+    < {"controller_id": 2}
+    > CreateTopics v5 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "error_code": 41}]}
+    > Metadata v9 {"topics": []}
+    < {"controller_id": 3}
+    > CreateTopics v5 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "error_code": 41}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_error_codes
+    """
+    key = (host_of(connection.client), connection.client_id)
+    message = event.message
+    if isinstance(event, RequestReceived):
+        if event.message.api in _WHERE_IS_IT:
+            connection.run.state(_Refusals).forget(key)
+        return
+    if message is None or message.api in _WHERE_IS_IT:
+        return
+    if not any(error.code == _NOT_CONTROLLER for error in summary.errors(message)):
+        return
+    if (times := connection.run.state(_Refusals).count(key, event.at)) >= _OFTEN:
+        yield Problem(
+            f"client {connection.client_id!r} was told NOT_CONTROLLER {times} times and does not ask who is; "
+            f"the last time for {message.api} by {connection.server}",
+            hint="the client has to send Metadata and go to controller_id; every broker needs an address of its own",
+            expected="Metadata",
+            got=message.api,
+        )

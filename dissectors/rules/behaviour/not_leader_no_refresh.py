@@ -1,0 +1,90 @@
+"""S007: a client that goes on asking a broker that said it is not the leader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.leaders import NOT_LEADER, ROWS, LeaderDenials
+from dissectors.trackers.partitions import refusals, spoken
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: So often in a row, over this time (ns), and no Metadata in between.
+TIMES = 5
+LASTING = 2_000_000_000
+
+
+@rule(
+    "S007",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Produce", "Fetch"),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="client",
+)
+def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a client asks for Metadata after NOT_LEADER_OR_FOLLOWER, before it asks the same broker again.
+
+    ## Why it matters
+    The partition has moved. Until the client asks where, nothing of it is written or read, and the broker that it asks
+    refuses the same request again and again.
+
+    ## Usual cause
+    A client that treats the error like any that can be retried, or refreshes its Metadata on a timer only.
+
+    ## Example
+    ```story
+    > Fetch v4 {"topics": [{"topic": "orders", "partitions": [{"partition": 2}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"partition_index": 2, "error_code": 6}]}]}
+    +1s
+    > Fetch v4 {"topics": [{"topic": "orders", "partitions": [{"partition": 2}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"partition_index": 2, "error_code": 6}]}]}
+    +1s
+    > Fetch v4 {"topics": [{"topic": "orders", "partitions": [{"partition": 2}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"partition_index": 2, "error_code": 6}]}]}
+    +1s
+    > Fetch v4 {"topics": [{"topic": "orders", "partitions": [{"partition": 2}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"partition_index": 2, "error_code": 6}]}]}
+    +1s
+    > Fetch v4 {"topics": [{"topic": "orders", "partitions": [{"partition": 2}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"partition_index": 2, "error_code": 6}]}]}
+    ```
+
+    ## Looks alike
+    The client asks, and goes where the partition is:
+    ```story
+    > Fetch v4 {"topics": [{"topic": "orders", "partitions": [{"partition": 2}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"partition_index": 2, "error_code": 6}]}]}
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}, {"node_id": 2, "host": "10.0.0.2", "port": 9092}],
+       "topics": [{"name": "orders", "partitions": [{"partition_index": 2, "leader_id": 2}]}]}
+    open 2 client=10.0.0.101:50009 server=10.0.0.2:9092
+    2> Fetch v4 {"topics": [{"topic": "orders", "partitions": [{"partition": 2}]}]}
+    2< {"responses": [{"topic": "orders", "partitions": [{"partition_index": 2}]}]}
+    ```
+
+    ## Sources
+    https://github.com/IBM/sarama/issues/2760
+    https://github.com/confluentinc/librdkafka/issues/4976
+    https://github.com/platformatic/kafka/issues/377
+    """
+    message = event.message
+    denials = connection.run.state(LeaderDenials).of(event, connection)
+    if not denials or message is None:
+        return
+    for place, code, where in refusals(message.body, *ROWS[message.api]):
+        denial = denials.get(place) if code == NOT_LEADER else None
+        if denial is not None and denial.in_a_row >= TIMES and event.at - denial.row_since >= LASTING:
+            name = spoken(place, connection)
+            yield Problem(
+                f"{connection.dialled} has said NOT_LEADER_OR_FOLLOWER of {name} {denial.in_a_row} times in "
+                f"{(event.at - denial.row_since) / 1e9:.1f} s, and the client was not seen to ask where its leader is",
+                **locate(message, *where),
+                hint="ask for Metadata at this error, and send the next request to the leader that it names",
+                cause=name,
+            )

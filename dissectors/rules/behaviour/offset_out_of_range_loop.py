@@ -1,0 +1,85 @@
+"""S026: a consumer that asks again and again for an offset that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.fetches import Fetches
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.recurrence import Recurrence
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+OFFSET_OUT_OF_RANGE = 1
+_TIMES = 3
+
+
+class _OutOfRange(Recurrence):
+    """How often one connection was refused a partition at one offset."""
+
+
+@rule(
+    "S026",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="client",
+)
+def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a consumer that is told OFFSET_OUT_OF_RANGE goes to another offset.
+
+    ## Why it matters
+    The records at that offset are gone (retention), or were never there. Asking again brings the same error, and the
+    partition is not read any more.
+
+    ## Usual cause
+    No reset policy (`auto.offset.reset=none`) in an application that retries for ever, or a client whose reset looks up
+    an offset and does not use it.
+
+    ## Example
+    ```story
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
+    ```
+
+    ## Looks alike
+    A reset to an offset that is there:
+    ```story
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 90}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 90, "records": ""}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.reset
+    https://github.com/confluentinc/librdkafka/issues/3745
+    https://github.com/confluentinc/librdkafka/issues/5158
+    """
+    fetches = connection.state(Fetches)
+    if not fetches.refused or (asked := event.asked) is None or event.message is None:
+        return
+    offsets = fetches.offsets(asked)
+    for place, code, where in fetches.refused:
+        if code != OFFSET_OUT_OF_RANGE or place not in offsets:
+            continue
+        times = connection.state(_OutOfRange).count((place, offsets[place]), event.at)
+        if times % _TIMES == 0:
+            yield Problem(
+                f"the client asks for offset {offsets[place]} of {spoken(place, connection)} {times} times"
+                " although the broker answers OFFSET_OUT_OF_RANGE: it should go to an offset that is there",
+                **locate(event.message, *where),
+                hint="set auto.offset.reset to earliest or latest, or seek; see whether retention is shorter than the "
+                "consumer's lag",
+                cause=place[0],
+            )

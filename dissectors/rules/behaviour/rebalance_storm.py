@@ -1,0 +1,82 @@
+"""S012: a group that rebalances all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.groups import MAX_GROUPS, MisledGroups
+from dissectors.trackers.state import ConnectionState
+
+#: So many generations within this time (ns): a rolling restart of ten members stays below.
+GENERATIONS = 20
+WITHIN = 60 * 1_000_000_000
+
+
+class _Generations:
+    """The generation at which a group's count began, and when."""
+
+    def __init__(self) -> None:
+        self.begun: BoundedDict[str, tuple[int, int]] = BoundedDict(MAX_GROUPS)
+
+
+@rule("S012", severity=Severity.WARNING, events=(ResponseReceived,), apis=("JoinGroup",), since="0.1", blame="client")
+def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a group does not go through twenty generations within a minute.
+
+    ## Why it matters
+    At each rebalance all members stop, join, and fetch their offsets again. A group that does little else falls behind,
+    and reads messages twice that it could not commit.
+
+    ## Usual cause
+    Members that are thrown out because they do not poll or heartbeat in time and join again at once; a deployment that
+    restarts in a loop; members that leave and join for each batch.
+
+    ## Example
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 7, "member_id": "m-1"}
+    +30s
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "m-1"}
+    < {"generation_id": 30, "member_id": "m-1"}
+    ```
+
+    ## Looks alike
+    The members of a group start one after the other:
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "m-1"}
+    +30s
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "m-1"}
+    < {"generation_id": 11, "member_id": "m-1"}
+    ```
+
+    ## Sources
+    https://github.com/spreedly/kaffe/issues/92
+    https://github.com/kafka4beam/brod/issues/177
+    """
+    message = event.message
+    if message is None or message.diagnosis is not None or (asked := event.asked) is None:
+        return
+    group, generation = asked.get("group_id", ""), message.body["generation_id"]
+    if message.body["error_code"] != 0 or connection.run.state(MisledGroups).holds(group, event.at):
+        return
+    begun = connection.run.state(_Generations).begun
+    first, since = begun.get(group, (generation, event.at))
+    if generation < first or event.at - since > WITHIN:
+        first, since = generation, event.at
+    begun[group] = (first, since)
+    if generation - first >= GENERATIONS:
+        begun[group] = (generation, event.at)
+        yield Problem(
+            f"group {group!r} has gone through {generation - first} generations in {(event.at - since) / 1e9:.0f} s, "
+            f"and is at {generation}",
+            **locate(message, "generation_id"),
+            hint="find the member that comes and goes: max.poll.interval.ms and session.timeout.ms against how long it "
+            "works on a batch; group.instance.id spares restarts a rebalance",
+            cause=group,
+        )

@@ -1,0 +1,106 @@
+"""S032: an idempotent producer whose sequence the broker refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.producers import Producers, batches_asked
+from dissectors.trackers.recurrence import Recurrence
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+_TIMES = 3
+
+
+class _Refused(Recurrence):
+    """How often the broker refused a batch of a producer's, by the batch."""
+
+
+@rule(
+    "S032",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Produce",),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="client",
+)
+def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that an idempotent producer numbers its batches without a gap, and gets past OUT_OF_ORDER_SEQUENCE_NUMBER.
+
+    ## Why it matters
+    The broker takes no batch whose sequence is not the next of that producer and partition. With a gap nothing is
+    written any more until the producer begins anew with another id or epoch.
+
+    ## Usual cause
+    A batch that was given up (its time was over) while later ones were sent; sequences counted by an application that
+    sends from several threads; or a client that repeats the refused batch for ever.
+
+    ## Example
+    A gap:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}, {"value": "b"}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 5, "records": [{"value": "c"}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 45, "base_offset": -1}]}]}
+    ```
+
+    ## Looks alike
+    The first of two batches in flight fails, and so the second cannot be taken yet; both are sent again:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}]}]}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 1, "records": [{"value": "b"}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 19, "base_offset": -1}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 45, "base_offset": -1}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 1, "records": [{"value": "b"}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
+    https://github.com/tulios/kafkajs/issues/598
+    https://github.com/apache/kafka/pull/13796
+    """
+    producers = connection.run.state(Producers)
+    if not producers.refused or (asked := event.asked) is None or event.message is None:
+        return
+    for place, code, where in producers.refused:
+        if code != _OUT_OF_ORDER_SEQUENCE_NUMBER or (batch := batches_asked(asked).get(place)) is None:
+            continue
+        who = f"producer {batch.producer_id} (epoch {batch.epoch})"
+        whither = spoken(place, connection)
+        gap = producers.answered.gaps.get(place) if producers.answered else None
+        key = connection.server, place, batch.producer_id, batch.epoch, batch.sequence
+        times = connection.run.state(_Refused).count(key, event.at)
+        if gap is not None:
+            yield Problem(
+                f"{who} sends sequence {gap.sequence} to {whither} where {gap.expected} is the next, so the broker "
+                "refuses the batch with OUT_OF_ORDER_SEQUENCE_NUMBER",
+                **locate(event.message, *where),
+                hint="see what became of the batch in between; the producer must begin anew with another epoch or id",
+                expected=f"sequence {gap.expected}",
+                got=str(gap.sequence),
+                cause=place[0],
+            )
+        elif times >= _TIMES:
+            yield Problem(
+                f"{who} sends the batch with sequence {batch.sequence} to {whither} again and again; the broker has"
+                f" refused it {times} times with OUT_OF_ORDER_SEQUENCE_NUMBER",
+                **locate(event.message, *where),
+                hint="the producer must begin anew with another epoch or id (InitProducerId): restart or update it",
+                cause=place[0],
+            )

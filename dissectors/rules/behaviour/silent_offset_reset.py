@@ -1,0 +1,93 @@
+"""S027: a consumer that was out of range goes on elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.records.formats import counted
+from dissectors.rules import rule
+from dissectors.rules.behaviour.offset_out_of_range_loop import OFFSET_OUT_OF_RANGE
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.fetches import Fetches, asked_for, is_follower
+from dissectors.trackers.partitions import Place, spoken
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_MOST_PARTITIONS = 1000
+
+
+class _OutOfRange:
+    """The offsets at which partitions of one connection were out of range last."""
+
+    def __init__(self) -> None:
+        self.offsets: BoundedDict[Place, int] = BoundedDict(_MOST_PARTITIONS)
+
+
+@rule(
+    "S027",
+    severity=Severity.WARNING,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Fetch",),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="client",
+)
+def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Says how many records a consumer passes over, or reads again, when its offset was out of range.
+
+    ## Why it matters
+    Clients reset by themselves and say nothing to the application: with `auto.offset.reset=latest` what lies between is
+    never read, with `earliest` all that is kept is read once more.
+
+    ## Usual cause
+    Retention deleted the records before the consumer came to them; the topic was deleted and made anew, and the
+    committed offset belongs to the old one; or an unclean leader election cut the log.
+
+    ## Example
+    ```story
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 90}]}]}
+    ```
+
+    ## Looks alike
+    A consumer that goes on where it was, at a broker that is not the one that refused it:
+    ```story
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
+    2> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    2< {"responses": [{"topic": "t", "partitions": [{"high_watermark": 90, "records": [{"records": [{}]}]}]}]}
+    2> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 6}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.reset
+    https://github.com/twmb/franz-go/issues/1416
+    https://github.com/apache/pinot/issues/8309
+    """
+    lost = connection.state(_OutOfRange).offsets
+    if isinstance(event, ResponseReceived):
+        fetches = connection.state(Fetches)
+        if fetches.refused and (asked := event.asked) is not None and not is_follower(asked):
+            offsets = fetches.offsets(asked)
+            for place, code, _ in fetches.refused:
+                if code == OFFSET_OUT_OF_RANGE and place in offsets:
+                    lost[place] = offsets[place]
+                    connection.run.subscribe("S027")
+    elif lost:
+        for place, each, where in asked_for(event.message.body):
+            if place not in lost or (now := each.get("fetch_offset", 0)) == lost[place]:
+                continue
+            old = lost.pop(place)
+            which, what = spoken(place, connection), "passes over" if now > old else "goes back"
+            yield Problem(
+                f"after OFFSET_OUT_OF_RANGE at offset {old} of {which} the client goes on at {now}: it {what} "
+                f"{counted(abs(now - old), 'offset')}",
+                **locate(event.message, *where, "fetch_offset"),
+                hint="compare the topic's retention with the consumer's lag; auto.offset.reset=none makes the "
+                "application decide",
+                cause=place[0],
+            )

@@ -1,0 +1,96 @@
+"""S008: Metadata that goes on naming a leader that says it is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.leaders import LeaderDenials
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.state import ConnectionState
+
+#: Denials before which Metadata had named the same server, over this time (ns).
+ROUNDS = 3
+LASTING = 5_000_000_000
+
+
+@rule("S008", severity=Severity.ERROR, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="broker")
+def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that Metadata stops naming a leader that answers NOT_LEADER_OR_FOLLOWER.
+
+    ## Why it matters
+    The client does as it should: at each refusal it asks where the leader is, and is sent back to the broker that just
+    refused. The partition is not written or read until one of the two changes its mind.
+
+    ## Usual cause
+    A broker that is cut off from the controller and answers from old Metadata; or a server whose Metadata and whose
+    partitions know different leaders. For a second or two after a failover this is normal.
+
+    ## Example
+    ```story
+    > Metadata v8 {"topics": [{"name": "t"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],
+       "topics": [{"name": "t", "partitions": [{"leader_id": 1}]}]}
+    > Produce v8 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 6}]}]}
+    +2s
+    > Metadata v8 {"topics": [{"name": "t"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],
+       "topics": [{"name": "t", "partitions": [{"leader_id": 1}]}]}
+    > Produce v8 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 6}]}]}
+    +2s
+    > Metadata v8 {"topics": [{"name": "t"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],
+       "topics": [{"name": "t", "partitions": [{"leader_id": 1}]}]}
+    > Produce v8 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 6}]}]}
+    +2s
+    > Metadata v8 {"topics": [{"name": "t"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],
+       "topics": [{"name": "t", "partitions": [{"leader_id": 1}]}]}
+    ```
+
+    ## Looks alike
+    A failover:
+    ```story
+    > Produce v8 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 6}]}]}
+    > Metadata v8 {"topics": [{"name": "t"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}, {"node_id": 2, "host": "10.0.0.2", "port": 9092}],
+       "topics": [{"name": "t", "partitions": [{"leader_id": 1}]}]}
+    > Produce v8 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 6}]}]}
+    +6s
+    > Metadata v8 {"topics": [{"name": "t"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}, {"node_id": 2, "host": "10.0.0.2", "port": 9092}],
+       "topics": [{"name": "t", "partitions": [{"leader_id": 2}]}]}
+    ```
+
+    ## Sources
+    https://github.com/IBM/sarama/issues/595
+    https://github.com/confluentinc/librdkafka/issues/1389
+    """
+    message = event.message
+    denials = connection.run.state(LeaderDenials).of(event, connection)
+    if not denials or message is None or message.diagnosis is not None:
+        return
+    for index, topic in enumerate(message.body["topics"] or ()):
+        for number, each in enumerate(topic["partitions"] or ()):
+            for name in (topic.get("name"), topic.get("topic_id")):
+                place = (name or "", each["partition_index"])
+                denial = denials.get(place)
+                if denial is None or denial.rounds < ROUNDS or event.at - denial.since < LASTING:
+                    continue
+                where = spoken(place, connection)
+                yield Problem(
+                    f"Metadata names broker {each['leader_id']} as the leader of {where}, which has said "
+                    f"NOT_LEADER_OR_FOLLOWER {denial.rounds} times in {(event.at - denial.since) / 1e9:.1f} s",
+                    **locate(message, "topics", index, "partitions", number, "leader_id"),
+                    hint=f"see whether {connection.dialled}, which says so, and {denial.server}, which refuses, both "
+                    "hear from the controller",
+                    cause=where,
+                )

@@ -1,0 +1,158 @@
+"""S049: records that were acknowledged and are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.fetches import Fetches
+from dissectors.trackers.partitions import Place, spoken, topic_of
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags, Trigger
+
+_MOST_PARTITIONS = 20_000
+_REMEMBERED_FOR = 300 * 1_000_000_000
+_ALL = -1
+_LATEST = -1
+
+
+class _Acknowledged(BoundedDict[tuple[str, Place], tuple[int, int]]):
+    """By server and partition: the offset that it acknowledged last for all replicas, and when."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_PARTITIONS)
+
+
+@rule(
+    "S049",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Produce",),
+    also=(
+        Trigger(
+            (ResponseReceived,), ("Fetch", "ListOffsets", "CreateTopics", "DeleteTopics"), only=FrameFlags.SUBSCRIBED
+        ),
+    ),
+    since="0.1",
+    blame="broker",
+)
+def success_but_dropped(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a record which the broker has acknowledged for all replicas lies below its partition's end.
+
+    ## Why it matters
+    With acks=all the producer is told that its records are safe, and forgets them. If the partition ends before
+    their offset shortly afterwards, they are lost.
+
+    ## Usual cause
+    A gateway that answers a Produce before, or without, writing it; a broker that lost its disk, or an unclean leader
+    election. A topic that was deleted and made anew in between looks like that too: kproxy only knows of it if that
+    was done through it.
+
+    ## Example
+    ```story
+    > Produce v7 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [{}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 41}]}]}
+    > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": 41}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 41, "records": ""}]}]}
+    ```
+    ```story
+    > Produce v7 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [{}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 41}]}]}
+    > ListOffsets v4 {"topics": [{"name": "orders", "partitions": [{"timestamp": -1}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"offset": 0}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Produce v7 {"acks": 1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [{}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 41}]}]}
+    > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": 41}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 41, "records": ""}]}]}
+    2> Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": 42}]}]}
+    > Produce v7 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [{}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 42}]}]}
+    2< {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 42, "records": ""}]}]}
+    2> Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": 42}]}]}
+    2< {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 43, "records": [{"records": [{}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#producerconfigs_acks
+    https://github.com/seaweedfs/seaweedfs/pull/7231
+    """
+    message, asked = event.message, event.asked
+    if message is None or asked is None or event.request is None:
+        return
+    acknowledged = connection.run.state(_Acknowledged)
+    if message.api == "Produce":
+        if asked.get("acks") == _ALL:
+            connection.run.subscribe("S049")
+            server, names = connection.server, connection.run.topic_names
+            for topic in message.body.get("responses") or ():
+                name = topic_of(topic)
+                for row in topic.get("partition_responses") or ():
+                    if not row.get("error_code") and (offset := row.get("base_offset", -1)) >= 0:
+                        acknowledged[server, (names.get(name, name), row.get("index", 0))] = (offset, event.at)
+        return
+    if not acknowledged:
+        return
+    if message.api in ("CreateTopics", "DeleteTopics"):
+        acknowledged.clear()
+        return
+    if message.api == "Fetch":
+        if not connection.state(Fetches).is_empty:
+            return
+        ends, field = (
+            _rows(message.body, "responses", "partitions", "partition_index", connection),
+            "high_watermark",
+        )
+    else:
+        ends, field = _latest(asked, message.body, connection), "offset"
+    for place, row, where in ends:
+        offset, at = acknowledged.get((connection.server, place), (-1, 0))
+        end = row.get(field, -1)
+        if end < 0 or end > offset or row.get("error_code"):
+            continue
+        if at >= event.request.at or event.at - at > _REMEMBERED_FOR:
+            continue
+        yield Problem(
+            f"server {connection.server} acknowledged offset {offset} of {spoken(place, connection)} for all "
+            f"replicas, and now tells {end} as the partition's end: what was written is gone",
+            hint="see whether the broker stores before it answers; was the topic deleted and made anew meanwhile?",
+            expected=f"at least {offset + 1}",
+            got=str(end),
+            cause=spoken(place, connection),
+            **locate(message, *where, field),
+        )
+
+
+def _rows(
+    body: Mapping[str, Any], topics: str, partitions: str, index: str, connection: ConnectionState
+) -> Iterator[tuple[Place, Mapping[str, Any], tuple[str | int, ...]]]:
+    names = connection.run.topic_names
+    for i, topic in enumerate(body.get(topics) or ()):
+        name = topic_of(topic)
+        name = names.get(name, name)
+        for j, row in enumerate(topic.get(partitions) or ()):
+            yield (name, row.get(index, 0)), row, (topics, i, partitions, j)
+
+
+def _latest(
+    asked: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState
+) -> Iterator[tuple[Place, Mapping[str, Any], tuple[str | int, ...]]]:
+    """The ends of partitions in a ListOffsets, where they were asked for and no open transaction holds them back."""
+    if asked.get("isolation_level", 0):
+        return
+    wanted = {
+        place
+        for place, row, _ in _rows(asked, "topics", "partitions", "partition_index", connection)
+        if row.get("timestamp") == _LATEST
+    }
+    for place, row, where in _rows(body, "topics", "partitions", "partition_index", connection):
+        if place in wanted:
+            yield place, row, where

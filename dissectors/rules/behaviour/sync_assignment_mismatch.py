@@ -1,0 +1,98 @@
+"""S018: a member gets another assignment than its leader made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.state import ConnectionState
+
+MAX_MEMBERS = 20_000
+
+
+class _Assignments:
+    """What leaders assigned, by group, generation and member: the size, and the hashes of all versions sent."""
+
+    def __init__(self) -> None:
+        self.made: BoundedDict[tuple[str, int, str], tuple[int, frozenset[int]]] = BoundedDict(MAX_MEMBERS)
+
+
+@rule(
+    "S018",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("SyncGroup",),
+    since="0.1",
+    blame="broker",
+)
+def sync_assignment_mismatch(
+    event: RequestReceived | ResponseReceived, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Checks that the coordinator passes on to each member the bytes that the leader assigned to it.
+
+    ## Why it matters
+    A member with an empty assignment reads nothing, and with another's reads what somebody else reads too; nobody
+    reports an error, for the coordinator said that all is well.
+
+    ## Usual cause
+    A coordinator that answers members before the leader's SyncGroup has come, that answers from the generation before,
+    or that decodes the assignment and writes it anew. It must keep the bytes, and hold the answer back until they come.
+
+    ## Example
+    ```story
+    > SyncGroup v3 {"group_id": "g", "generation_id": 2, "member_id": "m-1",
+                    "assignments": [{"member_id": "m-1", "assignment": "0001"},
+                                    {"member_id": "m-2", "assignment": "0002"}]}
+    < {"assignment": "0001"}
+    2> SyncGroup v3 {"group_id": "g", "generation_id": 2, "member_id": "m-2"}
+    2< {"assignment": ""}
+    ```
+
+    ## Looks alike
+    The member is one generation behind, and is told so:
+    ```story
+    > SyncGroup v3 {"group_id": "g", "generation_id": 2, "member_id": "m-1",
+                    "assignments": [{"member_id": "m-1", "assignment": "0001"},
+                                    {"member_id": "m-2", "assignment": "0002"}]}
+    < {"assignment": "0001"}
+    2> SyncGroup v3 {"group_id": "g", "generation_id": 1, "member_id": "m-2"}
+    2< {"error_code": 22}
+    2> SyncGroup v3 {"group_id": "g", "generation_id": 2, "member_id": "m-2"}
+    2< {"assignment": "0002"}
+    ```
+
+    ## Sources
+    https://github.com/seaweedfs/seaweedfs/pull/9143
+    https://kafka.apache.org/protocol#The_Messages_SyncGroup
+    """
+    message = event.message
+    if message is None or message.diagnosis is not None:
+        return
+    made = connection.run.state(_Assignments).made
+    if isinstance(event, RequestReceived):
+        body = message.body
+        for each in body["assignments"] or ():
+            key = (body["group_id"], body["generation_id"], each["member_id"])
+            before = made.get(key, (0, frozenset()))[1]
+            made[key] = (len(each["assignment"]), before | {hash(each["assignment"])})
+        return
+    if not made or (asked := event.asked) is None or message.body["error_code"] != 0:
+        return
+    key = (asked.get("group_id", ""), asked.get("generation_id", -1), asked.get("member_id", ""))
+    got = message.body["assignment"]
+    if (known := made.get(key)) is None or hash(got) in known[1]:
+        return
+    given = f"{len(got)} bytes" if got else "nothing"
+    yield Problem(
+        f"member {key[2]!r} of group {key[0]!r} got {given} as its assignment in generation {key[1]}, where the leader "
+        f"had assigned it {'other bytes' if len(got) == known[0] else f'{known[0]} bytes'}",
+        **locate(message, "assignment"),
+        hint="hold SyncGroup back until the leader's has come, then send each member the leader's bytes as they are",
+        expected=f"{known[0]} bytes of the leader's SyncGroup",
+        got=given,
+        cause=key[0],
+    )

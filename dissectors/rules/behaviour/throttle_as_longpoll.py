@@ -1,0 +1,95 @@
+"""S038: the time that a Fetch waited for data, told as throttling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.fetches import Fetches
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_MS = 1_000_000
+_OFTEN = 3
+_CLIENT_WAITS_FROM = 8
+
+
+class _Misnamed:
+    """Empty answers in a row that waited as long as they say they were throttled."""
+
+    in_a_row = 0
+
+
+@rule(
+    "S038",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.THROTTLED,
+    since="0.1",
+    blame="broker",
+)
+def throttle_as_longpoll(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that throttle_time_ms of a Fetch is not the time that the broker waited for data.
+
+    ## Why it matters
+    A client obeys and waits that long once more before it fetches again: every empty poll costs twice, and new records
+    come late by up to max_wait_ms. Sarama waited 100 to 112 ms after every fetch from one gateway.
+
+    ## Usual cause
+    A gateway fills throttle_time_ms with the duration of the request. Kafka answers a throttled Fetch at once (from v8
+    on), so the two are never alike. Told at the third in a row.
+
+    ## Example
+    ```story
+    > Fetch v11 {"max_wait_ms": 500, "min_bytes": 1}
+    +499ms
+    < {"throttle_time_ms": 500}
+    > Fetch v11 {"max_wait_ms": 500, "min_bytes": 1}
+    +499ms
+    < {"throttle_time_ms": 500}
+    > Fetch v11 {"max_wait_ms": 500, "min_bytes": 1}
+    +499ms
+    < {"throttle_time_ms": 500}
+    ```
+
+    ## Looks alike
+    ```story
+    > Fetch v11 {"max_wait_ms": 500, "min_bytes": 1}
+    < {"throttle_time_ms": 500}
+    +500ms
+    > Fetch v11 {"max_wait_ms": 500, "min_bytes": 1}
+    < {"throttle_time_ms": 500}
+    +500ms
+    > Fetch v11 {"max_wait_ms": 500, "min_bytes": 1}
+    < {"throttle_time_ms": 500}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-219+-+Improve+quota+communication
+    https://github.com/seaweedfs/seaweedfs/pull/7329
+    """
+    message, request = event.message, event.request
+    if message is None or (throttle := message.body.get("throttle_time_ms", 0)) <= 0:
+        return
+    asked = event.asked
+    if asked is None or request is None or message.version < _CLIENT_WAITS_FROM:
+        return
+    misnamed = connection.state(_Misnamed)
+    waited = (event.at - request.at) / _MS
+    alike = abs(waited - throttle) <= 0.2 * throttle and throttle <= 1.25 * asked.get("max_wait_ms", 0)
+    if not alike or not connection.state(Fetches).is_empty:
+        misnamed.in_a_row = 0
+        return
+    misnamed.in_a_row += 1
+    if misnamed.in_a_row >= _OFTEN:
+        yield Problem(
+            f"server {connection.server} tells the {throttle} ms that an empty Fetch waited for data as throttling",
+            hint="a fault of the broker: throttle_time_ms is for quotas, and clients wait that long once more",
+            expected="0",
+            got=str(throttle),
+            **locate(message, "throttle_time_ms"),
+        )

@@ -1,0 +1,152 @@
+"""S037: a client that does not wait as long as the broker asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_MS = 1_000_000
+_CROSSING = 200 * _MS
+_OFTEN = 3
+
+#: From which version on the broker answers at once and leaves the waiting to the client (KIP-219). Later APIs: always.
+_CLIENT_WAITS_FROM = {
+    "Produce": 6,
+    "Fetch": 8,
+    "ListOffsets": 3,
+    "Metadata": 6,
+    "OffsetCommit": 4,
+    "OffsetFetch": 4,
+    "FindCoordinator": 2,
+    "JoinGroup": 3,
+    "Heartbeat": 2,
+    "LeaveGroup": 2,
+    "SyncGroup": 2,
+    "DescribeGroups": 2,
+    "ListGroups": 2,
+    "ApiVersions": 2,
+    "CreateTopics": 3,
+    "DeleteTopics": 2,
+    "DeleteRecords": 1,
+    "InitProducerId": 1,
+    "AddPartitionsToTxn": 1,
+    "AddOffsetsToTxn": 1,
+    "EndTxn": 1,
+    "TxnOffsetCommit": 1,
+    "DescribeAcls": 1,
+    "CreateAcls": 1,
+    "DeleteAcls": 1,
+    "DescribeConfigs": 2,
+    "AlterConfigs": 1,
+    "AlterReplicaLogDirs": 1,
+    "DescribeLogDirs": 1,
+    "CreatePartitions": 1,
+    "CreateDelegationToken": 1,
+    "RenewDelegationToken": 1,
+    "ExpireDelegationToken": 1,
+    "DescribeDelegationToken": 1,
+    "DeleteGroups": 1,
+    "OffsetForLeaderEpoch": 1 << 15,
+}
+
+
+class _Throttle:
+    """The wait that was asked for last: when, until when, and where the requests stood that came before."""
+
+    def __init__(self) -> None:
+        self.since = self.until = self.next_offset = self.milliseconds = 0
+        self.ignored = 0
+
+
+@rule(
+    "S037",
+    severity=Severity.WARNING,
+    events=(RequestReceived, ResponseReceived),
+    only=FrameFlags.THROTTLED,
+    since="0.1",
+    blame="client",
+)
+def throttle_ignored(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a client sends nothing on a connection while it is throttled.
+
+    ## Why it matters
+    Since KIP-219 the broker answers at once and says in throttle_time_ms how long to wait; it does not read the
+    connection until then. A client that goes on only fills its own buffers and takes the time for the broker's
+    latency: its requests time out and come again. Told from the third time on a connection.
+
+    ## Usual cause
+    The client takes throttle_time_ms for a metric.
+
+    ## Example
+    ```story
+    > Produce v7 {"acks": 1, "topic_data": []}
+    < {"throttle_time_ms": 1000}
+    > Produce v7 {"acks": 1, "topic_data": []}
+    +1s
+    < {"throttle_time_ms": 1000}
+    > Produce v7 {"acks": 1, "topic_data": []}
+    +1s
+    < {"throttle_time_ms": 1000}
+    > Produce v7 {"acks": 1, "topic_data": []}
+    ```
+
+    ## Looks alike
+    What was on its way already, and old versions, in which the broker itself has waited:
+    ```story
+    > Produce v7 {"acks": 1, "topic_data": []}
+    > Produce v7 {"acks": 1, "topic_data": []}
+    < {"throttle_time_ms": 1000}
+    > Produce v7 {"acks": 1, "topic_data": []}
+    +1s
+    < {"throttle_time_ms": 1000}
+    > Produce v7 {"acks": 1, "topic_data": []}
+    +1s
+    < {"throttle_time_ms": 1000}
+    > Produce v7 {"acks": 1, "topic_data": []}
+    ```
+    ```story
+    > Produce v5 {"acks": 1, "topic_data": []}
+    < {"throttle_time_ms": 1000}
+    > Produce v5 {"acks": 1, "topic_data": []}
+    < {"throttle_time_ms": 1000}
+    > Produce v5 {"acks": 1, "topic_data": []}
+    < {"throttle_time_ms": 1000}
+    > Produce v5 {"acks": 1, "topic_data": []}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-219+-+Improve+quota+communication
+    https://github.com/influxdata/rskafka/issues/182
+    """
+    if isinstance(event, RequestReceived):
+        throttle = connection.state(_Throttle)
+        if event.at >= throttle.until:
+            return
+        # It may have been on its way already, unless nothing was in flight when the client was told to wait.
+        if event.offset != throttle.next_offset and event.at - throttle.since < _CROSSING:
+            return
+        left = (throttle.until - event.at) // _MS
+        throttle.until = 0
+        throttle.ignored += 1
+        if throttle.ignored == _OFTEN:
+            yield Problem(
+                f"client {connection.client_id!r} sends {event.message.api} {left} ms before the end of a throttle "
+                f"of {throttle.milliseconds} ms, as it did {_OFTEN - 1} times before",
+                hint="use a client that waits for throttle_time_ms (KIP-219), or raise its quota",
+                expected=f"no request for {throttle.milliseconds} ms",
+                got=f"{event.message.api} after {throttle.milliseconds - left} ms",
+            )
+        return
+    message, request = event.message, event.request
+    if message is None or request is None or (wait := message.body.get("throttle_time_ms", 0)) <= 0:
+        return
+    if message.version >= _CLIENT_WAITS_FROM.get(message.api, 0):
+        throttle = connection.state(_Throttle)
+        throttle.since, throttle.until, throttle.milliseconds = event.at, event.at + wait * _MS, wait
+        throttle.next_offset = request.offset + request.size + 4
+        connection.run.subscribe("S037")

@@ -1,0 +1,102 @@
+"""S039: a client that gives up before the server may answer."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from dissectors.connections.addresses import host_of
+from dissectors.connections.events import ConnectionEnded
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.allowed_waits import allowed_ms
+from dissectors.trackers.state import ConnectionState
+
+_MS = 1_000_000
+_LEAST_MS = 1000
+_OFTEN = 3
+_ALIKE = 0.05
+_MOST_CLIENTS = 10_000
+
+
+class _Abandoned(BoundedDict[tuple[str, str | None, str], deque[float]]):
+    """After how long a client gave up, the last times, by host, client id and API."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_CLIENTS)
+
+
+@rule("S039", severity=Severity.WARNING, events=(ConnectionEnded,), since="0.1", blame="client")
+def timeout_inversion(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a client waits for an answer as long as it has told the server that it may take.
+
+    ## Why it matters
+    A Fetch may be held back for max_wait_ms, a JoinGroup until the rebalance timeout. A client that closes the
+    connection before asks again elsewhere, and so for ever; a group is thrown back to the start of its rebalance each
+    time.
+
+    ## Usual cause
+    The client's socket or request timeout is shorter than fetch.max.wait.ms, or than the rebalance timeout for
+    JoinGroup. Three times after the same time (within 5 %, at least a second) are taken for a timeout; a client that
+    just ends leaves at any time.
+
+    ## Example
+    ```story
+    > Fetch v11 {"max_wait_ms": 60000}
+    +10s
+    close by=client how=fin
+    2> Fetch v11 {"max_wait_ms": 60000}
+    +10s
+    2 close by=client how=fin
+    open 3 client=10.0.0.101:50001
+    3> Fetch v11 {"max_wait_ms": 60000}
+    +10s
+    3 close by=client how=fin
+    open 4 client=10.0.0.101:50002
+    4> Fetch v11 {"max_wait_ms": 60000}
+    +10s
+    4 close by=client how=fin
+    ```
+
+    ## Looks alike
+    ```story
+    > Fetch v11 {"max_wait_ms": 60000}
+    +10s
+    close by=client how=fin
+    open 3 client=10.0.0.101:50001
+    3> Fetch v11 {"max_wait_ms": 60000}
+    +25s
+    3 close by=client how=fin
+    open 4 client=10.0.0.101:50002
+    4> Fetch v11 {"max_wait_ms": 60000}
+    +5s
+    4 close by=client how=fin
+    ```
+
+    ## Sources
+    https://github.com/redpanda-data/redpanda/issues/31423
+    https://github.com/apache/kafka/pull/5962
+    """
+    if event.by != "client" or not event.unanswered:
+        return
+    first = event.unanswered[0]
+    message = first.message
+    waited = (event.at - first.at) / _MS
+    if waited < _LEAST_MS or not message.reads_well:
+        return
+    allowed = allowed_ms(message, connection.run)
+    if waited >= allowed:
+        return
+    key = (host_of(connection.client), connection.client_id, message.api)
+    times = connection.run.state(_Abandoned).touch(key, lambda: deque(maxlen=_OFTEN))
+    times.append(waited)
+    if len(times) == _OFTEN and max(times) - min(times) <= _ALIKE * waited:
+        yield Problem(
+            f"client {connection.client_id!r} gives up {message.api} after {waited / 1000:.3g} s, again and again, "
+            f"and has told the server to take up to {allowed / 1000:g} s",
+            hint="make the client's request timeout longer than what it asks the server to wait",
+            expected=f"at least {allowed / 1000:g} s",
+            got=f"{waited / 1000:.3g} s",
+            cause=message.api,
+        )

@@ -1,0 +1,115 @@
+"""S030: a client that goes on with the id of a topic that is no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.schemas import error_name
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.fetches import Fetches
+from dissectors.trackers.producers import Producers
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_ID_ERRORS = (100, 103)  # UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID
+_TIMES = 3
+_PATIENCE = 5 * SECOND
+_PAUSE = 60 * SECOND
+_MOST_TOPICS = 1000
+
+
+class _Stale:
+    """Topic ids that one connection was refused: since when, when last, how often."""
+
+    def __init__(self) -> None:
+        self.topics: BoundedDict[str, tuple[int, int, int]] = BoundedDict(_MOST_TOPICS)
+
+
+@rule(
+    "S030",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Fetch", "Produce"),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="client",
+)
+def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a client that uses a topic id which the broker does not know asks for the topic's metadata again.
+
+    ## Why it matters
+    A topic that is deleted and made anew has the same name and another id. A client that keeps the old id reads
+    nothing more from it, or writes nothing more, until it is restarted.
+
+    ## Usual cause
+    The client takes UNKNOWN_TOPIC_ID for a passing error, or keeps ids from its first metadata.
+
+    ## Example
+    ```story
+    > Metadata v10 {"topics": [{"name": "t"}]}
+    < {"topics": [{"name": "t", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"}]}
+    > Fetch v13 {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"error_code": 100, "records": ""}]}]}
+    +3s
+    > Fetch v13 {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"error_code": 100, "records": ""}]}]}
+    +3s
+    > Fetch v13 {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"error_code": 100, "records": ""}]}]}
+    ```
+
+    ## Looks alike
+    A broker that has not heard of a new topic yet, for a moment:
+    ```story
+    > Fetch v13 {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"fetch_offset": 0}]}]}
+    < {"responses": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"error_code": 100, "records": ""}]}]}
+    +100ms
+    > Fetch v13 {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"fetch_offset": 0}]}]}
+    < {"responses": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"error_code": 100, "records": ""}]}]}
+    +200ms
+    > Fetch v13 {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"fetch_offset": 0}]}]}
+    < {"responses": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"records": ""}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-516%3A+Topic+Identifiers
+    https://github.com/twmb/franz-go/issues/908
+    https://github.com/confluentinc/confluent-kafka-javascript/issues/274
+    """
+    message = event.message
+    if message is None or event.asked is None:
+        return
+    refused = connection.state(Fetches).refused if message.api == "Fetch" else connection.run.state(Producers).refused
+    told = set()
+    for (topic, _), code, where in refused:
+        if code not in _ID_ERRORS or topic in told:
+            continue
+        told.add(topic)
+        stale = connection.state(_Stale).topics
+        since, last, times = stale.get(topic, (event.at, event.at, 0))
+        if event.at - last > _PAUSE:
+            since, times = event.at, 0
+        stale[topic] = since, event.at, times + 1
+        if times + 1 >= _TIMES and event.at - since >= _PATIENCE:
+            del stale[topic]
+            yield Problem(
+                f"the client goes on with topic id {_named(topic, connection)} although the broker has answered "
+                f"{error_name(code)} for {(event.at - since) // SECOND} s; it should ask for its metadata again",
+                **locate(message, *where),
+                hint="the topic was deleted or made anew: restart the client, or update it",
+                cause=topic,
+            )
+
+
+def _named(topic: str, connection: ConnectionState) -> str:
+    names = connection.run.topic_names
+    name = names.get(topic)
+    if name is None:
+        return topic
+    newest = next(each for each in reversed(names) if names[each] == name)
+    return f"{topic} of {name!r}" if newest == topic else f"{topic} of {name!r}, which now has the id {newest}"

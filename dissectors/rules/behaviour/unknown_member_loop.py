@@ -1,0 +1,138 @@
+"""S015: a member that the group does not know goes on as if it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.messages.message import Message
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.groups import MisledGroups
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+UNKNOWN_MEMBER_ID = 25
+
+#: So often in a row and over this time (ns): after a session has timed out a heartbeat and a commit or two are refused.
+TIMES = 5
+LASTING = 3_000_000_000
+
+MAX_MEMBERS = 10_000
+
+
+@dataclass(slots=True)
+class _Refused:
+    first: int
+    times: int = 0
+
+
+class _Members:
+    """Members that were refused since they were last accepted, by group and member id."""
+
+    def __init__(self) -> None:
+        self.refused: BoundedDict[tuple[str, str], _Refused] = BoundedDict(MAX_MEMBERS)
+
+
+@rule(
+    "S015",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=(
+        "JoinGroup",
+        "SyncGroup",
+        "Heartbeat",
+        "OffsetCommit",
+        "ConsumerGroupHeartbeat",
+        "ShareGroupHeartbeat",
+        "StreamsGroupHeartbeat",
+    ),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="client",
+)
+def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a member stops using its member id when the coordinator says UNKNOWN_MEMBER_ID.
+
+    ## Why it matters
+    The group has gone on without the member: its partitions are with others, and nothing that it commits is kept. It
+    gets back by joining with an empty member id (or, in the consumer protocol, with epoch 0), and in no other way.
+
+    ## Usual cause
+    A client that handles UNKNOWN_MEMBER_ID like an error to be retried; an application that commits in a loop after its
+    consumer was thrown out; or a coordinator that forgets members while their session lasts.
+
+    ## Example
+    ```story
+    > Heartbeat v3 {"group_id": "g", "generation_id": 4, "member_id": "m-1"}
+    < {"error_code": 25}
+    +1s
+    > Heartbeat v3 {"group_id": "g", "generation_id": 4, "member_id": "m-1"}
+    < {"error_code": 25}
+    +1s
+    > Heartbeat v3 {"group_id": "g", "generation_id": 4, "member_id": "m-1"}
+    < {"error_code": 25}
+    +1s
+    > Heartbeat v3 {"group_id": "g", "generation_id": 4, "member_id": "m-1"}
+    < {"error_code": 25}
+    +1s
+    > Heartbeat v3 {"group_id": "g", "generation_id": 4, "member_id": "m-1"}
+    < {"error_code": 25}
+    ```
+
+    ## Looks alike
+    ```story
+    > Heartbeat v3 {"group_id": "g", "generation_id": 4, "member_id": "m-1"}
+    < {"error_code": 25}
+    > OffsetCommit v6 {"group_id": "g", "generation_id_or_member_epoch": 4, "member_id": "m-1",
+                       "topics": [{"name": "t", "partitions": [{}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"error_code": 25}]}]}
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"error_code": 79, "member_id": "m-2"}
+    ```
+
+    ## Sources
+    https://github.com/aio-libs/aiokafka/issues/727
+    https://github.com/aio-libs/aiokafka/issues/575
+    https://github.com/segmentio/kafka-go/issues/781
+    """
+    message, asked = event.message, event.asked
+    if message is None or asked is None or message.diagnosis is not None or not (member := asked.get("member_id")):
+        return
+    code, path = _outcome(message)
+    refused = connection.run.state(_Members).refused
+    key = (asked.get("group_id", ""), member)
+    if code != UNKNOWN_MEMBER_ID:
+        if code == 0 and key in refused:
+            del refused[key]
+            if not refused:
+                connection.run.unsubscribe("S015")
+        return
+    connection.run.subscribe("S015")
+    known = refused.touch(key, lambda: _Refused(event.at))
+    known.times += 1
+    if known.times < TIMES or event.at - known.first < LASTING:
+        return
+    if connection.run.state(MisledGroups).holds(key[0], event.at):
+        return
+    yield Problem(
+        f"member {member!r} of group {key[0]!r} was told UNKNOWN_MEMBER_ID {known.times} times in "
+        f"{(event.at - known.first) / 1e9:.1f} s, at last to {message.api}, and goes on with that member id",
+        **locate(message, *path),
+        hint="join again with an empty member_id; see why the member was thrown out: session.timeout.ms, "
+        "max.poll.interval.ms, or a coordinator that has lost the group",
+        cause=key[0],
+    )
+
+
+def _outcome(message: Message) -> tuple[int, tuple[str | int, ...]]:
+    """The error code that concerns the member, and where it stands."""
+    if message.api != "OffsetCommit":
+        return message.body["error_code"], ("error_code",)
+    for index, topic in enumerate(message.body["topics"] or ()):
+        for place, each in enumerate(topic["partitions"] or ()):
+            return each["error_code"], ("topics", index, "partitions", place, "error_code")
+    return 0, ()

@@ -1,0 +1,116 @@
+"""S035: a producer that goes on although the broker does not take it any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages import summary
+from dissectors.messages.locate import locate
+from dissectors.messages.message import Message
+from dissectors.rules import rule
+from dissectors.schemas import error_name
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.producers import Producers, batches_asked
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.wire.paths import parts
+
+_LOST = (47, 59, 90)  # INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID, PRODUCER_FENCED
+_TIMES = 3
+_PAUSE = 600 * SECOND
+_MOST_PRODUCERS = 10_000
+
+
+class _Lost:
+    """Producers that were refused: how often, and when last. What was sent before that answer is not another time."""
+
+    def __init__(self) -> None:
+        self.producers: BoundedDict[str, tuple[int, int]] = BoundedDict(_MOST_PRODUCERS)
+
+
+@rule(
+    "S035",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="client",
+)
+def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a producer that is fenced, or whose id the broker does not know, gives up or begins anew.
+
+    ## Why it matters
+    Nothing that it sends is written. Two instances that take turns at fencing each other get nowhere either.
+
+    ## Usual cause
+    Two producers run with one `transactional.id`; or the client repeats the request with the id and epoch that were
+    refused, instead of asking for new ones with InitProducerId.
+
+    ## Example
+    ```story
+    > EndTxn v3 {"transactional_id": "pay", "producer_id": 4000, "producer_epoch": 1, "committed": true}
+    < {"error_code": 47}
+    > EndTxn v3 {"transactional_id": "pay", "producer_id": 4000, "producer_epoch": 1, "committed": true}
+    < {"error_code": 47}
+    > EndTxn v3 {"transactional_id": "pay", "producer_id": 4000, "producer_epoch": 1, "committed": true}
+    < {"error_code": 47}
+    ```
+
+    ## Looks alike
+    A producer that is fenced once, with several requests in flight:
+    ```story
+    > AddOffsetsToTxn v1 {"transactional_id": "pay", "producer_id": 4000, "producer_epoch": 1, "group_id": "g"}
+    2> EndTxn v3 {"transactional_id": "pay", "producer_id": 4000, "producer_epoch": 1, "committed": true}
+    3> EndTxn v3 {"transactional_id": "pay", "producer_id": 4000, "producer_epoch": 1, "committed": true}
+    < {"error_code": 47}
+    2< {"error_code": 47}
+    3< {"error_code": 47}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-360%3A+Improve+reliability+of+idempotent%2Ftransactional+producer
+    https://github.com/apache/kafka/pull/9832
+    """
+    message, request = event.message, event.request
+    if message is None or request is None or (asked := event.asked) is None:
+        return
+    found = _error(event, message, connection)
+    if found is None:
+        return
+    code, where = found
+    producer = _producer(request.message, asked)
+    lost = connection.run.state(_Lost).producers
+    times, last = lost.get(producer, (0, 0))
+    if event.at - last > _PAUSE:
+        times = 0
+    elif request.at < last:
+        return
+    lost[producer] = times + 1, event.at
+    if times + 1 >= _TIMES:
+        yield Problem(
+            f"{producer} was answered {error_name(code)} {times + 1} times, request after request: it should give up "
+            "or ask for a new id and epoch with InitProducerId",
+            **locate(message, *where),
+            hint="see whether two producers share a transactional.id; otherwise update the client",
+            cause=producer,
+        )
+
+
+def _error(event: ResponseReceived, message: Message, connection: ConnectionState) -> tuple[int, list[str]] | None:
+    if message.api == "Produce":
+        refused = connection.run.state(Producers).refused
+        return next(((each.code, [str(part) for part in each.where]) for each in refused if each.code in _LOST), None)
+    seen = next((each for each in summary.errors(message) if each.code in _LOST), None)
+    return (seen.code, parts(seen.path)) if seen else None
+
+
+def _producer(request: Message, asked: dict[str, object]) -> str:
+    if name := summary.transactional_id(request):
+        return f"transactional producer {name!r}"
+    batch = next(iter(batches_asked(asked).values()), None)
+    producer_id = batch.producer_id if batch else asked.get("producer_id", asked.get("v3_and_below_producer_id"))
+    return f"producer {producer_id}"

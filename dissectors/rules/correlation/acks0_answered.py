@@ -1,0 +1,63 @@
+"""C005: an answer to a Produce that wants none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "C005",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    broken=True,
+    only=FrameFlags.UNPAIRED,
+    since="0.1",
+    blame="broker",
+)
+def acks0_answered(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a Produce with acks=0 is not answered.
+
+    ## Why it matters
+    The client waits for nothing: it takes this response for the answer to its next request, so that this one and all
+    that follow are off by one.
+
+    ## Usual cause
+    A server that answers every Produce alike, whatever its acks; or only when the Produce failed. Kafka answers
+    nothing, and closes the connection if such a Produce fails.
+
+    ## Example
+    ```story
+    > Produce v7 {"acks": 0, "topic_data": []}
+    < #1 as Produce v7 {}
+    ```
+
+    ## Looks alike
+    ```story
+    > Produce v7 {"acks": 0, "topic_data": []}
+    > Produce v7 {"acks": 1, "topic_data": []}
+    < {}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#The_Messages_Produce
+    https://github.com/streamnative/kop/pull/1898
+    """
+    if event.request is not None or event.damaged:
+        return
+    code, _ = connection.state(InFlight).stray or ("", None)
+    if code == "C005":
+        yield Problem(
+            f"the Produce with correlation id {event.correlation_id} has acks=0 and is answered all the same",
+            4,
+            8,
+            "header.correlation_id",
+            hint="send no response to a Produce with acks=0, not even an error",
+            expected="no response",
+        )

@@ -1,0 +1,61 @@
+"""C006: something that waits for the answer to a Produce with acks=0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import DeadlinePassed
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.allowed_waits import lasted
+from dissectors.trackers.in_flight import OF_BLOCKED, InFlight, listed
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("C006", severity=Severity.ERROR, events=(DeadlinePassed,), since="0.1", blame="proxy")
+def acks0_waited(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a connection goes on after a Produce with acks=0.
+
+    ## Why it matters
+    Such a Produce has no answer. A server or proxy that waits for one serves nothing more on the connection: the client
+    sees its next request time out, often a Metadata minutes later.
+
+    ## Usual cause
+    A proxy that pairs every request with a response. It is told when the first request after the Produce is not
+    answered within 30 s more than it allows, while the connection lives.
+
+    ## Example
+    ```story
+    > Metadata v8 {"topics": []}
+    < {}
+    > Produce v7 {"acks": 0, "topic_data": []}
+    > Metadata v8 {"topics": []}
+    +31s
+    ```
+
+    ## Looks alike
+    A producer that has nothing more to say; and a request that is overdue though others were answered since (C004).
+    ```story
+    > Produce v7 {"acks": 0, "topic_data": []}
+    +10m
+    ```
+    ```story
+    > Produce v7 {"acks": 0, "topic_data": []}
+    > Metadata v8 {"topics": []}
+    < {}
+    > Metadata v8 {"topics": []}
+    +31s
+    ```
+
+    ## Sources
+    https://github.com/grepplabs/kafka-proxy/issues/54
+    https://github.com/shotover/shotover-proxy/issues/1188
+    https://github.com/segmentio/kafka-go/issues/176
+    """
+    late = connection.state(InFlight).overdue(OF_BLOCKED, event.at, connection)
+    if late:
+        yield Problem(
+            f"no answer to {listed(late)} after {lasted(event.at - late[0].at)};"
+            " before it went a Produce with acks=0, whose answer something seems to wait for",
+            hint="a Produce with acks=0 has no response: what relays or serves it must not wait for one",
+        )

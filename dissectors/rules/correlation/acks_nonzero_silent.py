@@ -1,0 +1,53 @@
+"""C007: a Produce that wants an answer and gets none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import DeadlinePassed
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.allowed_waits import lasted
+from dissectors.trackers.in_flight import OF_PRODUCE, InFlight, named
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("C007", severity=Severity.ERROR, events=(DeadlinePassed,), since="0.1", blame="broker")
+def acks_nonzero_silent(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a Produce with acks other than 0 is answered within 30 s more than its timeout_ms.
+
+    ## Why it matters
+    The producer keeps the records and sends them again on another connection: those that were stored are then there
+    twice. With a full buffer it blocks.
+
+    ## Usual cause
+    A server that takes a Produce without topics, or one that it could not store, for one that needs no answer. The
+    broker answers after timeout_ms at the latest, with REQUEST_TIMED_OUT.
+
+    ## Example
+    ```story
+    > Produce v7 {"acks": 1, "timeout_ms": 5000, "topic_data": []}
+    +36s
+    ```
+
+    ## Looks alike
+    ```story
+    > Produce v7 {"acks": -1, "timeout_ms": 30000, "topic_data": []}
+    +50s
+    < {}
+    > Produce v7 {"acks": 0, "timeout_ms": 1000, "topic_data": []}
+    +5m
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#The_Messages_Produce
+    https://github.com/514-labs/moosestack/issues/3885
+    """
+    for request in connection.state(InFlight).overdue(OF_PRODUCE, event.at, connection):
+        body = request.message.body
+        what = "" if body.get("topic_data") else " and no topics"
+        yield Problem(
+            f"no answer to {named(request)} with acks={body.get('acks')}{what} after {lasted(event.at - request.at)}",
+            hint="answer every Produce whose acks is not 0, also one without topics, and errors too",
+            cause=what,
+        )

@@ -1,0 +1,75 @@
+"""C015: a request that makes the server close the connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ConnectionEnded
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.connection_endings import CLOSED_UPON_REQUEST, ConnectionEndings
+from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("C015", severity=Severity.ERROR, events=(ConnectionEnded,), since="0.1", blame="client")
+def close_after_request(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a server does not close connection after connection upon the same request of a client.
+
+    ## Why it matters
+    Kafka has no answer for a request that it cannot read or does not allow: it closes the connection, and the client
+    sees "disconnected" and tries the same again, for ever.
+
+    ## Usual cause
+    The server cannot read what is in this request, or does not allow it; a proxy in front of it does not know the API;
+    the port wants TLS. It is told from the second connection on, if the server closed within 5 s each time and never
+    answered this API version to this client. A version that the server advertises and serves to nobody is V004, a
+    listener that seems to want SASL X006.
+
+    ## Example
+    ```story
+    1> Metadata v8 {"topics": []}
+    1< {}
+    1> CreateTopics v2 {"topics": [{"name": "bad name"}]}
+    1 close by=server how=fin
+    2> Metadata v8 {"topics": []}
+    2< {}
+    2> CreateTopics v2 {"topics": [{"name": "bad name"}]}
+    2 close by=server how=fin
+    ```
+    ```story
+    1> ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
+    1 close by=server how=fin
+    2> ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
+    2 close by=server how=fin
+    ```
+
+    ## Looks alike
+    A broker that was stopped twice; requests of that kind were answered before.
+    ```story
+    1> Metadata v12 {"topics": []}
+    1< {}
+    1> Metadata v12 {"topics": []}
+    1 close by=server how=reset
+    2> Metadata v12 {"topics": []}
+    2 close by=server how=reset
+    ```
+
+    ## Sources
+    https://github.com/confluentinc/librdkafka/issues/4887
+    https://github.com/oleksiyk/kafka/issues/177
+    """
+    endings = connection.run.state(ConnectionEndings)
+    if endings.told_by != CLOSED_UPON_REQUEST:
+        return
+    asked = endings.open[0].message
+    why = "it refuses this request"
+    if not connection.state(InFlight).served:
+        why += ", or nothing that works stands behind this address"
+    yield Problem(
+        f"{connection.server} closed {endings.times} connections upon {asked.api} v{asked.version} and never answered"
+        f" one: {why}",
+        hint="see the server's log; try a lower version of the API; check that the port is one for this security"
+        " protocol (TLS, SASL), and that nothing between does not know the API",
+        cause=f"{asked.api} v{asked.version}",
+    )

@@ -1,0 +1,78 @@
+"""C014: a connection that ends inside a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ConnectionEnded
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.in_flight import InFlight, named
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("C014", severity=Severity.ERROR, events=(ConnectionEnded,), since="0.1")
+def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a peer ends a connection between frames, not inside one.
+
+    ## Why it matters
+    The other side has read half a message: clients say "unexpected EOF" or "connection reset by peer" and do not know
+    what became of their requests.
+
+    ## Usual cause
+    A process that crashed or was killed; a load balancer or proxy that cuts connections. A server that closes while
+    the client still sends does not want the request (too large: socket.request.max.bytes), which is a warning. A length
+    prefix that counts more bytes than are sent looks like this too.
+
+    ## Example
+    ```story
+    > Metadata v8 {"topics": []}
+    < hex 00 00 00 50  00 00 00 01  00 00 00 00
+    close by=server how=reset
+    ```
+    ```story
+    > hex 00 00 00 50  00 03 00 08  00 00 00 01
+    close by=server how=fin
+    ```
+
+    ## Looks alike
+    A client that leaves while a large Fetch response comes in; a capture or kproxy that ends before the connection.
+    ```story
+    > Fetch v4 {"max_wait_ms": 500, "topics": []}
+    < hex 00 00 00 50  00 00 00 01  00 00 00 00
+    close by=client how=reset
+    ```
+    ```story
+    > hex 00 00 00 50  00 03 00 08  00 00 00 01
+    close
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_common
+    https://kafka.apache.org/documentation/#brokerconfigs_socket.request.max.bytes
+    """
+    sent, received = event.half_frames
+    if event.by not in ("client", "server") or not (sent or received):
+        return
+    flight = connection.state(InFlight)
+    if flight.explains(event.at):
+        return
+    if received and event.by == "server":
+        oldest = next(iter(flight.waiting.values()), None)
+        of_what = f", most likely the answer to {named(oldest)}" if oldest is not None else ""
+        yield Problem(
+            f"the server ended the connection {received} bytes into a response{of_what}",
+            hint="see whether the server crashed, and what stands between it and the client",
+            blame="broker",
+            cause="response",
+        )
+    elif sent:
+        yield Problem(
+            f"the {event.by} ended the connection {sent} bytes into a request",
+            severity=Severity.WARNING if event.by == "server" else None,
+            hint="compare the size of the request with the server's socket.request.max.bytes"
+            if event.by == "server"
+            else "see whether the client crashed or was killed, and what stands between it and the server",
+            blame=event.by if event.by == "client" else "broker",
+            cause=f"request {event.by}",
+        )

@@ -1,0 +1,67 @@
+"""C013: a server that ends a connection on which requests wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ConnectionEnded
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.allowed_waits import HELD
+from dissectors.trackers.connection_endings import CLOSED_IN_FLIGHT, ConnectionEndings
+from dissectors.trackers.in_flight import listed
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("C013", severity=Severity.WARNING, events=(ConnectionEnded,), since="0.1", blame="broker")
+def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a server answers what it was asked before it ends a connection.
+
+    ## Why it matters
+    The client does not know whether the requests were done: it sends them again, which without idempotence stores
+    records twice. Its log says "N request(s) timed out: disconnect" or "connection reset by peer".
+
+    ## Usual cause
+    A broker that was stopped or crashed; a load balancer; a request that the server refuses by closing (if it happens
+    again: C015). While only a Fetch or JoinGroup waits it is for information: so ends every restart.
+
+    ## Example
+    ```story
+    > Metadata v8 {"topics": []}
+    < {}
+    > Produce v7 {"acks": -1, "topic_data": []}
+    close by=server how=reset
+    ```
+
+    ## Looks alike
+    A server that ends an idle connection; a client that leaves; kproxy that stops.
+    ```story
+    > Metadata v8 {"topics": []}
+    < {}
+    close by=server how=fin
+    ```
+    ```story
+    > Metadata v8 {"topics": []}
+    close by=client how=fin
+    ```
+    ```story
+    > Metadata v8 {"topics": []}
+    close by=proxy how=shutdown
+    ```
+
+    ## Sources
+    https://github.com/confluentinc/librdkafka/issues/2845
+    https://github.com/confluentinc/librdkafka/issues/1579
+    """
+    endings = connection.run.state(ConnectionEndings)
+    if endings.told_by != CLOSED_IN_FLIGHT:
+        return
+    asked = [each.message for each in endings.open]
+    held = all(each.api in HELD for each in asked)
+    how = "reset" if event.how == "reset" else "closed"
+    yield Problem(
+        f"the server {how} the connection while {listed(endings.open)} waited for its answer",
+        severity=Severity.INFO if held else None,
+        hint="see the server's log at that time, and what stands between it and the client",
+        cause=f"{asked[0].api} v{asked[0].version} {held}",
+    )

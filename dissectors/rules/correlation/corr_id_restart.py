@@ -1,0 +1,67 @@
+"""C009: correlation ids that begin anew in the middle of a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: Ids that a client begins with, and how far it must have come for that to be a new beginning.
+FIRST = 10
+FAR = 1000
+
+#: Beyond, ids are about to begin anew by themselves; the Java client also uses the last ones for SASL.
+LAST = 2**31 - 1_000_000
+
+
+@rule("C009", severity=Severity.INFO, events=(RequestReceived,), only=FrameFlags.UNPAIRED, since="0.1", blame="client")
+def corr_id_restart(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Says when the correlation ids of a connection, which count up, begin anew in its midst.
+
+    ## Why it matters
+    It is allowed. But then this is hardly one client: what holds for a connection (authentication, quota, the client's
+    name and version) is then mixed up, and ids may clash while requests are in flight (C008).
+
+    ## Usual cause
+    A proxy or pool that puts several clients on one connection; a capture in which a connection took over the ports of
+    another and its first packets are missing.
+
+    ## Example
+    ```story
+    > #5000 Metadata v8 {"topics": []}
+    < {}
+    > #0 Metadata v8 {"topics": []}
+    < {}
+    ```
+
+    ## Looks alike
+    The Java client numbers requests when they are made, not when they are sent; it uses the highest ids for SASL; after
+    the highest id comes 0.
+    ```story
+    > #7 Metadata v8 {"topics": []}
+    < {}
+    > #3 Metadata v8 {"topics": []}
+    < {}
+    > #2147483647 Metadata v8 {"topics": []}
+    < {}
+    > #0 Metadata v8 {"topics": []}
+    < {}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_messages
+    """
+    before, now = connection.state(InFlight).id_before, event.message.correlation_id
+    if 0 <= now <= FIRST and FAR <= before < LAST:
+        yield Problem(
+            f"correlation ids begin anew at {now} after {before}:"
+            " more than one client seems to speak on this connection",
+            8,
+            12,
+            "header.correlation_id",
+        )

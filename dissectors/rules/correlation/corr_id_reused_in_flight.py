@@ -1,0 +1,64 @@
+"""C008: a request with the id of one that still waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.in_flight import InFlight, named
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "C008",
+    severity=Severity.ERROR,
+    events=(RequestReceived,),
+    broken=True,
+    only=FrameFlags.UNPAIRED,
+    since="0.1",
+    blame="client",
+)
+def corr_id_reused_in_flight(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that no two requests in flight on a connection have the same correlation id.
+
+    ## Why it matters
+    The server copies the id into the response and does not look at it; the client then cannot tell the two responses
+    apart, and may read one with the layout of the other.
+
+    ## Usual cause
+    A client that shares a connection between threads without a lock around its counter, or a proxy that puts the
+    requests of several clients on one connection and keeps their ids.
+
+    ## Example
+    ```story
+    > #5 Metadata v8 {"topics": []}
+    > #5 ListGroups v2 {}
+    ```
+
+    ## Looks alike
+    The same id for every request is right as long as one is in flight at a time; a Produce with acks=0 is not.
+    ```story
+    > #5 Metadata v8 {"topics": []}
+    < {}
+    > #5 Produce v7 {"acks": 0, "topic_data": []}
+    > #5 ListGroups v2 {}
+    < {}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_messages
+    https://github.com/dpkp/kafka-python/issues/1586
+    """
+    older = connection.state(InFlight).reused
+    if older is not None:
+        yield Problem(
+            f"the request has the correlation id of {named(older)}, which still waits for its answer",
+            8,
+            12,
+            "header.correlation_id",
+            hint="count the correlation id up for every request on a connection",
+            got=str(event.message.correlation_id),
+        )

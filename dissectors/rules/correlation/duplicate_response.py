@@ -1,0 +1,71 @@
+"""C003: a second response with the same id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.in_flight import InFlight, named
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "C003",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    broken=True,
+    only=FrameFlags.UNPAIRED,
+    since="0.1",
+    blame="broker",
+)
+def duplicate_response(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a request is answered once.
+
+    ## Why it matters
+    Clients take the second response for the answer to the next request: they raise on its correlation id and close
+    the connection, or read it with the layout of another API.
+
+    ## Usual cause
+    A handler that answers and then fails, whereupon the server also sends an error response; or a server that reuses
+    the response header of the request before.
+
+    ## Example
+    ```story
+    > Metadata v8 {"topics": []}
+    < {}
+    < #1 as Metadata v8 {}
+    ```
+
+    ## Looks alike
+    A client may use an id again once it has its answer.
+    ```story
+    > #1 Metadata v8 {"topics": []}
+    < {}
+    > #1 Metadata v8 {"topics": []}
+    < {}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_messages
+    https://github.com/dpkp/kafka-python/issues/1748
+    """
+    if event.request is not None or event.damaged:
+        return
+    code, oldest = connection.state(InFlight).stray or ("", None)
+    if code != "C003":
+        return
+    message = f"correlation id {event.correlation_id} was answered before"
+    if oldest is not None:
+        message += f"; {named(oldest)} waits for its answer"
+    yield Problem(
+        message,
+        4,
+        8,
+        "header.correlation_id",
+        hint="send one response for each request, with the correlation id of that request",
+        expected=None if oldest is None else str(oldest.message.correlation_id),
+        got=str(event.correlation_id),
+    )

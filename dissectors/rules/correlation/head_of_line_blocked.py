@@ -1,0 +1,85 @@
+"""C011: a request that waits for another that the server holds back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.allowed_waits import HELD, lasted
+from dissectors.trackers.in_flight import named
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: How long a request may wait behind another (ns).
+LONG = 1_000_000_000
+
+
+@dataclass(slots=True)
+class _Held:
+    """The latest answer that the server was allowed to hold back: when it was asked for and came, and what it was."""
+
+    asked_at: int = 0
+    at: int = 0
+    api: str = ""
+
+
+@rule("C011", severity=Severity.WARNING, events=(ResponseReceived,), only=FrameFlags.SLOW, since="0.1", blame="client")
+def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that no request waits 1 s or more behind a Fetch, JoinGroup or SyncGroup on its connection.
+
+    ## Why it matters
+    The server answers the requests of a connection in order. A Metadata, Produce or Heartbeat behind a Fetch waits up
+    to max_wait_ms, behind a JoinGroup up to the rebalance timeout; heartbeats that come too late cost the member its
+    place in the group.
+
+    ## Usual cause
+    A client that uses one connection per broker for everything, with a long fetch.max.wait.ms; one client object shared
+    by a producer and a consumer group. The Java client has a connection of its own for the coordinator.
+
+    ## Example
+    ```story
+    > Fetch v11 {"max_wait_ms": 5000, "topics": []}
+    > Heartbeat v3 {"group_id": "g", "generation_id": 1, "member_id": "m"}
+    +5s
+    < {}
+    < {}
+    ```
+
+    ## Looks alike
+    Fetches that wait for each other; a wait of half a second, which is the default of fetch.max.wait.ms.
+    ```story
+    > Fetch v11 {"max_wait_ms": 5000, "topics": []}
+    > Fetch v11 {"max_wait_ms": 5000, "topics": []}
+    +5s
+    < {}
+    +5s
+    < {}
+    > Fetch v11 {"max_wait_ms": 500, "topics": []}
+    > Metadata v8 {"topics": []}
+    +500ms
+    < {}
+    < {}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_network
+    https://github.com/dpkp/kafka-python/issues/1748
+    """
+    request, message = event.request, event.message
+    if request is None or message is None or (event.at - request.at < LONG and message.api not in HELD):
+        return
+    if message.api in HELD:
+        held = connection.state(_Held)
+        held.asked_at, held.at, held.api = request.at, event.at, message.api
+    else:
+        held = connection.state(_Held)
+        waited = held.at - request.at
+        if held.asked_at <= request.at and waited >= LONG:
+            yield Problem(
+                f"{named(request)} waited {lasted(waited)} behind a {held.api}, which the server may hold back",
+                hint="use a connection of its own for what waits (Fetch, JoinGroup, SyncGroup), or a shorter wait",
+                cause=held.api,
+            )

@@ -1,0 +1,67 @@
+"""C016: a request on a connection that was given up while it was idle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ConnectionEnded
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.allowed_waits import lasted
+from dissectors.trackers.connection_endings import CLOSED_WHILE_IDLE, ConnectionEndings
+from dissectors.trackers.in_flight import InFlight, named
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("C016", severity=Severity.WARNING, events=(ConnectionEnded,), since="0.1", blame="network")
+def idle_close_race(_: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that the first request after an idle time of 30 s or more does not meet the end of the connection.
+
+    ## Why it matters
+    The client loses this request and must send it again; one that does not retry fails once after every pause.
+
+    ## Usual cause
+    The broker (connections.max.idle.ms, 10 minutes), a load balancer, NAT or service mesh (1 to 5 minutes) gave the
+    idle connection up while the client still held it for good: its own idle timeout is the longer one.
+
+    ## Example
+    ```story
+    > Metadata v8 {"topics": []}
+    < {}
+    +4m
+    > Metadata v8 {"topics": []}
+    close by=server how=reset
+    ```
+
+    ## Looks alike
+    An idle connection that ends while nobody asks anything; one that ends in the midst of work is C013.
+    ```story
+    > Metadata v8 {"topics": []}
+    < {}
+    +10m
+    close by=server how=fin
+    ```
+    ```story
+    > Metadata v8 {"topics": []}
+    < {}
+    +4m
+    > Metadata v8 {"topics": []}
+    < {}
+    > Metadata v8 {"topics": []}
+    close by=server how=reset
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#brokerconfigs_connections.max.idle.ms
+    https://github.com/IBM/sarama/issues/760
+    https://github.com/confluentinc/librdkafka/issues/2845
+    https://github.com/Azure/azure-event-hubs-for-kafka/issues/107
+    """
+    endings = connection.run.state(ConnectionEndings)
+    if endings.told_by != CLOSED_WHILE_IDLE:
+        return
+    idle = lasted(connection.state(InFlight).slept)
+    yield Problem(
+        f"{named(endings.open[0])} was the first after {idle} of silence, and its connection was closed on it",
+        hint="let the client give idle connections up sooner (connections.max.idle.ms), or use TCP keep-alive",
+    )

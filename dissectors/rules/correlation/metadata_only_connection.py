@@ -1,0 +1,108 @@
+"""C019: a client that asks for metadata and goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ConnectionEnded
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.answered_apis import AnsweredApis
+from dissectors.trackers.metadata_only_visits import MetadataOnlyVisits
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.versions import client_of
+
+#: So many connections in a row, over at least this time (ns).
+MANY, SOME_TIME = 5, 30 * SECOND
+
+
+@rule("C019", severity=Severity.INFO, events=(ConnectionEnded,), since="0.1")
+def metadata_only_connection(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+    """Says which clients connect from time to time and never do more than ask for metadata.
+
+    ## Why it matters
+    It is either a health check, which is fine, or a client that cannot go on from there.
+
+    ## Usual cause
+    A probe or an exporter. Else: the addresses that Metadata advertises cannot be reached from the client, or lead past
+    kproxy, so that its other connections are not seen here. It is told at the fifth connection in a row of a client id
+    and host, over 30 s or more; faster ones are C017.
+
+    ## Example
+    ```story
+    open 1 client=10.0.0.9:50001
+    1> Metadata v8 {"topics": []}
+    1< {}
+    1 close by=client how=fin
+    +10s
+    open 2 client=10.0.0.9:50002
+    2> Metadata v8 {"topics": []}
+    2< {}
+    2 close by=client how=fin
+    +10s
+    open 3 client=10.0.0.9:50003
+    3> Metadata v8 {"topics": []}
+    3< {}
+    3 close by=client how=fin
+    +10s
+    open 4 client=10.0.0.9:50004
+    4> Metadata v8 {"topics": []}
+    4< {}
+    4 close by=client how=fin
+    +10s
+    open 5 client=10.0.0.9:50005
+    5> Metadata v8 {"topics": []}
+    5< {}
+    5 close by=client how=fin
+    ```
+
+    ## Looks alike
+    The bootstrap connections of a client that then works on others.
+    ```story
+    open 9 client=10.0.0.9:50009
+    9> Fetch v11 {"topics": []}
+    9< {}
+    open 1 client=10.0.0.9:50001
+    1> Metadata v8 {"topics": []}
+    1< {}
+    1 close by=client how=fin
+    +10s
+    open 2 client=10.0.0.9:50002
+    2> Metadata v8 {"topics": []}
+    2< {}
+    2 close by=client how=fin
+    +10s
+    open 3 client=10.0.0.9:50003
+    3> Metadata v8 {"topics": []}
+    3< {}
+    3 close by=client how=fin
+    +10s
+    open 4 client=10.0.0.9:50004
+    4> Metadata v8 {"topics": []}
+    4< {}
+    4 close by=client how=fin
+    +10s
+    open 5 client=10.0.0.9:50005
+    5> Metadata v8 {"topics": []}
+    5< {}
+    5 close by=client how=fin
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#brokerconfigs_advertised.listeners
+    """
+    row = connection.run.state(MetadataOnlyVisits).row
+    if len(row) < MANY or event.at - row[0] < SOME_TIME:
+        return
+    client = client_of(connection)
+    if connection.run.state(AnsweredApis).at_work(client):
+        return
+    host, client_id = client
+    yield Problem(
+        f"client {client_id!r} at {host} only ever asks for metadata: {len(row)} connections to {connection.server}"
+        " in a row",
+        hint="fine if it is a health check; else see whether it can reach the addresses that Metadata advertises, and"
+        " whether they lead through kproxy",
+        cause=f"{host} {client_id}",
+    )

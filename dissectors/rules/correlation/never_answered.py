@@ -1,0 +1,101 @@
+"""C004: requests that are not answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ConnectionEnded, DeadlinePassed
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.allowed_waits import HELD, allowed_ms, lasted
+from dissectors.trackers.connection_endings import LEFT_OPEN, ConnectionEndings
+from dissectors.trackers.in_flight import OF_OTHERS, InFlight, listed, named
+from dissectors.trackers.state import ConnectionState
+
+_MS = 1_000_000
+
+#: A client that leaves after so long did not leave by chance: it gave up (ns).
+PATIENT = 5_000 * _MS
+
+
+@rule("C004", severity=Severity.ERROR, events=(ConnectionEnded, DeadlinePassed), since="0.1")
+def never_answered(event: ConnectionEnded | DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a request is answered while its connection lives, within 30 s more than it allows.
+
+    ## Why it matters
+    A client that waits for an answer that does not come hangs until its request times out (30 s is usual); what it
+    sends meanwhile on the connection waits too. Then it closes the connection and tries again.
+
+    ## Usual cause
+    A server that drops errors instead of answering them, or that has no answer for a request without topics. The
+    times that a request allows are counted (max_wait_ms of a Fetch, the rebalance timeout of a group, timeout_ms of
+    admin requests), and those of older requests on the connection.
+
+    Where the connection ends earlier by the client, or the capture ends, it is for information only; if the client
+    had waited for more than 5 s it is a warning. A server that ends it is C013.
+
+    ## Example
+    ```story
+    > Metadata v8 {"topics": []}
+    < {}
+    > ListGroups v2 {}
+    +31s
+    ```
+    ```hex request
+    00 00 00 0a              # length
+    00 12 00 00              # api_key 18 (ApiVersions), api_version 0
+    00 00 00 2a              # correlation_id 42
+    ff ff                    # client_id null
+    ```
+
+    ## Looks alike
+    A Fetch may be held back for max_wait_ms, a JoinGroup until the slowest member has come; a consumer that is stopped
+    while it waits in a Fetch is fine.
+    ```story
+    > Fetch v11 {"max_wait_ms": 60000, "topics": []}
+    +80s
+    < {}
+    > Fetch v11 {"max_wait_ms": 60000, "topics": []}
+    +2s
+    close by=client how=fin
+    ```
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    +70s
+    < {"error_code": 25}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#producerconfigs_request.timeout.ms
+    https://github.com/seaweedfs/seaweedfs/pull/8762
+    https://github.com/streamnative/kop/issues/1059
+    """
+    if isinstance(event, DeadlinePassed):
+        late = connection.state(InFlight).overdue(OF_OTHERS, event.at, connection)
+        if late:
+            asked = late[0].message
+            yield Problem(
+                f"no answer to {listed(late)} after {lasted(event.at - late[0].at)}",
+                blame="broker",
+                hint="answer every request, errors included: clients wait until they give up and reconnect",
+                cause=f"{asked.api} v{asked.version}",
+            )
+        return
+    endings = connection.run.state(ConnectionEndings)
+    if endings.told_by != LEFT_OPEN:
+        return
+    for request in endings.open:
+        waited, allowed = event.at - request.at, allowed_ms(request.message, connection.run) * _MS
+        if request.message.api in HELD and waited <= allowed:
+            continue
+        given_up = event.by == "client" and waited > allowed + PATIENT
+        end = "the client closed its connection"
+        if event.by is None:
+            end = "its connection was last seen" + (f" ({event.how})" if event.how else "")
+        yield Problem(
+            f"no answer to {named(request)}, which had waited {lasted(waited)} when {end}",
+            severity=Severity.WARNING if given_up else Severity.INFO,
+            blame="broker" if given_up else None,
+            cause=f"{request.message.api} v{request.message.version} {given_up}",
+        )
+        return

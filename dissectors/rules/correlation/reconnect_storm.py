@@ -1,0 +1,142 @@
+"""C017: a client that connects again and again for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ConnectionEnded
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.allowed_waits import lasted
+from dissectors.trackers.metadata_only_visits import REMEMBERED, MetadataOnlyVisits
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.versions import client_of
+
+#: So many connections in a row, within this time (ns).
+MANY, SHORT = REMEMBERED, 30 * SECOND
+
+
+@rule("C017", severity=Severity.WARNING, events=(ConnectionEnded,), since="0.1")
+def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a client does not open connection after connection without getting to work on one.
+
+    ## Why it matters
+    Every connection costs the broker a thread's time, with TLS and SASL much of it; a fleet of such clients stops a
+    cluster. And the client does nothing: it only ever asks who is there.
+
+    ## Usual cause
+    A client that cannot use what it is told, and a reconnect.backoff.ms that is very short. Where kproxy sees why, it
+    tells that alone: an advertised address that leads nowhere (S001), a response that departs from its layout. It takes
+    10 connections of a client id and host in a row, within 30 s, on which nothing but ApiVersions, SASL, Metadata and
+    FindCoordinator was answered.
+
+    ## Example
+    ```story
+    open 1 client=10.0.0.9:50001
+    1> Metadata v8 {"topics": []}
+    1< {}
+    1 close by=client how=fin
+    open 2 client=10.0.0.9:50002
+    2> Metadata v8 {"topics": []}
+    2< {}
+    2 close by=client how=fin
+    open 3 client=10.0.0.9:50003
+    3> Metadata v8 {"topics": []}
+    3< {}
+    3 close by=client how=fin
+    open 4 client=10.0.0.9:50004
+    4> Metadata v8 {"topics": []}
+    4< {}
+    4 close by=client how=fin
+    open 5 client=10.0.0.9:50005
+    5> Metadata v8 {"topics": []}
+    5< {}
+    5 close by=client how=fin
+    open 6 client=10.0.0.9:50006
+    6> Metadata v8 {"topics": []}
+    6< {}
+    6 close by=client how=fin
+    open 7 client=10.0.0.9:50007
+    7> Metadata v8 {"topics": []}
+    7< {}
+    7 close by=client how=fin
+    open 8 client=10.0.0.9:50008
+    8> Metadata v8 {"topics": []}
+    8< {}
+    8 close by=client how=fin
+    open 9 client=10.0.0.9:50009
+    9> Metadata v8 {"topics": []}
+    9< {}
+    9 close by=client how=fin
+    open 10 client=10.0.0.9:50010
+    10> Metadata v8 {"topics": []}
+    10< {}
+    10 close by=client how=fin
+    ```
+
+    ## Looks alike
+    Clients begin with such a connection and then do their work on others; a health check that asks every 5 s is slower.
+    ```story
+    open 1 client=10.0.0.9:50001
+    1> Metadata v8 {"topics": []}
+    1< {}
+    1 close by=client how=fin
+    open 2 client=10.0.0.9:50002
+    2> Metadata v8 {"topics": []}
+    2< {}
+    2 close by=client how=fin
+    open 3 client=10.0.0.9:50003
+    3> Metadata v8 {"topics": []}
+    3< {}
+    3 close by=client how=fin
+    open 4 client=10.0.0.9:50004
+    4> Metadata v8 {"topics": []}
+    4< {}
+    4 close by=client how=fin
+    open 5 client=10.0.0.9:50005
+    5> Metadata v8 {"topics": []}
+    5< {}
+    5 close by=client how=fin
+    open 6 client=10.0.0.9:50006
+    6> Metadata v8 {"topics": []}
+    6< {}
+    6 close by=client how=fin
+    open 7 client=10.0.0.9:50007
+    7> Metadata v8 {"topics": []}
+    7< {}
+    7 close by=client how=fin
+    open 8 client=10.0.0.9:50008
+    8> Metadata v8 {"topics": []}
+    8< {}
+    8 close by=client how=fin
+    open 9 client=10.0.0.9:50009
+    9> Metadata v8 {"topics": []}
+    9< {}
+    9 close by=client how=fin
+    open 10 client=10.0.0.9:50010
+    10> ListGroups v2 {}
+    10< {}
+    10 close by=client how=fin
+    open 11 client=10.0.0.9:50011
+    11> Metadata v8 {"topics": []}
+    11< {}
+    11 close by=client how=fin
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#producerconfigs_reconnect.backoff.ms
+    https://github.com/confluentinc/librdkafka/issues/1389
+    https://github.com/confluentinc/librdkafka/issues/5088
+    """
+    row = connection.run.state(MetadataOnlyVisits).row
+    if len(row) < MANY or event.at - row[0] > SHORT:
+        return
+    host, client_id = client_of(connection)
+    yield Problem(
+        f"client {client_id!r} at {host} opened and closed {len(row)} connections to {connection.server} within"
+        f" {lasted(event.at - row[0])} and did nothing on them but ask its way",
+        hint="see what the client makes of the last response on them, and whether it can reach the addresses that"
+        " Metadata advertises",
+        cause=f"{host} {client_id}",
+    )

@@ -1,0 +1,85 @@
+"""C001: a response that nobody asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "C001",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    broken=True,
+    only=FrameFlags.UNPAIRED,
+    since="0.1",
+    blame="broker",
+)
+def response_without_request(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that every response answers a request in flight on its connection.
+
+    ## Why it matters
+    Clients match responses by correlation id alone. On an id that they did not send they raise, close the
+    connection, or wait for the right one until the request times out.
+
+    ## Usual cause
+    The server does not copy the id of the request: it counts by itself, or answers from a template with a fixed id.
+    Or a header field is missing or doubled, so the id is read two or four bytes off. It is told once for a server,
+    and the requests that were most likely meant are not also called unanswered.
+
+    ## Example
+    ```story
+    > Metadata v8 {"topics": []}
+    < #1001 as Metadata v8 {}
+    ```
+    ```hex response
+    00 00 00 06              # length
+    00 00 00 07              # correlation_id 7: nothing with that id was asked
+    00 00                    # error_code
+    ```
+
+    ## Looks alike
+    A capture that begins late does not hold the request; a response that overtakes another is C002, a second one C003,
+    and the answer to a Produce with acks=0 C005.
+    ```story
+    open 1 midstream
+    < #1001 as Metadata v8 {}
+    ```
+    ```story
+    > Produce v7 {"acks": 0, "topic_data": []}
+    < #1 as Produce v7 {}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_messages
+    https://github.com/apache/kafka/pull/7251
+    """
+    if event.request is not None or event.damaged:
+        return
+    code, oldest = connection.state(InFlight).stray or ("", None)
+    if code != "C001":
+        return
+    got = event.correlation_id
+    message, expected = f"no request in flight has correlation id {got}", None
+    if oldest is not None:
+        asked = oldest.message
+        expected = str(asked.correlation_id)
+        message += (
+            f"; most likely this answers the oldest, {asked.api} v{asked.version}, which has {expected}:"
+            f" the id is off by {got - asked.correlation_id:+}"
+        )
+    yield Problem(
+        message,
+        4,
+        8,
+        "header.correlation_id",
+        hint="copy the correlation id of the request into its response, unchanged, as the first field of the header",
+        expected=expected,
+        got=str(got),
+    )

@@ -1,0 +1,74 @@
+"""C012: an answer that took long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.allowed_waits import allowed_ms, lasted
+from dissectors.trackers.in_flight import InFlight, named
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_MS = 1_000_000
+
+#: How long the server may work on a request, waits that the protocol knows not counted (ns).
+LONG = 5000 * _MS
+
+
+@rule("C012", severity=Severity.WARNING, events=(ResponseReceived,), only=FrameFlags.SLOW, since="0.1", blame="broker")
+def slow_response(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that an answer takes no more than 5 s beyond what the request allows.
+
+    ## Why it matters
+    Clients give up after some seconds (10 s to 60 s), close the connection and ask again, which makes an overloaded
+    server slower still.
+
+    ## Usual cause
+    An overloaded or stalled broker (disk, garbage collection, a full request queue), or a network that loses packets.
+    Not counted are: max_wait_ms of a Fetch, the rebalance timeout of a group, timeout_ms, throttling, and the time
+    until older requests on the connection were answered.
+
+    ## Example
+    ```story
+    > Metadata v8 {"topics": []}
+    +6s
+    < {}
+    ```
+
+    ## Looks alike
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    +20s
+    < {"error_code": 0}
+    ```
+    ```story
+    > Metadata v8 {"topics": []}
+    < {"throttle_time_ms": 20000}
+    > Metadata v8 {"topics": []}
+    +20s
+    < {}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#producerconfigs_request.timeout.ms
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-219+-+Improve+quota+communication
+    """
+    request, message = event.request, event.message
+    if request is None or message is None or event.at - request.at <= LONG:
+        return
+    flight = connection.state(InFlight)
+    if not flight.awaited:
+        return
+    allowed = allowed_ms(request.message, connection.run)
+    throttled = message.body.get("throttle_time_ms") or 0  # before Kafka 2.0 the response itself was held back
+    took = event.at - flight.began
+    if took - (allowed + throttled) * _MS > LONG:
+        of_it = f", of which the request allows {lasted(allowed * _MS)}" if allowed else ""
+        yield Problem(
+            f"the answer to {named(request)} took {lasted(took)}{of_it}",
+            hint="look at the broker's load (request queue, disk, garbage collection) and the network to it",
+            cause=str(message.version),
+        )

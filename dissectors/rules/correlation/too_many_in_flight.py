@@ -1,0 +1,119 @@
+"""C010: more requests in flight than are good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from dissectors.connections.connection import PRODUCE
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.in_flight import MOST_IDEMPOTENT, InFlight
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: Of any kind on a connection.
+MOST = 1000
+
+#: How far back batches of the same producer are looked for.
+_LOOKED_AT = 32
+
+#: Where a batch of format 2 has its format and its producer id.
+_MAGIC, _PRODUCER_ID, _HEADER = 16, 43, 61
+
+
+class _Told:
+    """A connection is told once."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+
+@rule(
+    "C010", severity=Severity.WARNING, events=(RequestReceived,), only=FrameFlags.UNPAIRED, since="0.1", blame="client"
+)
+def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that at most 1000 requests are in flight on a connection, and of an idempotent producer 5 per partition.
+
+    ## Why it matters
+    The broker works on one request of a connection at a time: the last of a thousand waits for all others and times
+    out. Of each idempotent producer it remembers the last five batches of a partition: if more are in flight and one
+    is sent again, it cannot tell that from a gap and answers OUT_OF_ORDER_SEQUENCE_NUMBER.
+
+    ## Usual cause
+    max.in.flight.requests.per.connection is higher than 5 with enable.idempotence in a client that does not forbid it;
+    a client without a limit, on a broker that is slow or does not answer.
+
+    ## Example
+    ```story
+    > Produce v7 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records":
+        [{"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}]}]}]}]}
+    > Produce v7 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records":
+        [{"producer_id": 7, "producer_epoch": 0, "base_sequence": 1, "records": [{"value": "a"}]}]}]}]}
+    > Produce v7 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records":
+        [{"producer_id": 7, "producer_epoch": 0, "base_sequence": 2, "records": [{"value": "a"}]}]}]}]}
+    > Produce v7 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records":
+        [{"producer_id": 7, "producer_epoch": 0, "base_sequence": 3, "records": [{"value": "a"}]}]}]}]}
+    > Produce v7 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records":
+        [{"producer_id": 7, "producer_epoch": 0, "base_sequence": 4, "records": [{"value": "a"}]}]}]}]}
+    > Produce v7 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records":
+        [{"producer_id": 7, "producer_epoch": 0, "base_sequence": 5, "records": [{"value": "a"}]}]}]}]}
+    ```
+
+    ## Looks alike
+    Without idempotence, or for other partitions, more are fine.
+    ```story
+    > Produce v7 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": [{}]}]}]}
+    > Produce v7 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": [{}]}]}]}
+    > Produce v7 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": [{}]}]}]}
+    > Produce v7 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": [{}]}]}]}
+    > Produce v7 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": [{}]}]}]}
+    > Produce v7 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": [{}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#producerconfigs_max.in.flight.requests.per.connection
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
+    https://github.com/dpkp/kafka-python/issues/1586
+    """
+    waiting = connection.state(InFlight).waiting
+    if len(waiting) <= MOST_IDEMPOTENT or (len(waiting) <= MOST and event.message.api_key != PRODUCE):
+        return
+    state = connection.state(_Told)
+    if state.told:
+        return
+    if len(waiting) > MOST:
+        state.told = True
+        yield Problem(
+            f"{len(waiting)} requests are in flight on the connection; each waits for all before it",
+            hint="limit the requests in flight (max.in.flight.requests.per.connection)",
+        )
+    elif (batch := _first_batch(event)) is not None:
+        newest = islice(reversed(waiting.values()), _LOOKED_AT)
+        of_it = sum(each.message.api_key == PRODUCE and _first_batch(each) == batch for each in newest)
+        if of_it > MOST_IDEMPOTENT:
+            state.told = True
+            topic, partition, producer_id = batch
+            yield Problem(
+                f"idempotent producer {producer_id} has {of_it} batches for {topic}[{partition}] in flight,"
+                f" and the broker remembers {MOST_IDEMPOTENT}",
+                hint=f"set max.in.flight.requests.per.connection to {MOST_IDEMPOTENT} or less",
+                expected=f"{MOST_IDEMPOTENT} or less",
+                got=str(of_it),
+                cause="idempotent",
+            )
+
+
+def _first_batch(produce: RequestReceived) -> tuple[Any, Any, int] | None:
+    """Topic and partition of the first batch of a Produce and its idempotent producer; None if there is none."""
+    topic = next(iter(produce.message.body.get("topic_data") or ()), None)
+    partition = next(iter(topic.get("partition_data") or ()), None) if topic else None
+    records = partition.get("records") if partition else None
+    if topic is None or partition is None or not records or len(records) < _HEADER or records[_MAGIC] != 2:
+        return None
+    producer_id = int.from_bytes(records[_PRODUCER_ID : _PRODUCER_ID + 8], "big", signed=True)
+    return (
+        None if producer_id < 0 else (topic.get("name") or topic.get("topic_id"), partition.get("index"), producer_id)
+    )

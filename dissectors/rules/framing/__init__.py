@@ -1,0 +1,1 @@
+"""M: limits and framing."""

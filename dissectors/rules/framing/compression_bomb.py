@@ -1,0 +1,60 @@
+"""M007: a few bytes that decompress to very many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.records.faults import FaultKind
+from dissectors.rules import rule
+from dissectors.trackers.record_data import fault_problem, faults
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "M007",
+    severity=Severity.WARNING,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch", "ShareFetch"),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+    blame="client",
+)
+def compression_bomb(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that no batch decompresses to more than 16 MiB and to a hundred times its size.
+
+    ## Why it matters
+    A broker's limits count compressed bytes, so such a batch passes ``max.message.bytes`` and every consumer that reads
+    it needs the memory. kproxy stops decompressing there, and looks into a sample of the batches of each topic only.
+
+    ## Usual cause
+    Somebody tries what happens; or a producer sends zeros, such as a buffer that was never filled.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "a", "partition_data": [{"records": [
+      {"compression": "zstd", "records": [{"value": {"repeat": "0", "times": 20000000}}]}]}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "a", "partition_data": [{"records": [
+      {"compression": "zstd", "records": [{"value": {"repeat": "0", "times": 1000000}}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#topicconfigs_max.message.bytes
+    https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/156
+    """
+    for part, fault in faults(event, connection, FaultKind.BOMB):
+        problem = fault_problem(
+            event,
+            connection,
+            part,
+            fault,
+            "see what the producer sends; consumers need the memory of the whole batch",
+        )
+        yield replace(problem, blame="client")  # also where a broker hands it on

@@ -1,0 +1,72 @@
+"""M004: a length prefix that comes from nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import FramingLost
+from dissectors.connections.framing import MAX_FRAME_BYTES
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.frame_alignment import KINDS, LEAST, WRITERS, FrameAlignment
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("M004", severity=Severity.ERROR, events=(FramingLost,), since="0.1")
+def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a frame begins where the one before it ends.
+
+    ## Why it matters
+    From there on nothing on the connection can be read: each frame's start follows from the length of the one before.
+    kproxy says nothing more of that direction, rather than name requests that were never made.
+
+    ## Usual cause
+    The frame before it did not read well either: its length prefix counts wrong, or its bytes were written twice.
+    After a gap in a capture the fault can be kproxy's, which took payload for a frame; then this is for information.
+
+    ## Example
+    ```hex request
+    00 00 00 08              # length: two too few
+    00 12 00 00              # api_key 18 (ApiVersions), api_version 0
+    00 00 00 2a              # correlation_id 42
+    ff ff                    # client_id null: read as the next length, with what follows
+    00 00 00 0a 00 12 00 00 00 00 00 2b ff ff
+    ```
+
+    ## Looks alike
+    ```hex request
+    00 00 00 0a              # length
+    00 12 00 00              # api_key 18 (ApiVersions), api_version 0
+    00 00 00 2a              # correlation_id 42
+    ff ff                    # client_id null
+    00 00 00 0a 00 12 00 00 00 00 00 2b ff ff
+    ```
+    ```story
+    > ApiVersions v0
+    > hex ff ff ff fe 00 12 00 00    # what comes before reads well: M002
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_common
+    """
+    steps = connection.state(FrameAlignment)
+    if steps.verdict(event, midstream=connection.midstream) != "M004":
+        return
+    kind = KINDS[event.direction]
+    if steps.follows_misread(event):
+        yield Problem(
+            f"no {kind} begins here, for its length prefix would say {event.size} bytes; "
+            f"the {kind} before it did not read well either",
+            hint=f"look at the {kind} before this one: its length prefix counts wrong, or bytes were written twice",
+            blame=WRITERS[event.direction],
+            expected=f"{LEAST[event.direction]} to {MAX_FRAME_BYTES}",
+            got=str(event.size),
+            cause=kind,
+        )
+    else:
+        yield Problem(
+            f"kproxy lost its step among the {kind}s: bytes went unseen before, and no frame begins here",
+            hint="nothing more is decoded in this direction; capture the connection from its start",
+            severity=Severity.INFO,
+            cause=kind,
+        )

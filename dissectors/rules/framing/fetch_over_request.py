@@ -1,0 +1,78 @@
+"""M006: more bytes than a fetch asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.records.formats import entries
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "M006",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+    blame="broker",
+)
+def fetch_over_request(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that a Fetch response is no more than one batch over the ``max_bytes`` of its request.
+
+    ## Why it matters
+    A client sizes its memory by what it asked for. librdkafka closes the connection when a response is over its
+    ``receive.message.max.bytes``, asks again for the same, and never gets past it.
+
+    ## Usual cause
+    A server that fills every partition to ``partition_max_bytes`` and does not add them up.
+
+    ## Example
+    ```story
+    > Fetch v11 {"max_bytes": 100, "topics": [{"topic": "a", "partitions": [{}, {"partition": 1}]}]}
+    < {"responses": [{"topic": "a", "partitions": [
+      {"records": [{"records": [{"value": "0123456789 0123456789 0123456789 0123456789 0123456789"}]}]},
+      {"partition_index": 1, "records":
+        [{"records": [{"value": "0123456789 0123456789 0123456789 0123456789 0123456789"}]},
+         {"records": [{"value": "0123456789 0123456789 0123456789 0123456789 0123456789"}]}]}]}]}
+    ```
+
+    ## Looks alike
+    The first batch of all is sent whole, however large, so that the consumer gets on (KIP-74):
+    ```story
+    > Fetch v11 {"max_bytes": 100, "topics": [{"topic": "a", "partitions": [{}]}]}
+    < {"responses": [{"topic": "a", "partitions": [
+      {"records": [{"records": [{"value": "0123456789 0123456789 0123456789 0123456789 0123456789"}]}]}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-74%3A+Add+Fetch+Response+Size+Limit+in+Bytes
+    https://github.com/confluentinc/librdkafka/issues/1616
+    https://github.com/confluentinc/confluent-kafka-dotnet/issues/90
+    """
+    asked, message = event.asked, event.message
+    if asked is None or message is None or event.size <= (limit := asked.get("max_bytes", event.size)):
+        return
+    held = [
+        records
+        for topic in message.body.get("responses") or ()
+        for partition in topic.get("partitions") or ()
+        if (records := partition.get("records"))
+    ]
+    total = sum(map(len, held))
+    if total <= limit or limit < 0:
+        return
+    largest = max(entry.end - entry.start for records in held for entry in entries(records, 0, len(records)))
+    if total - largest > limit:
+        yield Problem(
+            f"Fetch v{message.version} was to get at most {limit} bytes of records and got {total}",
+            **locate(message, "responses"),
+            hint="let the broker add up what it puts into a response; until then lower max.partition.fetch.bytes",
+            expected=f"at most {limit} bytes and one batch",
+            got=f"{total} bytes",
+        )

@@ -1,0 +1,71 @@
+"""M001: a length prefix over Kafka's limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import Direction, FramingLost
+from dissectors.connections.framing import MAX_FRAME_BYTES
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.frame_alignment import KINDS, WRITERS, FrameAlignment
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("M001", severity=Severity.ERROR, events=(FramingLost,), since="0.1")
+def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that no frame says that it is over 100 MiB, Kafka's default limit.
+
+    ## Why it matters
+    A broker closes the connection when a request is over its ``socket.request.max.bytes`` ("Invalid receive"). Clients
+    have limits for responses too: librdkafka's ``receive.message.max.bytes`` is 100,000,000. kproxy decodes nothing
+    more of that direction.
+
+    ## Usual cause
+    A producer or consumer with size limits far above the broker's; or the bytes are no Kafka at all, and text or
+    another protocol is read as a length.
+
+    ## Example
+    ```hex request
+    06 40 00 28    # a length of 104857640: 40 bytes over the limit
+    ```
+    ```story
+    > ApiVersions v0
+    < hex 65 72 72 6f 72 0a    # "error" read as a length of 1.7 GB
+    ```
+
+    ## Looks alike
+    ```hex request
+    06 40 00 00    # a length of 104857600: the frame is on its way
+    ```
+    ```story
+    > hex 47 45 54 20 2f 20 48 54 54 50 2f 31 2e 31 0d 0a    # GET / HTTP/1.1 is X003
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#brokerconfigs_socket.request.max.bytes
+    https://github.com/confluentinc/librdkafka/issues/1616
+    https://github.com/dpkp/kafka-python/issues/3074
+    """
+    if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == "M001":
+        is_response = event.direction is Direction.RESPONSE
+        text = _as_text(event)
+        yield Problem(
+            f"the length prefix of a {KINDS[event.direction]} says {event.size} bytes, "
+            f"over Kafka's default limit of {MAX_FRAME_BYTES}",
+            hint=f"the four bytes are the text {text!r}: see what wrote it to a Kafka connection"
+            if text
+            else "lower max.request.size or the fetch sizes of the client, or raise the limit on both sides",
+            blame=WRITERS[event.direction],
+            # a client takes such a response where its limits were raised
+            severity=Severity.WARNING if is_response and not text else None,
+            expected=f"at most {MAX_FRAME_BYTES}",
+            got=str(event.size),
+            cause=KINDS[event.direction],
+        )
+
+
+def _as_text(event: FramingLost) -> str | None:
+    """The four bytes as text, if that is what they are."""
+    raw = (event.size or 0).to_bytes(4, "big")
+    return raw.decode("ascii") if all(0x20 <= byte < 0x7F for byte in raw) else None

@@ -1,0 +1,54 @@
+"""M002: a negative length prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import FramingLost
+from dissectors.connections.framing import MAX_FRAME_BYTES
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.frame_alignment import KINDS, LEAST, WRITERS, FrameAlignment
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("M002", severity=Severity.ERROR, events=(FramingLost,), since="0.1")
+def negative_frame(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that the length prefix of a frame is not negative.
+
+    ## Why it matters
+    Whoever reads it closes the connection: a broker says "Invalid receive (size = -2)", other readers take it as
+    unsigned and say that a frame of 4 GB is too large.
+
+    ## Usual cause
+    Bytes were written between two frames, or a length was computed wrong or kept in too few bits. What stands here was
+    not meant as a length.
+
+    ## Example
+    ```hex request
+    ff ff ff fe 00 12 00 00    # a length of -2
+    ```
+
+    ## Looks alike
+    ```hex request
+    00 00 00 0a              # length
+    00 12 00 00              # api_key 18 (ApiVersions), api_version 0
+    ff ff ff fe              # correlation_id -2 may be negative
+    ff ff                    # client_id null
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_common
+    https://github.com/streamnative/kop/issues/1527
+    """
+    if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == "M002":
+        assert event.size is not None
+        yield Problem(
+            f"the length prefix of a {KINDS[event.direction]} is {event.size}, and no length is negative",
+            hint=f"look for what wrote these four bytes here (as unsigned {event.size + (1 << 32)}): "
+            "too much was written before them, or the length was computed wrong",
+            blame=WRITERS[event.direction],
+            expected=f"{LEAST[event.direction]} to {MAX_FRAME_BYTES}",
+            got=str(event.size),
+            cause=KINDS[event.direction],
+        )

@@ -1,0 +1,78 @@
+"""M005: a frame of which the rest does not come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import BytesSkipped, ConnectionEnded, DeadlinePassed, Direction, FrameInPart
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.frame_alignment import KINDS
+from dissectors.trackers.state import ConnectionState
+
+_SECONDS = 30
+_NS = 1_000_000_000
+
+
+@rule(
+    "M005",
+    severity=Severity.INFO,
+    events=(FrameInPart, BytesSkipped, ConnectionEnded, DeadlinePassed),
+    since="0.1",
+    blame="network",
+)
+def stalled_frame(
+    event: FrameInPart | BytesSkipped | ConnectionEnded | DeadlinePassed, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Says that a frame has begun and nothing more of it came for 30 seconds.
+
+    ## Why it matters
+    Whoever reads it waits until a timeout; everything behind it on the connection waits too.
+
+    ## Usual cause
+    Large packets do not get through: the path's MTU is smaller than it seems (a VPN, an overlay network) and the ICMP
+    messages that would say so are dropped, so small requests work and large ones hang. A reader that takes nothing from
+    its socket, such as a consumer that is busy with records, looks the same and is right, so this is for information.
+
+    ## Example
+    ```story
+    > hex 00 00 00 0a 00 12        # six bytes of fourteen
+    +31s
+    ```
+
+    ## Looks alike
+    ```story
+    > hex 00 00 00 0a 00 12
+    +29s
+    > hex 00 00 00 00 00 2a
+    +29s
+    > hex ff ff
+    +1m
+    ```
+    ```story
+    > hex 00 00 00 0a 00 12
+    close by=client how=reset
+    +1m
+    ```
+
+    ## Sources
+    https://www.rfc-editor.org/rfc/rfc2923#section-2.1
+    """
+    name = connection.connection_id
+    if isinstance(event, DeadlinePassed):
+        direction, have, size = event.about
+        of = f"{have} of {size} bytes" if size else f"{have} bytes"
+        yield Problem(
+            f"a {KINDS[direction]} stopped after {of}, and nothing more of it came for {_SECONDS} s",
+            hint="if small frames pass and large ones hang, look at the MTU along the path; else see whether the "
+            "reader takes anything from its socket",
+            cause=KINDS[direction],
+        )
+    elif isinstance(event, FrameInPart) and event.have:
+        about = (event.direction, event.have, event.size)
+        connection.expect("M005", (name, event.direction), by=event.at + _SECONDS * _NS, about=about)
+    elif isinstance(event, ConnectionEnded):
+        for direction in Direction:
+            connection.met("M005", (name, direction))
+    else:
+        connection.met("M005", (name, event.direction))

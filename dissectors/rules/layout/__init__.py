@@ -1,0 +1,1 @@
+"""L: frames whose layout differs from Kafka's."""

@@ -1,0 +1,69 @@
+"""L034: several departures explain a frame as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.diagnosis import wording
+from dissectors.diagnosis.diagnose import right_layout
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: The confidence below which the best diagnosis is one of several.
+_SURE = 0.8
+
+
+@rule(
+    "L034",
+    severity=Severity.INFO,
+    events=(RequestReceived, ResponseReceived),
+    broken=True,
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def ambiguous_diagnosis(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Says that more than one departure explains a frame, and which.
+
+    ## Why it matters
+    The first one named may be the wrong one: the bytes do not tell, e.g. where all values are zero.
+
+    ## Usual cause
+    A short or empty response. Look at one with more in it, of the same API and version.
+
+    ## Example
+    ```story
+    > Heartbeat v4 {"group_id": "g"}
+    # a byte is missing: the header's tag buffer, or the body's
+    < hex 0000000b 00000001 00000000 000000
+    ```
+
+    ## Looks alike
+    ```story
+    > Heartbeat v4 {"group_id": "g"}
+    < {"error_code": 27}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-482
+    """
+    message = event.message
+    diagnosis = message.diagnosis if message is not None else None
+    if message is None or diagnosis is None or diagnosis.confidence >= _SURE or not diagnosis.rivals:
+        return
+    right = right_layout(message)
+    if right is None:
+        return
+    rivals = "; or ".join(
+        f"{wording.sentence(each.edit, right)} ({each.confidence:.0%})" for each in diagnosis.rivals[:3]
+    )
+    yield Problem(
+        f"{diagnosis.sentence} is likely to {diagnosis.confidence:.0%} only; it may be that {rivals}",
+        diagnosis.start,
+        diagnosis.end,
+        diagnosis.path or None,
+        "look at a frame of the same API and version with more in it",
+        blame="client" if message.is_request else "broker",
+    )

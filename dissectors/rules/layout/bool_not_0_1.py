@@ -1,0 +1,65 @@
+"""L025: a boolean that is neither 0 nor 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.helpers.decode_warnings import more, noted, place, side
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "L025",
+    severity=Severity.WARNING,
+    events=(RequestReceived, ResponseReceived),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def bool_not_0_1(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that a boolean is 0 or 1, and the mark of a struct that may be null 1 or -1.
+
+    ## Why it matters
+    Java reads every other number as true, other readers refuse it. It mostly means that this byte is part of another
+    field, and that the fields around it say something else than they seem to.
+
+    ## Usual cause
+    A field before it is missing, extra or of another width, in a message whose end still fits by accident.
+
+    ## Example
+    ```hex request
+    00 00 00 12              # length
+    00 03 00 04              # api_key 3 (Metadata), api_version 4
+    00 00 00 01              # correlation_id 1
+    ff ff                    # client_id null
+    00 00 00 01 00 01 61     # topics: "a"
+    02                       # allow_auto_topic_creation
+    ```
+
+    ## Looks alike
+    ```hex request
+    00 00 00 12              # length
+    00 03 00 04              # api_key 3 (Metadata), api_version 4
+    00 00 00 01              # correlation_id 1
+    ff ff                    # client_id null
+    00 00 00 01 00 01 61     # topics: "a"
+    01                       # allow_auto_topic_creation
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_types
+    """
+    message = event.message
+    if message is not None and (odd := noted(message, "bool", "length")):
+        where = place(message, odd[0])
+        yield Problem(
+            f"{where['path']} of {message.api} v{message.version}: {odd[0].message}{more(len(odd))}",
+            **where,
+            hint="compare the fields before it with the layout of this version: one may be missing or too many",
+            blame=side(message),
+            expected="0 or 1" if odd[0].kind == "bool" else "1, or the mark of null",
+            got=str(message.frame[where["start"]]),
+        )

@@ -1,0 +1,51 @@
+"""L010: lengths in the encoding of the other kind of version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.helpers.layout_findings import layout_problems, of_records
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "L010",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    broken=True,
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def compact_vs_fixed(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that lengths are compact in flexible versions and fixed in others.
+
+    ## Why it matters
+    A client takes the two or four bytes of a fixed length for a compact one or the other way round, and asks for
+    millions of elements or finds none.
+
+    ## Usual cause
+    A server that advertises a flexible version and answers in the layout of the version before; a field that was
+    forgotten when the message became flexible.
+
+    ## Example
+    ```story
+    > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
+    # version 3 without compact lengths and tag buffers
+    < hex 0000001a 00000001 00000000 00020003 00000009 00120000 00030000 0000
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
+    < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 18, "max_version": 3}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-482
+    https://github.com/seaweedfs/seaweedfs/pull/7231
+    """
+    yield from layout_problems(event, "flexibility", "length_encoding", only=lambda edit: not of_records(edit))

@@ -1,0 +1,163 @@
+"""L029: an assignment that is empty, or ends before it should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.embedded import consumer
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.rules.helpers.layout_findings import diagnosed
+from dissectors.rules.helpers.payload_problems import departure_of, fault_of
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.state import ConnectionState
+
+_MOST = 10_000
+_PAYLOAD = "ConsumerProtocolAssignment"
+
+_Member = tuple[str, int, str]  # group, generation, member id
+
+
+class _Assignments:
+    """What the leaders of the run's groups gave to their members, and who was answered with nothing."""
+
+    def __init__(self) -> None:
+        self.types: BoundedDict[str, str] = BoundedDict(_MOST)
+        self.given: BoundedDict[_Member, int] = BoundedDict(_MOST)
+        self.empty: BoundedDict[_Member, None] = BoundedDict(_MOST)
+
+
+@rule(
+    "L029",
+    severity=Severity.WARNING,
+    events=(RequestReceived, ResponseReceived),
+    apis=("JoinGroup", "SyncGroup"),
+    since="0.1",
+    blame="broker",
+)
+def embedded_assignment_empty(
+    event: RequestReceived | ResponseReceived, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Checks that the assignment in a consumer's SyncGroup is whole, and the one that the group's leader gave.
+
+    ## Why it matters
+    An assignment of zero bytes is not the same as one without partitions: Java raises ("insufficient bytes available
+    to read assignment"), kafkajs and franz-go fail on it and join again. The whole group rebalances each time.
+
+    ## Usual cause
+    A server that answers SyncGroup before the leader has sent the assignments, or loses them. A leader that leaves out
+    members for which there is no partition (Sarama before 1.35): Kafka then answers them with nothing, so where the
+    leader may have done that it is for information.
+
+    ## Example
+    ```story
+    > JoinGroup v2 {"group_id": "g", "protocol_type": "consumer"}
+    < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
+    > SyncGroup v1 {"group_id": "g", "generation_id": 1, "member_id": "m-1",
+      "assignments": [{"member_id": "m-1", "assignment": "00 00 00 00 00 00 00 00 00 00"}]}
+    < {"assignment": ""}
+    ```
+    A member is answered before its leader has spoken:
+    ```story
+    2> SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-2", "protocol_type": "consumer"}
+    2< {"protocol_type": "consumer", "assignment": ""}
+    > SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-1", "protocol_type": "consumer",
+      "assignments": [{"member_id": "m-2", "assignment": "00 00 00 00 00 00 00 00 00 00"}]}
+    ```
+    The leader writes half of one:
+    ```story
+    > SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-1", "protocol_type": "consumer",
+      "assignments": [{"member_id": "m-1", "assignment": "00 00 00 00 00 01"}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > JoinGroup v2 {"group_id": "g", "protocol_type": "consumer"}
+    < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
+    > SyncGroup v1 {"group_id": "g", "generation_id": 1, "member_id": "m-1",
+      "assignments": [{"member_id": "m-1", "assignment": "00 00 00 00 00 00 00 00 00 00"}]}
+    < {"assignment": "00 00 00 00 00 00 00 00 00 00"}    # an assignment without partitions
+    > SyncGroup v1 {"group_id": "g", "generation_id": 1, "member_id": "m-1"}
+    < {"error_code": 27, "assignment": ""}               # REBALANCE_IN_PROGRESS
+    ```
+
+    ## Sources
+    https://github.com/tulios/kafkajs/issues/550
+    https://github.com/nisshi-io/nisshi/issues/679
+    https://github.com/IBM/sarama/issues/2290
+    """
+    known = connection.run.state(_Assignments)
+    if isinstance(event, ResponseReceived):
+        if event.asked is not None and event.message is not None and event.message.api == "SyncGroup":
+            yield from _answered(event, event.asked, known)
+    elif event.message.api == "JoinGroup":
+        body = event.message.body
+        known.types[body.get("group_id", "")] = body.get("protocol_type", "")
+    else:
+        yield from _led(event, known)
+
+
+def _led(event: RequestReceived, known: _Assignments) -> Iterator[Problem]:
+    """A leader sends assignments; other members send none."""
+    message, body = event.message, event.message.body
+    group, generation = body.get("group_id", ""), body.get("generation_id", -1)
+    if not _is_consumer(body, known):
+        return
+    for index, each in enumerate(body.get("assignments") or ()):
+        name, data = each.get("member_id", ""), each.get("assignment") or b""
+        known.given[member := (group, generation, name)] = len(data)
+        if data and (fault := fault_of(data, consumer.assignment)):
+            problem = Problem(
+                f"the assignment that the leader of group {group!r} sends for member {name!r} {fault}",
+                **locate(message, "assignments", index, "assignment"),
+                hint="write all fields of the assignment's version",
+                blame="client",
+                cause=group,
+            )
+            yield diagnosed(problem, departure_of(data, _PAYLOAD, "assignments[].assignment"))
+        elif data and member in known.empty:
+            del known.empty[member]
+            yield Problem(
+                f"member {name!r} of group {group!r} was answered with an empty assignment before the "
+                f"leader sent its {len(data)} bytes",
+                **locate(message, "assignments", index, "assignment"),
+                hint="hold every SyncGroup back until the leader's has come",
+                cause=group,
+            )
+
+
+def _answered(event: ResponseReceived, asked: dict[str, Any], known: _Assignments) -> Iterator[Problem]:
+    message = event.message
+    assert message is not None
+    group, member = asked.get("group_id", ""), asked.get("member_id", "")
+    if message.body.get("error_code") != 0 or not _is_consumer(asked, known):
+        return
+    data = message.body.get("assignment") or b""
+    if (fault := fault_of(data, consumer.assignment)) is None:
+        return
+    key = (group, asked.get("generation_id", -1), member)
+    given = known.given.get(key)
+    if data and given == len(data):
+        return  # the leader wrote it so, and that was said
+    if not data and not given:
+        known.empty[key] = None
+    problem = Problem(
+        f"the assignment for member {member!r} of group {group!r} {fault}"
+        + (f", though the leader gave it {given} bytes" if given else ""),
+        **locate(message, "assignment"),
+        hint="hand on what the leader sent"
+        if given
+        else "see whether the leader leaves members without partitions out: Java, kafkajs and franz-go fail on this",
+        severity=None if given or data else Severity.INFO,
+        blame=None if given or data else "client",
+        cause=group,
+    )
+    yield diagnosed(problem, departure_of(data, _PAYLOAD, "assignment"))
+
+
+def _is_consumer(body: dict[str, Any], known: _Assignments) -> bool:
+    """Whether the group is one of consumers: SyncGroup says so from version 5 on, before that its JoinGroup did."""
+    return (body.get("protocol_type") or known.types.get(body.get("group_id", ""))) == "consumer"

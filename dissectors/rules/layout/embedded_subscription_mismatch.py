@@ -1,0 +1,74 @@
+"""L028: a member's subscription that ends before its version does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.embedded import consumer
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.rules.helpers.layout_findings import diagnosed
+from dissectors.rules.helpers.payload_problems import departure_of, fault_of
+from dissectors.trackers.state import ConnectionState
+
+
+@rule(
+    "L028",
+    severity=Severity.ERROR,
+    events=(RequestReceived,),
+    apis=("JoinGroup",),
+    since="0.1",
+    blame="client",
+)
+def embedded_subscription_mismatch(event: RequestReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that the subscription in a consumer's JoinGroup has every field of the version that it says it is.
+
+    ## Why it matters
+    The broker does not look into it: it hands it to the group's leader, which may be another client. One that reads
+    strictly fails there, and the whole group rebalances without end, far from the member that wrote it.
+
+    ## Usual cause
+    Version 1 was written without ``owned_partitions`` (KIP-429): kafka-go and sarama-cluster did. Readers that allow
+    for it (Sarama) hide the mistake until a client of another kind joins the group.
+
+    ## Example
+    ```story
+    > JoinGroup v2 {"group_id": "g", "protocol_type": "consumer", "protocols":
+      [{"name": "range", "metadata": "00 01 00 00 00 01 00 01 61 00 00 00 00"}]}    # ends after user_data
+    ```
+    ```story
+    > JoinGroup v2 {"group_id": "g", "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": ""}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > JoinGroup v2 {"group_id": "g", "protocol_type": "consumer", "protocols":
+      [{"name": "range", "metadata": "00 00 00 00 00 01 00 01 61 00 00 00 00"}]}    # version 0 has no more
+    > JoinGroup v5 {"group_id": "g", "protocol_type": "consumer", "protocols":
+      [{"name": "range", "metadata": {"type": "ConsumerProtocolSubscription", "version": 3,
+        "data": {"topics": ["a"]}}}]}
+    > JoinGroup v5 {"group_id": "c", "protocol_type": "connect", "protocols": [{"name": "eager", "metadata": "00 01"}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-429
+    https://github.com/segmentio/kafka-go/issues/1156
+    https://github.com/IBM/sarama/pull/2111
+    """
+    message = event.message
+    body = message.body
+    if body.get("protocol_type") != "consumer":
+        return
+    group = body.get("group_id", "")
+    for index, protocol in enumerate(body.get("protocols") or ()):
+        data = protocol.get("metadata") or b""
+        if fault := fault_of(data, consumer.subscription):
+            problem = Problem(
+                f"the subscription for {protocol.get('name')!r} that a member sends to group {group!r} {fault}",
+                **locate(message, "protocols", index, "metadata"),
+                hint="write all fields of the subscription's version, or version 0: the leader may fail to read it",
+                cause=group,
+            )
+            yield diagnosed(problem, departure_of(data, "ConsumerProtocolSubscription", "protocols[].metadata"))

@@ -1,0 +1,51 @@
+"""L035: a field written twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.helpers.layout_findings import layout_problems
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "L035",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    broken=True,
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def field_duplicated(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that every field is written once.
+
+    ## Why it matters
+    Whoever reads to the last byte complains about what is left ("4 unread bytes"); if the copy stands before other
+    fields, those are shifted.
+
+    ## Usual cause
+    throttle_time_ms is added first by one piece of code and last by another.
+
+    ## Example
+    ```story
+    > JoinGroup v2 {"group_id": "g", "session_timeout_ms": 10000}
+    # throttle_time_ms first and last
+    < hex 00000030 00000001 00000000 00000000 00010005 72616e67 6500036d 2d310003 6d2d3100 00000100
+             036d2d31 00000000 00000000
+    ```
+
+    ## Looks alike
+    ```story
+    > JoinGroup v2 {"group_id": "g", "session_timeout_ms": 10000}
+    < {"generation_id": 1, "protocol_name": "range", "leader": "m-1", "member_id": "m-1"}
+    ```
+
+    ## Sources
+    https://github.com/seaweedfs/seaweedfs/pull/7231
+    https://kafka.apache.org/protocol#The_Messages_JoinGroup
+    """
+    yield from layout_problems(event, "field_duplicated")

@@ -1,0 +1,50 @@
+"""L026: a value that can hardly be, in a frame that reads well otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.helpers.decode_warnings import more, noted, place, side
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "L026", severity=Severity.INFO, events=(RequestReceived, ResponseReceived), only=FrameFlags.IRREGULAR, since="0.1"
+)
+def implausible_int(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Says that a value can hardly be: an error code that no Kafka has, a port above 65535, a topic with a NUL.
+
+    ## Why it matters
+    Such values are mostly the bytes of another field: the message is shifted by a few bytes and reads to the end by
+    chance. Where kproxy finds the shift it says so instead, as L003 to L013; here it found none that reads better.
+
+    ## Usual cause
+    A broker or gateway with error codes of its own, or newer than kproxy's; a shift that leaves too few traces.
+
+    ## Example
+    ```story
+    > Heartbeat v0 {"group_id": "g"}
+    < {"error_code": 2667}
+    ```
+
+    ## Looks alike
+    ```story
+    > Heartbeat v0 {"group_id": "g"}
+    < {"error_code": 27}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_error_codes
+    """
+    message = event.message
+    if message is not None and (odd := noted(message, "implausible")):
+        yield Problem(
+            f"{message.api} v{message.version}: {odd[0].message}{more(len(odd))}",
+            **place(message, odd[0]),
+            hint="look at the fields before it: is one missing, or one too many?",
+            blame=side(message),
+        )

@@ -1,0 +1,67 @@
+"""L027: a response about topics that nobody named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+
+_APIS = ("Produce", "ListOffsets", "OffsetCommit", "OffsetForLeaderEpoch", "DeleteRecords", "CreateTopics",
+         "TxnOffsetCommit", "AddPartitionsToTxn", "OffsetDelete")  # fmt: skip
+
+
+@rule("L027", severity=Severity.ERROR, events=(ResponseReceived,), apis=_APIS, since="0.1", blame="broker")
+def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that a response is about the topics that its request named.
+
+    ## Why it matters
+    Such a response reads well, yet the server has read the request at the wrong bytes: it took a client id, a length
+    or a timeout for a topic, and may have stored data under that name.
+
+    ## Usual cause
+    A server that skips or doubles a field of the request: the client id, transactional_id, acks, timeout_ms.
+
+    ## Example
+    ```story
+    > Produce v3 {"acks": 1, "timeout_ms": 1000, "topic_data": [{"name": "orders", "partition_data": [{"index": 0}]}]}
+    < {"responses": [{"name": "app", "partition_responses": [{"index": 0, "base_offset": 7}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Produce v3 {"acks": 1, "timeout_ms": 1000, "topic_data": [{"name": "orders", "partition_data": [{"index": 0}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"index": 0, "base_offset": 7}]}]}
+    ```
+
+    ## Sources
+    https://github.com/seaweedfs/seaweedfs/pull/8762
+    """
+    asked = event.asked
+    if asked is None or event.message is None:
+        return
+    named = {name for _, _, name in _names(asked)}
+    for array, index, name in _names(event.message.body) if named else ():
+        if name not in named:
+            yield Problem(
+                f"{event.message.api} v{event.message.version} is answered for topic {name!r}, which the request does "
+                f"not name: it names {', '.join(sorted(map(repr, named))[:3])}",
+                **locate(event.message, array, index),
+                hint="see at which byte the server begins to read the request's body",
+                expected=f"one of {len(named)} topics of the request" if len(named) > 1 else repr(next(iter(named))),
+                got=repr(name),
+            )
+            return
+
+
+def _names(body: dict[str, Any]) -> Iterator[tuple[str, int, str]]:
+    """The topics that a body names: the array, the index in it, and the name."""
+    for array, rows in body.items():
+        if type(rows) is list:
+            for index, row in enumerate(rows):
+                if type(row) is dict and isinstance(name := row.get("topic") or row.get("name"), str):
+                    yield array, index, name

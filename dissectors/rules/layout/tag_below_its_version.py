@@ -1,0 +1,62 @@
+"""L015: a tagged field that only a later version has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.diagnosis import certain
+from dissectors.diagnosis.tags import of_other_version
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.messages.tagged import tagged
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule("L015", severity=Severity.ERROR, events=(RequestReceived, ResponseReceived), only=FrameFlags.TAGGED, since="0.1")
+def tag_below_its_version(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that no tagged field is written in a version that does not have it yet.
+
+    ## Why it matters
+    Kafka's own classes skip a tag that they do not know, but refuse one that they know and whose version is another
+    ("Tag 1 is not valid for version 3"). Others read its value into a field that should not be there.
+
+    ## Usual cause
+    A client library that writes a tagged field whenever its value is set, whatever the version.
+
+    ## Example
+    ```story
+    # tag 1 is replica_state, which came with version 15
+    > Fetch v12 {"_tags": [[1, "00 00 00 01 00 00 00 00 00 00 00 01 00"]]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Fetch v15 {"replica_state": {"replica_id": 1, "replica_epoch": 1}}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-482
+    https://github.com/redpanda-data/redpanda/issues/31663
+    """
+    message = event.message
+    if message is None:
+        return
+    for path, _layout, row in tagged(message):
+        for tag, _data in row.get("_tags", ()):
+            known = of_other_version(message, path, tag)
+            if known is None:
+                continue
+            place = locate(message, *path, "_tags", f"tag {tag}")
+            came = f"{known.name}, which came with version {known.version}"
+            said = f"{message.api} v{message.version} carries tag {tag}: {came}"
+            hint = f"do not write {known.name} below version {known.version}"
+            yield Problem(
+                said,
+                **place,
+                hint=hint,
+                blame="client" if message.is_request else "broker",
+                diagnosis=certain(known.edit, place["path"], place["start"], place["end"], said, hint),
+            )

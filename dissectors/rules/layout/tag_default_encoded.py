@@ -1,0 +1,74 @@
+"""L018: a tagged field that says what its absence would say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.messages.tagged import is_default, tagged
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@dataclass(slots=True)
+class _Told:
+    """What was said in this run: a peer that writes a default writes it in every message."""
+
+    fields: BoundedDict[tuple[int, bool, str], None] = field(default_factory=lambda: BoundedDict(1000))
+
+
+@rule("L018", severity=Severity.INFO, events=(RequestReceived, ResponseReceived), only=FrameFlags.TAGGED, since="0.1")
+def tag_default_encoded(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Says that a tagged field was written although it has its default value.
+
+    ## Why it matters
+    Readers take it, so nothing breaks; but it costs bytes in every element, and Kafka itself leaves such a field out.
+    A reader that takes presence for news (a current leader of -1, say) acts on it.
+
+    ## Usual cause
+    A hand-written encoder that writes every tagged field it knows.
+
+    ## Example
+    ```story
+    > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
+    < {"api_keys": [{"api_key": 18, "max_version": 3}], "finalized_features_epoch": -1}
+    ```
+    ```story
+    > Fetch v12 {"topics": [{"topic": "a", "partitions": [{}]}]}
+    < {"responses": [{"topic": "a", "partitions": [{"current_leader": {"leader_id": -1, "leader_epoch": -1}}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
+    < {"api_keys": [{"api_key": 18, "max_version": 3}], "finalized_features_epoch": 0}
+    > Fetch v12 {"topics": [{"topic": "a", "partitions": [{}]}]}
+    < {"responses": [{"topic": "a", "partitions": [{"current_leader": {"leader_id": 1, "leader_epoch": -1}}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-482
+    https://github.com/redpanda-data/redpanda/issues/11443
+    """
+    message = event.message
+    assert message is not None  # it reads well
+    for path, layout, row in tagged(message):
+        for one in layout.tagged:
+            if one.name not in row or not is_default(one, row[one.name]):
+                continue
+            told = connection.run.state(_Told).fields
+            if (key := (message.api_key, message.is_request, one.name)) in told:
+                continue
+            told[key] = None
+            yield Problem(
+                f"{message.api} v{message.version} writes the tagged field {one.name} with its default value, "
+                "which is to be left out",
+                **locate(message, *path, "_tags", one.name),
+                hint="write a tagged field only where its value differs from the default",
+                blame="client" if message.is_request else "broker",
+            )

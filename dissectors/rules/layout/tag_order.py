@@ -1,0 +1,61 @@
+"""L016: tags that are not in ascending order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.diagnosis import certain
+from dissectors.edits import Edit
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.helpers.decode_warnings import noted, place, side
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.wire.paths import schema_path
+
+
+@rule(
+    "L016",
+    severity=Severity.WARNING,
+    events=(RequestReceived, ResponseReceived),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def tag_order(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that the tags of a buffer ascend, and that none is there twice.
+
+    ## Why it matters
+    Kafka's own classes refuse a tag that does not come after the one before ("Invalid or out-of-order tag").
+
+    ## Usual cause
+    Tagged fields are written in the order of a hash table, or in that of the source.
+
+    ## Example
+    ```story
+    # two tags of FetchRequest v15, 1 before 0
+    > hex 0000003a 0001000f 00000001 00036170 70000000 00000000 00007fff ffff0000 000000ff
+          ffffff01 01010201 0d000000 01000000 00000000 01000002 0263
+    ```
+
+    ## Looks alike
+    ```story
+    > Fetch v15 {"cluster_id": "c", "replica_state": {"replica_id": 1, "replica_epoch": 1}}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-482
+    https://github.com/dpkp/kafka-python/issues/2725
+    """
+    message = event.message
+    if message is None:
+        return
+    for odd in noted(message, "tag_order"):
+        where = place(message, odd)
+        said = f"{message.api} v{message.version}: {odd.message}; tags ascend"
+        hint = "write tags in ascending order, each once"
+        edit = Edit.of("tag_order", schema_path(odd.path), tag=int(odd.message.split()[1]))
+        yield Problem(
+            said, **where, hint=hint, blame=side(message),
+            diagnosis=certain(edit, where["path"], where["start"], where["end"], said, hint),
+        )  # fmt: skip

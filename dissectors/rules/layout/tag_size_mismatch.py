@@ -1,0 +1,50 @@
+"""L017: a tagged field of another size than it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.helpers.layout_findings import layout_problems
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "L017",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    broken=True,
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def tag_size_mismatch(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that the size of a tagged field is the number of bytes of its value.
+
+    ## Why it matters
+    A reader that trusts the size and one that trusts the value go on at different bytes: one of them reads nonsense.
+
+    ## Usual cause
+    The size is computed for another encoding, or without the tag buffer of the struct in the value.
+
+    ## Example
+    ```story
+    > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
+    # tag 1 says nine bytes, its value has eight
+    < hex 00000024 00000001 00000300 03000000 09000012 00000003 00000000 00010109 00000000 00000007
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
+    < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 18, "max_version": 3}],
+         "finalized_features_epoch": 7}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-482
+    https://github.com/confluentinc/librdkafka/pull/4278
+    """
+    yield from layout_problems(event, "tag_size")

@@ -1,0 +1,59 @@
+"""L001: bytes after the last field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.helpers.layout_findings import layout_problems
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "L001",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    broken=True,
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def trailing_bytes(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that a message ends where its frame ends.
+
+    ## Why it matters
+    Strict clients refuse the whole message ("reading a response left 4 unread bytes"); lenient ones drop a field.
+
+    ## Usual cause
+    A field of another version was written too, or one was written twice.
+
+    ## Example
+    ```story
+    > ApiVersions v0
+    # 7 bytes that are nothing of any version
+    < hex 00000017 00000001 0000 00000001 0012 0000 0003 ff9c3e01d2eeaa
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v0
+    < {"api_keys": [{"api_key": 18, "max_version": 3}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_messages
+    """
+    message = event.message
+    if message is None or not message.trailing or event.damaged:
+        return
+    if message.diagnosis is None or message.diagnosis.edit.kind == "truncated":
+        extra = message.trailing
+        yield Problem(
+            f"{extra} byte{'s' * (extra != 1)} left after the last field of {message.api} v{message.version}",
+            message.end,
+            len(message.frame),
+        )
+    else:
+        yield from layout_problems(event, "trailing_bytes")

@@ -1,0 +1,70 @@
+"""L014: a tagged field that the schemas do not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.diagnosis.tags import of_other_version
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.messages.tagged import tagged
+from dissectors.records.formats import counted
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@dataclass(slots=True)
+class _Told:
+    """What was said in this run: a peer that sends a tag sends it in every message."""
+
+    tags: BoundedDict[tuple[int, bool, int], None] = field(default_factory=lambda: BoundedDict(1000))
+
+
+@rule("L014", severity=Severity.INFO, events=(RequestReceived, ResponseReceived), only=FrameFlags.TAGGED, since="0.1")
+def unknown_tag(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Says that a message carries a tagged field that no Kafka release known to kproxy has.
+
+    ## Why it matters
+    It is allowed: whoever does not know a tag skips it by its size (KIP-482). Readers that fail on it instead have been
+    shipped, so it is worth knowing when a peer "suddenly" cannot read an answer.
+
+    ## Usual cause
+    A peer that is newer than kproxy's schemas, or a vendor's own field.
+
+    ## Example
+    ```story
+    > Metadata v9 {"topics": []}
+    < {"brokers": [], "topics": [], "_tags": [[77, "00 01"]]}
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
+    < {"api_keys": [{"api_key": 18, "max_version": 3}], "finalized_features_epoch": 7}    # tag 1, which is known
+    # tag 1, which came with version 15: L015
+    > Fetch v12 {"_tags": [[1, "00 00 00 01 00 00 00 00 00 00 00 01 00"]]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-482
+    https://github.com/IBM/sarama/issues/2107
+    """
+    message = event.message
+    assert message is not None  # it reads well
+    for path, _, row in tagged(message):
+        for tag, data in row.get("_tags", ()):
+            told = connection.run.state(_Told).tags
+            if (key := (message.api_key, message.is_request, tag)) in told or of_other_version(message, path, tag):
+                continue
+            told[key] = None
+            yield Problem(
+                f"{message.api} v{message.version} carries tag {tag} ({counted(len(data), 'byte')}), "
+                "which no Kafka release known to kproxy has; readers must skip it",
+                **locate(message, *path, "_tags", f"tag {tag}"),
+                hint="nothing is wrong unless a peer fails on it: kproxy schemas import RELEASE adds a newer Kafka",
+                cause=str(tag),
+            )

@@ -1,0 +1,85 @@
+"""L024: a varint that never ends, or is longer than need be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.helpers.decode_warnings import error_place, more, noted, place, side, unexplained
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "L024",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    broken=True,
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def varint_overlong(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that every varint ends within five bytes; says which are padded.
+
+    ## Why it matters
+    Kafka reads no more than five bytes and 32 bits ("Varint is too long") and closes the connection. A padded varint
+    (``80 00`` for 0) is read by all, and written by few: that is for information.
+
+    ## Usual cause
+    The bytes are no varint: a fixed-width length, a negative number or text stands where a compact length is due. Or a
+    64-bit number was written where 32 bits are read.
+
+    ## Example
+    ```hex request
+    00 00 00 1a              # length
+    00 03 00 09              # api_key 3 (Metadata), api_version 9
+    00 00 00 01              # correlation_id 1
+    ff ff 00                 # client_id null, no tagged fields
+    02                       # one topic
+    ff ff ff ff ff 01        # the length of its name has not ended after five bytes
+    61 62 63 00              # its name, no tagged fields
+    01 00 00 00              # three booleans, no tagged fields
+    ```
+    ```story
+    > hex 00 00 00 11 00 03 00 09 00 00 00 01 ff ff 00 81 00 01 00 00 00    # 81 00 is 1, padded
+    ```
+
+    ## Looks alike
+    ```hex request
+    00 00 00 16              # length
+    00 03 00 09              # api_key 3 (Metadata), api_version 9
+    00 00 00 01              # correlation_id 1
+    ff ff 00                 # client_id null, no tagged fields
+    00 01 00 00              # all topics, three booleans
+    01 ff ff ff ff 0f 00     # a tag of five bytes and 32 bits
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-482
+    https://github.com/kafka-protocol-rs/kafka-protocol-rs/pull/159
+    """
+    message = event.message
+    if message is None or event.damaged:
+        return
+    if unexplained(message, "varint"):
+        assert message.error is not None
+        where = error_place(message)
+        yield Problem(
+            f"{message.api} v{message.version} cannot be read at {where['path']}: {message.error.message}",
+            **where,
+            hint="no varint was meant here: a flexible version has compact lengths, others have int16 and int32",
+            blame=side(message),
+            expected="at most 5 bytes and 32 bits",
+            got=message.frame[where["start"] : where["end"]].hex(" "),
+            diagnosis=message.diagnosis,
+        )
+    elif message.reads_well and (odd := noted(message, "varint")):
+        yield Problem(
+            f"{message.api} v{message.version}: {odd[0].message}{more(len(odd))}",
+            **place(message, odd[0]),
+            hint="write varints in as few bytes as they need",
+            blame=side(message),
+            severity=Severity.INFO,
+        )

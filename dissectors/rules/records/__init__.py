@@ -1,0 +1,1 @@
+"""R: records and batches."""

@@ -1,0 +1,102 @@
+"""R025: records of an aborted transaction that a consumer takes for committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.records import decode
+from dissectors.records.formats import CONTROL, TRANSACTIONAL
+from dissectors.records.record_checks import BatchSpan
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.record_data import PartitionData, place_of, record_data
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_READ_COMMITTED = 1
+
+
+@rule(
+    "R025",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+    blame="broker",
+)
+def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    r"""Checks that a read_committed fetch names the aborted transactions whose records it brings.
+
+    ## Why it matters
+    The broker sends aborted records too; the consumer drops them by the list `aborted_transactions`. What is missing in
+    it reaches the application as if it were committed.
+
+    ## Usual cause
+    A server that keeps no index of aborted transactions and leaves the list empty or null.
+
+    ## Example
+    ```story
+    > Fetch v12 {"isolation_level": 1, "topics": [{"topic": "orders", "partitions": [{"fetch_offset": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 2, "last_stable_offset": 2, "records": [
+      {"is_transactional": true, "producer_id": 5, "producer_epoch": 0, "records": [{"value": "a"}]},
+      {"base_offset": 1, "is_transactional": true, "is_control": true, "producer_id": 5, "producer_epoch": 0,
+       "records": [{"offset": 1, "key": "\u0000\u0000\u0000\u0000", "value": ""}]}]}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Fetch v12 {"isolation_level": 1, "topics": [{"topic": "orders", "partitions": [{"fetch_offset": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 2, "last_stable_offset": 2,
+      "aborted_transactions": [{"producer_id": 5, "first_offset": 0}], "records": [
+      {"is_transactional": true, "producer_id": 5, "producer_epoch": 0, "records": [{"value": "a"}]},
+      {"base_offset": 1, "is_transactional": true, "is_control": true, "producer_id": 5, "producer_epoch": 0,
+       "records": [{"offset": 1, "key": "\u0000\u0000\u0000\u0000", "value": ""}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#controlbatch
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
+    """
+    data = record_data(event, connection)
+    if not data.attributes & CONTROL or event.asked is None or event.asked.get("isolation_level") != _READ_COMMITTED:
+        return
+    for part in data.parts:
+        found = _unlisted(part)
+        if found is not None:
+            index, batch = found
+            yield Problem(
+                f"{spoken(part.place, connection)}: the batch at offset {batch.base_offset} is of a transaction that "
+                f"producer {batch.producer_id} aborted, which is not among the aborted_transactions of this "
+                "read_committed fetch",
+                **place_of(event, part, batch.start, batch.end, str(index)),
+                hint="list every aborted transaction that reaches into the fetched range, with its first offset",
+                cause=part.place[0],
+            )
+
+
+def _unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
+    """The first batch of a transaction that is aborted further on and not listed."""
+    listed = part.row.get("aborted_transactions") or ()
+    open_batches: dict[int, tuple[int, BatchSpan]] = {}
+    for index, batch in enumerate(part.batches):
+        if batch.magic != 2 or not batch.attributes & TRANSACTIONAL:
+            continue
+        if not batch.attributes & CONTROL:
+            open_batches.setdefault(batch.producer_id, (index, batch))
+            continue
+        first = open_batches.pop(batch.producer_id, None)
+        if first is None or _marker(part, batch) != "ABORT":
+            continue
+        known = (each for each in listed if each.get("producer_id") == batch.producer_id)
+        if not any(each.get("first_offset", 0) <= first[1].base_offset for each in known):
+            return first
+    return None
+
+
+def _marker(part: PartitionData, batch: BatchSpan) -> str:
+    [read, *_] = decode(part.row["records"][batch.start : batch.end])
+    records = read.get("records") or ()
+    return next((record["control"]["type"] for record in records if "control" in record), "UNKNOWN")

@@ -1,0 +1,58 @@
+"""R019: a count of records that the bytes cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.records.faults import FaultKind
+from dissectors.rules import rule
+from dissectors.trackers.record_data import fault_problem, faults
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "R019",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch", "ShareFetch"),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def absurd_record_count(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that the count of records in a batch is one that its bytes could hold.
+
+    ## Why it matters
+    Clients that make room for so many records before they read them run out of memory, with a frame of a few bytes.
+
+    ## Usual cause
+    The count is uninitialised, negative, or read from the wrong place; or somebody tries what happens.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records":
+      "000000000000000000000039ffffffff0297cdb8800000000000000000019b76daa8000000019b76daa800ffffffffff
+      ffffffffffffffffff7fffffff0e00000001026100"}]}]}
+    ```
+
+    ## Looks alike
+    Many small records:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#recordbatch
+    https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/156
+    """
+    for part, fault in faults(event, connection, FaultKind.ABSURD_COUNT):
+        yield fault_problem(
+            event,
+            connection,
+            part,
+            fault,
+            "write the number of records; a reader should not allocate by it before it has seen the bytes",
+        )

@@ -1,0 +1,64 @@
+"""R004: lengths in record data that contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.records.faults import FaultKind
+from dissectors.rules import rule
+from dissectors.trackers.record_data import fault_problem, faults
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "R004",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch", "ShareFetch"),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def batch_length_mismatch(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that the lengths of batches and records agree with the bytes that are there.
+
+    ## Why it matters
+    A reader goes by the lengths. Where they disagree it raises, skips records without a word, or takes the middle of
+    one for the next.
+
+    ## Usual cause
+    A length that is patched before the last bytes are written, that counts the bytes before compression, or that counts
+    its own field; bytes that are appended to a finished batch.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records":
+      "000000000000000000000039ffffffff0255232dac0000000000000000019b76daa8000000019b76daa800ffffffffff
+      ffffffffffffffffff000000010e00000008026100"}]}]}
+    ```
+
+    ## Looks alike
+    A fetched field that ends in the middle of a batch, as fetches legally do:
+    ```story
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 9, "records":
+      "000000000000000000000039ffffffff02 7e22e4f2 0000000000000000019b76daa8000000019b76daa800
+      ffffffffffffffffffffffffffff00000001 0e00000001026100
+      0000000000000001 00000100 ffffffff 02"}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#recordbatch
+    https://github.com/apache/kafka/issues/3156
+    https://github.com/tulios/kafkajs/issues/1440
+    """
+    for part, fault in faults(event, connection, FaultKind.LENGTH):
+        yield fault_problem(
+            event,
+            connection,
+            part,
+            fault,
+            "batch_length counts from the leader epoch to the last byte, a record's length what follows it there",
+        )

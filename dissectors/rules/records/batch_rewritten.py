@@ -1,0 +1,100 @@
+"""R003: a batch that is not given out as it was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.records.batch import CRC_START
+from dissectors.records.faults import FaultKind
+from dissectors.records.formats import LOG_OVERHEAD
+from dissectors.records.record_checks import BatchSpan
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.record_data import PartitionData, faults, place_of
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.stored_batches import StoredBatches
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "R003",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+    blame="broker",
+)
+def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a batch is fetched with the bytes with which it was produced.
+
+    ## Why it matters
+    A batch travels from the producer through the broker's log to the consumer as it is; its CRC, which does not cover
+    offsets, stays the same. One that was taken apart and written anew may have lost headers, timestamps or sequences,
+    and costs CPU.
+
+    ## Usual cause
+    A gateway that stores records and not batches. Kafka itself writes a batch anew to change its compression, its
+    timestamp type or its greatest timestamp, and to compact: these are not told.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a", "headers": [{"key": "h", "value": "v"}]}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 7}]}]}
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": 7}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 8, "records": [
+      {"base_offset": 7, "records": [{"value": "a"}]}]}]}]}
+    ```
+
+    ## Looks alike
+    A topic with `message.timestamp.type=LogAppendTime`, and one with another `compression.type`:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [
+      {"name": "orders", "partition_data": [{"records": [{"records": [{"value": "a", "timestamp": 1767225600000}]}]}]},
+      {"name": "events", "partition_data": [{"records": [{"records": [{"value": "a"}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 7}]},
+      {"name": "events", "partition_responses": [{"base_offset": 7}]}]}
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": 7}]},
+      {"topic": "events", "partitions": [{"fetch_offset": 7}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 8, "records": [
+      {"base_offset": 7, "timestamp_type": "LogAppendTime", "max_timestamp": 1767225600123,
+       "base_timestamp": 1767225600000, "records": [{"value": "a", "create_timestamp": 1767225600000}]}]}]},
+      {"topic": "events", "partitions": [{"high_watermark": 8, "records": [
+      {"base_offset": 7, "compression": "gzip", "records": [{"value": "a"}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#recordbatch
+    https://github.com/seaweedfs/seaweedfs/issues/7231
+    """
+    for part, index, produced in connection.run.state(StoredBatches).rewritten:
+        batch = part.batches[index]
+        if _kafka_rewrites(produced, batch) or _is_damaged(event, connection, part):
+            continue
+        start, size = batch.start + CRC_START - 4, produced.batch_length + LOG_OVERHEAD
+        yield Problem(
+            f"{spoken(part.place, connection)}: the batch at offset {batch.base_offset} was produced with CRC "
+            f"0x{produced.crc:08x} and {size} bytes, it is fetched with CRC 0x{batch.crc:08x} and "
+            f"{batch.end - batch.start}",
+            **place_of(event, part, start, start + 4, str(index), "crc"),
+            hint="compare both batches field by field: what the server leaves out is lost to consumers",
+            expected=f"0x{produced.crc:08x}",
+            got=f"0x{batch.crc:08x}",
+            cause=part.place[0],
+        )
+
+
+def _is_damaged(event: ResponseReceived, connection: ConnectionState, part: PartitionData) -> bool:
+    return any(damaged is part for damaged, _ in faults(event, connection, FaultKind.CRC))
+
+
+def _kafka_rewrites(produced: BatchSpan, fetched: BatchSpan) -> bool:
+    """Whether they differ as Kafka may have made them."""
+    return (produced.attributes, produced.max_timestamp, produced.records_count) != (
+        fetched.attributes,
+        fetched.max_timestamp,
+        fetched.records_count,
+    )

@@ -1,0 +1,61 @@
+"""R011: compressed records that do not decompress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.records.faults import FaultKind
+from dissectors.rules import rule
+from dissectors.trackers.record_data import fault_problem, faults
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "R011",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch", "ShareFetch"),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def decompress_failed(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that compressed records are what the attributes of their batch say, and whole.
+
+    ## Why it matters
+    The records cannot be read by anybody; brokers refuse them with CORRUPT_MESSAGE, consumers stop at their offset.
+
+    ## Usual cause
+    Snappy or lz4 in another framing than Kafka's; attributes that name a codec although the records were left as they
+    are; a payload that was cut or compressed twice.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records":
+      "000000000000000000000039ffffffff02312ae3ae0001000000000000019b76daa8000000019b76daa800ffffffffff
+      ffffffffffffffffff000000010e00000001026100"}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"compression": "snappy", "records": [{"value": "a"}, {"value": "b"}]}]}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"compression": "gzip", "records": [{"value": "a"}, {"value": "b"}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#recordbatch
+    https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/149
+    https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/59
+    """
+    for part, fault in faults(event, connection, FaultKind.COMPRESSION):
+        yield fault_problem(
+            event,
+            connection,
+            part,
+            fault,
+            "compress the records as the low three bits of the attributes say, in Kafka's framing, or set them to 0",
+        )

@@ -1,0 +1,78 @@
+"""R009: records that the broker rewrites in an old format for an old client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.record_data import place_of, record_data
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.stored_batches import StoredBatches
+from dissectors.trackers.triggers import FrameFlags
+
+_FETCH_2 = 4
+_MAGIC = 16
+
+
+@rule(
+    "R009",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+    blame="client",
+)
+def down_converted(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a topic with batches of format 2 is not fetched in an older format.
+
+    ## Why it matters
+    The broker reads, unpacks and writes all records anew for each such fetch: heap and CPU in place of zero-copy.
+    Headers and transactions are lost on the way. Kafka 4.0 does not do it any more and refuses Fetch below v4.
+
+    ## Usual cause
+    A client from before 0.11, or one that was told to behave like one (`broker.version.fallback`, `api_version`).
+
+    ## Example
+    ```story
+    > Produce v7 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a"}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{}]}]}
+    2> Fetch v2 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    2< {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 1, "records": [
+      {"magic": 1, "records": [{"value": "a"}]}]}]}]}
+    ```
+
+    ## Looks alike
+    Old messages that are stored as such:
+    ```story
+    > Produce v2 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"magic": 1, "records": [{"value": "a"}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{}]}]}
+    2> Fetch v2 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    2< {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 1, "records": [
+      {"magic": 1, "records": [{"value": "a"}]}]}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-724%3A+Drop+support+for+message+formats+v0+and+v1
+    https://github.com/apache/kafka/pull/18291
+    https://github.com/IBM/sarama/issues/940
+    """
+    message = event.message
+    if message is None or message.version >= _FETCH_2:
+        return
+    stored = connection.run.state(StoredBatches)
+    for part in record_data(event, connection).parts:
+        if part.batches and part.batches[0].magic < 2 and stored.holds(part.place, connection):
+            batch = part.batches[0]
+            yield Problem(
+                f"{spoken(part.place, connection)} holds batches of format 2, Fetch v{message.version} has the "
+                f"broker rewrite them in format {batch.magic}",
+                **place_of(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, "0", "magic"),
+                hint="use a client that speaks Fetch v4 or later; Kafka 4.0 refuses older ones",
+                cause=part.place[0],
+            )

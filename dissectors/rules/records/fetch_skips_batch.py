@@ -1,0 +1,73 @@
+"""R017: a fetch that leaves out the batch with the offset that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.record_data import place_of
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.stored_batches import StoredBatches
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "R017",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+    blame="broker",
+)
+def fetch_skips_batch(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a fetch begins with the batch that contains the offset asked for.
+
+    ## Why it matters
+    The consumer takes what is left out for compacted, and goes on behind it: records are lost without a word.
+
+    ## Usual cause
+    A server that looks for the first batch that begins at the offset or later. Clients ask for offsets in the middle of
+    a batch after a commit or a seek: the whole batch is the answer, and they drop the records before.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a"}, {"value": "b"}, {"value": "c"}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 0}]}]}
+    > Fetch v12 {"session_epoch": -1, "topics": [{"topic": "orders", "partitions": [{"fetch_offset": 1}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 4, "records": [
+      {"base_offset": 3, "records": [{"value": "d"}]}]}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a"}, {"value": "b"}, {"value": "c"}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 0}]}]}
+    > Fetch v12 {"session_epoch": -1, "topics": [{"topic": "orders", "partitions": [{"fetch_offset": 1}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 3, "records": [
+      {"records": [{"value": "a"}, {"value": "b"}, {"value": "c"}]}]}]}]}
+    > Fetch v12 {"session_epoch": -1, "topics": [{"topic": "orders", "partitions": [{"fetch_offset": 3}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 6, "records": [
+      {"base_offset": 5, "records": [{"value": "d"}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#The_Messages_Fetch
+    https://cwiki.apache.org/confluence/display/KAFKA/A+Guide+To+The+Kafka+Protocol
+    """
+    for part, offset, base_offset, last_offset in connection.run.state(StoredBatches).skipped:
+        first = part.batches[0]
+        yield Problem(
+            f"{spoken(part.place, connection)}: asked for offset {offset}, which is in the batch "
+            f"{base_offset}..{last_offset}, the fetch begins with the batch at {first.base_offset}",
+            **place_of(event, part, first.start, first.start + 8, "0", "base_offset"),
+            hint="begin with the batch whose last offset is not below the one asked for",
+            expected=str(base_offset),
+            got=str(first.base_offset),
+            cause=part.place[0],
+        )

@@ -1,0 +1,97 @@
+"""R008: record data in a format that the version of its API does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.records.faults import FaultKind
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.record_data import fault_problem, faults, place_of, record_data, unproven
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: The first versions of Produce and Fetch that carry batches of format 2, and of Fetch for messages of format 1.
+_PRODUCE_2, _FETCH_2, _FETCH_1 = 3, 4, 2
+
+_MAGIC = 16
+
+
+@rule(
+    "R008",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch", "ShareFetch"),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that record data is in a format that the API version carries.
+
+    ## Why it matters
+    Brokers refuse a Produce v3 or later with anything but format 2. A client that fetches with an old version knows the
+    old formats alone: it takes a batch of format 2 for damaged, or for the end of the data.
+
+    ## Usual cause
+    A client that raises the version of a request and not the format of its records, or a server that gives its records
+    to every version as they are.
+
+    ## Example
+    ```story
+    > Produce v7 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"magic": 1, "records": [{"value": "a"}]}]}]}]}
+    ```
+    ```story
+    > Fetch v3 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 1, "records": [
+      {"records": [{"value": "a"}]}]}]}]}
+    ```
+
+    ## Looks alike
+    A topic that still holds old messages:
+    ```story
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 2, "records": [
+      {"magic": 1, "records": [{"value": "a"}]}, {"base_offset": 1, "records": [{"value": "a"}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#messageformat
+    https://github.com/IBM/sarama/issues/988
+    https://github.com/IBM/sarama/issues/940
+    https://github.com/zendesk/ruby-kafka/issues/445
+    """
+    for part, fault in faults(event, connection, FaultKind.MAGIC):
+        yield fault_problem(event, connection, part, fault, "formats 0, 1 and 2 exist; is a batch read from its start?")
+    message = event.message
+    if message is None:
+        return
+    allowed = _allowed(message.api, message.version)
+    if not record_data(event, connection).magics & ~sum(1 << magic for magic in allowed):
+        return
+    should = " or ".join(map(str, allowed))
+    for part in record_data(event, connection).parts:
+        for index, batch in enumerate(part.batches):
+            if batch.magic not in allowed:
+                yield Problem(
+                    f"{spoken(part.place, connection)}, batch {index}: record format {batch.magic} in {message.api} "
+                    f"v{message.version}, should be {should}",
+                    **place_of(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, str(index), "magic"),
+                    hint=f"write the records in format {allowed[-1]}, or use another version of {message.api}",
+                    blame="client" if message.is_request else "broker",
+                    severity=unproven(connection),
+                    expected=should,
+                    got=str(batch.magic),
+                    cause=part.place[0],
+                )
+                break
+
+
+def _allowed(api: str, version: int) -> tuple[int, ...]:
+    if api == "Produce":
+        return (2,) if version >= _PRODUCE_2 else (0, 1, 2)  # brokers take any from old versions
+    if api == "Fetch" and version < _FETCH_2:
+        return (0, 1) if version >= _FETCH_1 else (0,)
+    return (0, 1, 2)

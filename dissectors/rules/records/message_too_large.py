@@ -1,0 +1,98 @@
+"""R021: a batch that the broker does not take because of its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.records.formats import LOG_OVERHEAD
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.partitions import Place, spoken
+from dissectors.trackers.producers import Producers
+from dissectors.trackers.record_data import first_batch, sent
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_MESSAGE_TOO_LARGE = 10
+
+#: Refusals of single records in a topic from which on they are no accident.
+_TIMES = 3
+_MOST_TOPICS = 1_000
+
+
+class _Refused:
+    """How often a single record was too large, by server and topic."""
+
+    def __init__(self) -> None:
+        self.times: BoundedDict[tuple[str, str], int] = BoundedDict(_MOST_TOPICS)
+
+
+@rule(
+    "R021",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Produce",),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+    blame="client",
+)
+def message_too_large(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a client does not keep on sending records that are larger than the broker takes.
+
+    The first refusals are information: the application is told, and clients split a batch of several records.
+
+    ## Why it matters
+    The record is lost to the topic unless the application does something about it; sending it again does not help.
+
+    ## Usual cause
+    `max.request.size` of the producer above `max.message.bytes` of the topic, or `message.max.bytes` of the broker. The
+    limits are for the batch once it is compressed.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a large one"}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 10, "base_offset": -1}]}]}
+    ```
+
+    ## Looks alike
+    Another error:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a large one"}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 6, "base_offset": -1}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#topicconfigs_max.message.bytes
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-126+-+Allow+KafkaProducer+to+split+and+resend+oversized+batches
+    """
+    refused = connection.run.state(Producers).refused
+    if not refused or event.asked is None or event.message is None:
+        return
+    data = sent(event.asked)
+    for place, code, where in refused:
+        batch = first_batch(data.get(place)) if code == _MESSAGE_TOO_LARGE else None
+        if batch is not None:
+            several = batch.records_count > 1
+            times = 0 if several else _count(place, connection)
+            what = f"{batch.records_count} records" if several else "one record"
+            again = f", {times} times now" if times >= _TIMES else ""
+            yield Problem(
+                f"{spoken(place, connection)}: a batch of {batch.batch_length + LOG_OVERHEAD} bytes with {what} was "
+                f"refused with MESSAGE_TOO_LARGE{again}",
+                **locate(event.message, *where),
+                hint="raise max.message.bytes of the topic, or send smaller records; a client may split a batch",
+                severity=None if again else Severity.INFO,
+                cause=f"{place[0]} {bool(again)}",
+            )
+
+
+def _count(place: Place, connection: ConnectionState) -> int:
+    times = connection.run.state(_Refused).times
+    key = connection.server, place[0]
+    times[key] = times.get(key, 0) + 1
+    return times[key]

@@ -1,0 +1,62 @@
+"""R024: several batches where a Produce has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.record_data import place_of, record_data, unproven
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "R024",
+    severity=Severity.WARNING,
+    events=(RequestReceived,),
+    apis=("Produce",),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+    blame="client",
+)
+def multi_batch_produce(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a Produce has one batch of format 2 for each partition.
+
+    ## Why it matters
+    Kafka refuses the request with INVALID_RECORD ("exactly one record batch"); other servers may store the first batch
+    and answer without error.
+
+    ## Usual cause
+    A client that joins its batches for a partition, or sends on a fetched field as it is.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a"}]}, {"records": [{"value": "b"}]}]}]}]}
+    ```
+
+    ## Looks alike
+    Messages of format 1 stand one after the other:
+    ```story
+    > Produce v2 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"magic": 1, "records": [{"value": "a"}]}, {"magic": 1, "records": [{"value": "b", "offset": 1}]}]}]}]}
+    ```
+
+    ## Sources
+    https://github.com/apache/kafka/blob/trunk/clients/src/main/java/org/apache/kafka/common/requests/ProduceRequest.java
+    """
+    for part in record_data(event, connection).parts:
+        if len(part.batches) > 1 and part.batches[0].magic == 2:
+            second = part.batches[1]
+            yield Problem(
+                f"{spoken(part.place, connection)}: {len(part.batches)} batches in one Produce, should be 1",
+                **place_of(event, part, second.start, second.end, "1"),
+                hint="write the records of a partition into one batch, or send the next one in another request",
+                severity=unproven(connection),
+                expected="1",
+                got=str(len(part.batches)),
+                cause=part.place[0],
+            )

@@ -1,0 +1,66 @@
+"""R014: null where a fetch should have no records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.record_data import record_data
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "R014",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+    blame="broker",
+)
+def null_records(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a fetch without records has empty ones, not null.
+
+    ## Why it matters
+    The schema allows null, but librdkafka and the clients built on it do not expect it: "PROTOERR ... invalid
+    MessageSetSize -1". Kafka sends an empty field; up to 3.9 null stands beside some errors, which is not told here.
+
+    ## Usual cause
+    A server that leaves the field unset where it has nothing to send, and a serialiser that writes that as -1.
+
+    ## Example
+    ```story
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 1, "records": null}]}]}
+    ```
+
+    ## Looks alike
+    Nothing new, and a partition with an error:
+    ```story
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}, {"partition": 1}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 1, "records": ""},
+      {"partition_index": 1, "error_code": 6, "records": null}]}]}
+    ```
+
+    ## Sources
+    https://github.com/apache/kafka/pull/18726
+    https://github.com/apache/kafka/pull/19131
+    https://github.com/ydb-platform/ydb/pull/52234
+    https://github.com/estuary/flow/pull/1693
+    """
+    if event.asked is None or event.message is None:
+        return
+    for part in record_data(event, connection).null:
+        yield Problem(
+            f"{spoken(part.place, connection)}: records are null, should be empty",
+            **locate(event.message, *part.path, "records"),
+            hint="send an empty field of records: length 0, in flexible versions the byte 1",
+            expected="empty",
+            got="null",
+            cause=part.place[0],
+        )

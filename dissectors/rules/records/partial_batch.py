@@ -1,0 +1,71 @@
+"""R010: a fetch that brings a piece of a batch and nothing whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.record_data import place_of, record_data
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: From this version on a broker sends the first batch whole, whatever the limits (KIP-74).
+_FIRST_BATCH_WHOLE = 3
+
+
+@rule(
+    "R010",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+    blame="broker",
+)
+def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a fetch brings at least one whole batch of a partition, if it brings any of its bytes.
+
+    ## Why it matters
+    The consumer cannot read a piece. It asks again for the same offset, gets the same piece, and makes no progress.
+
+    ## Usual cause
+    A server that cuts at `partition_max_bytes` or `max_bytes` without the exception that Fetch v3 brought: the first
+    batch is sent whole, whatever the limits. (Up to v2 it is for the client to ask for more: see S025.)
+
+    ## Example
+    ```story
+    > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"partition": 0, "partition_max_bytes": 20}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 9, "records":
+      "0000000000000000 00000100 ffffffff 02 12345678"}]}]}
+    ```
+
+    ## Looks alike
+    A whole batch, and a piece of the next one:
+    ```story
+    > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"partition": 0, "partition_max_bytes": 90}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 9, "records":
+      "000000000000000000000039ffffffff027e22e4f20000000000000000019b76daa8000000019b76daa800ffffffffffffffffffff
+       ffffffff000000010e00000001026100 0000000000000001 00000100 ffffffff 02"}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-74%3A+Add+Fetch+Response+Size+Limit+in+Bytes
+    https://github.com/confluentinc/librdkafka/issues/1433
+    https://github.com/confluentinc/librdkafka/issues/1579
+    https://github.com/tulios/kafkajs/issues/11
+    """
+    message = event.message
+    if message is None or message.version < _FIRST_BATCH_WHOLE or event.asked is None:
+        return
+    for part in record_data(event, connection).parts:
+        if part.cut_off and not part.batches:
+            yield Problem(
+                f"{spoken(part.place, connection)}: {part.cut_off} bytes of a batch and none whole, Fetch "
+                f"v{message.version} should bring the first batch whole",
+                **place_of(event, part, 0, part.cut_off, "0"),
+                hint="send the first batch whole even where it is over partition_max_bytes and max_bytes",
+                cause=part.place[0],
+            )

@@ -1,0 +1,94 @@
+"""R015: a base offset that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken, topic_of
+from dissectors.trackers.record_data import place_of, record_data, sent, unproven
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "R015",
+    severity=Severity.WARNING,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce",),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def produce_base_offset(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a produced batch counts its offsets from 0, and that the broker says where it put it.
+
+    ## Why it matters
+    The producer does not know offsets: the broker sets them, and servers that are less careful store what was sent. A
+    response without error and with offset -1 leaves the application without the offset of its record.
+
+    ## Usual cause
+    A batch that is copied from a fetch and sent on as it was; a server that fills in the response before it writes.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"base_offset": 41, "records": [{"value": "a"}]}]}]}]}
+    ```
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a"}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"index": 0, "base_offset": -1}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a"}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"index": 0, "error_code": 6, "base_offset": -1}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#recordbatch
+    https://github.com/twmb/franz-go/issues/846
+    """
+    if isinstance(event, RequestReceived):
+        yield from _sent(event, connection)
+        return
+    message = event.message
+    if message is None:
+        return
+    for i, topic in enumerate(message.body.get("responses", ())):
+        for j, row in enumerate(topic.get("partition_responses", ())):
+            if row.get("base_offset") == -1 and row.get("error_code") == 0:
+                place = topic_of(topic), row.get("index", 0)
+                if event.asked is not None and place in sent(event.asked):
+                    path = "responses", i, "partition_responses", j, "base_offset"
+                    yield Problem(
+                        f"{spoken(place, connection)}: the batch was taken without error at offset -1, should be "
+                        "where the broker put it",
+                        **locate(message, *path),
+                        hint="answer with the offset of the batch's first record once it is written",
+                        blame="broker",
+                        cause=place[0],
+                    )
+
+
+def _sent(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    for part in record_data(event, connection).parts:
+        for index, batch in enumerate(part.batches):
+            if batch.base_offset and batch.magic == 2:
+                yield Problem(
+                    f"{spoken(part.place, connection)}: a produced batch has base offset {batch.base_offset}, should "
+                    "be 0",
+                    **place_of(event, part, batch.start, batch.start + 8, str(index), "base_offset"),
+                    hint="write base offset 0: the broker gives out the offsets",
+                    blame="client",
+                    severity=unproven(connection),
+                    expected="0",
+                    got=str(batch.base_offset),
+                    cause=part.place[0],
+                )
+                break

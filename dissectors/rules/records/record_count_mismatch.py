@@ -1,0 +1,56 @@
+"""R005: the count of records in the header is not that of the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.records.faults import FaultKind
+from dissectors.rules import rule
+from dissectors.trackers.record_data import fault_problem, faults
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "R005",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch", "ShareFetch"),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def record_count_mismatch(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a batch has as many records as its header says.
+
+    ## Why it matters
+    Brokers give out offsets by the count of the header, clients read that many records: one too many is a batch that
+    cannot be read, one too few are records that nobody sees.
+
+    ## Usual cause
+    The count is written before the last record is dropped or added, or counts batches or bytes.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records":
+      "000000000000000000000041ffffffff02348898840000000000010000019b76daa8000000019b76daa800ffffffffff
+      ffffffffffffffffff000000030e000000010261000e00000201026200"}]}]}
+    ```
+
+    ## Looks alike
+    A compacted batch: fewer records than offsets, and as many as its header says.
+    ```story
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 10, "records": [
+      {"last_offset_delta": 9, "records": [{"key": "a", "offset": 2}, {"key": "b", "offset": 7}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#recordbatch
+    https://github.com/apache/kafka/issues/4585
+    """
+    for part, fault in faults(event, connection, FaultKind.COUNT):
+        yield fault_problem(
+            event, connection, part, fault, "write records_count last, from the records that are really in the batch"
+        )

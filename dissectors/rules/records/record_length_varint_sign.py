@@ -1,0 +1,75 @@
+"""R007: records that are written in another way than the format has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.edits import Edit
+from dissectors.findings import Problem, Severity
+from dissectors.records.faults import FaultKind
+from dissectors.rules import rule
+from dissectors.rules.helpers.layout_findings import diagnosed
+from dissectors.trackers.record_data import fault_problem, faults
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_HINT = (
+    "write a record as length, attributes (one byte), timestamp delta, offset delta, key, value and headers, with "
+    "zigzag varints for lengths, counts and deltas"
+)
+
+
+@rule(
+    "R007",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch", "ShareFetch"),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def record_length_varint_sign(
+    event: RequestReceived | ResponseReceived, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Checks that records are written as format 2 has it: lengths, counts, deltas as zigzag varints, no field missing.
+
+    A batch whose records do not read is read in other ways. One is named if it reads every record to the last byte:
+    lengths as int32 or as unsigned varints, no count of headers, no attributes byte, and others.
+
+    ## Why it matters
+    Clients come to grief in different ways: some raise, some skip the batch without a word, some fetch it for ever.
+
+    ## Usual cause
+    Kafka's varints are zigzag: 0x44 is 34, not 68. Many libraries' varints are unsigned, and messages of formats 0 and
+    1 had int32 lengths.
+
+    ## Example
+    Record lengths as int32:
+    ```story
+    > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 2, "records":
+      "0000000000000000 00000047 ffffffff 02 a6313e92 0000 00000001 0000019b76daa800 0000019b76daa800
+       ffffffffffffffff ffff ffffffff 00000002
+       00000007 00 00 00 01 02 61 00
+       00000007 00 00 02 01 02 62 00"}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 2, "records": [
+      {"records": [{"value": "a"}, {"key": "k", "value": "b", "headers": [{"key": "h", "value": "v"}]}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#record
+    https://github.com/seaweedfs/seaweedfs/issues/7231
+    """
+    for part, fault in faults(event, connection, FaultKind.ENCODING):
+        problem = fault_problem(event, connection, part, fault, _HINT)
+        assert fault.departure is not None
+        written = fault.departure.written
+        topics, _, partitions, _ = part.path
+        edit = Edit.of("record_encoding", f"{topics}[].{partitions}[].records", written=written)
+        yield diagnosed(replace(problem, cause=f"{part.place[0]} {written}"), edit)

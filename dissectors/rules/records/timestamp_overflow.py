@@ -1,0 +1,102 @@
+"""R018: timestamps that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.records.faults import FaultKind
+from dissectors.records.record_checks import BatchSpan
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.record_data import fault_problem, faults, is_recent, place_of, record_data, unproven
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_DAY = 24 * 3600 * 1000
+_NO_TIMESTAMP = -1
+
+#: What a timestamp in another unit has to be multiplied or divided by to be one in milliseconds.
+_UNITS = (("seconds", 1000, 1), ("microseconds", 1, 1000), ("nanoseconds", 1, 1_000_000))
+
+
+@rule(
+    "R018",
+    severity=Severity.WARNING,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch", "ShareFetch"),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that produced timestamps are milliseconds of a time that can be, and that deltas fit a varlong.
+
+    ## Why it matters
+    Retention, `offsetsForTimes` and windows in stream processing go by them: a record from the far future keeps its
+    segment for ever, one from 1970 is deleted at once. Kafka 4.0 refuses what is more than an hour ahead.
+
+    ## Usual cause
+    Seconds, microseconds or nanoseconds in place of milliseconds; a sum that overflows. Deltas between the records of a
+    batch may take more than 32 bits (25 days apart): a client that reads varints there and not varlongs fails.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a", "timestamp": 1767225600}]}]}]}]}
+    ```
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a", "timestamp": 1767225600000000}]}]}]}]}
+    ```
+
+    ## Looks alike
+    No timestamp, one of now, and one of long ago:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a", "timestamp": -1}]}]}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a", "timestamp": 1767225600500}]}]}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"records": [{"value": "a", "timestamp": 946684800000}]}]}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-937%3A+Improve+Message+Timestamp+Validation
+    https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/159
+    https://github.com/apache/kafka/pull/7167
+    """
+    for part, fault in faults(event, connection, FaultKind.TIMESTAMP):
+        valid = "more than 32 bits" in fault.message
+        hint = "read timestamp deltas as varlongs" if valid else "write timestamps in milliseconds since 1970"
+        yield fault_problem(event, connection, part, fault, hint, Severity.INFO if valid else None)
+    if not isinstance(event, RequestReceived) or not event.at:
+        return
+    now = event.at // 1_000_000
+    for part in record_data(event, connection).parts:
+        for index, batch in enumerate(part.batches):
+            if batch.magic and not is_recent(batch, event) and (why := _wrong(batch.max_timestamp, now)):
+                name, span = _field(batch)
+                yield Problem(
+                    f"{spoken(part.place, connection)}: the timestamp {batch.max_timestamp} {why}",
+                    **place_of(event, part, batch.start + span[0], batch.start + span[1], str(index), name),
+                    hint="write timestamps in milliseconds since 1970, or -1 for none",
+                    blame="client",
+                    severity=unproven(connection),
+                    got=str(batch.max_timestamp),
+                    cause=part.place[0],
+                )
+                break
+
+
+def _wrong(timestamp: int, now: int) -> str | None:
+    if timestamp < _NO_TIMESTAMP:
+        return "is negative, should be milliseconds since 1970"
+    for unit, factor, divisor in _UNITS:
+        if abs(timestamp * factor // divisor - now) < _DAY:
+            return f"is now in {unit}, should be milliseconds"
+    return "is more than a day in the future" if timestamp > now else None
+
+
+def _field(batch: BatchSpan) -> tuple[str, tuple[int, int]]:
+    return ("max_timestamp", (35, 43)) if batch.magic == 2 else ("timestamp", (18, 26))

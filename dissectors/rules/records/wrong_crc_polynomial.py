@@ -1,0 +1,61 @@
+"""R002: a checksum of another kind, or of other bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.records.faults import FaultKind
+from dissectors.rules import rule
+from dissectors.trackers.record_data import fault_problem, faults
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "R002",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch", "ShareFetch"),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def wrong_crc_polynomial(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that the CRC of a batch is of the right kind and over the right bytes.
+
+    ## Why it matters
+    Nobody can read such batches: every one looks damaged, although no byte is.
+
+    ## Usual cause
+    The usual CRC-32 (IEEE, zlib) in place of CRC-32C (Castagnoli), which batches of format 2 have; or the right one
+    over other bytes than those from the attributes to the end of the batch. Formats 0 and 1 do have IEEE's, from the
+    magic on.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records":
+      "000000000000000000000039ffffffff02f0bde5b50000000000000000019b76daa8000000019b76daa800ffffffffff
+      ffffffffffffffffff000000010e00000001026100"}]}]}
+    ```
+
+    ## Looks alike
+    Messages of format 1, which have the CRC-32 of IEEE:
+    ```story
+    > Produce v2 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"magic": 1, "records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#recordbatch
+    https://github.com/seaweedfs/seaweedfs/issues/7231
+    https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/62
+    """
+    for part, fault in faults(event, connection, FaultKind.OTHER_CHECKSUM):
+        yield fault_problem(
+            event,
+            connection,
+            part,
+            fault,
+            "compute CRC-32C (Castagnoli) over the bytes from the attributes to the end of the batch",
+        )

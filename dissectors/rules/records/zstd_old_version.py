@@ -1,0 +1,99 @@
+"""R013: zstd in a version that does not have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.records.compression import CODECS
+from dissectors.rules import rule
+from dissectors.trackers.partitions import spoken
+from dissectors.trackers.record_data import place_of, record_data, unproven
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: The first versions with zstd (KIP-110), and the error that answers older ones.
+_PRODUCE, _FETCH = 7, 10
+_UNSUPPORTED_COMPRESSION_TYPE = 76
+
+_ZSTD = CODECS.index("zstd")
+_ATTRIBUTES = 21
+
+
+@rule(
+    "R013",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch"),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+    blame="client",
+)
+def zstd_old_version(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that zstd is used with Produce v7 and Fetch v10 or later alone.
+
+    ## Why it matters
+    The broker answers older versions with UNSUPPORTED_COMPRESSION_TYPE: nothing is written, or the consumer stands at
+    the first batch that is compressed so.
+
+    ## Usual cause
+    A client that has the codec but not the versions, or that chose its versions without asking the broker; a topic with
+    `compression.type=zstd` that an old consumer reads.
+
+    ## Example
+    ```story
+    > Produce v6 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"compression": "zstd", "records": [{"value": "a"}]}]}]}]}
+    ```
+    ```story
+    > Fetch v9 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"error_code": 76, "high_watermark": -1}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Produce v7 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"compression": "zstd", "records": [{"value": "a"}]}]}]}]}
+    > Produce v6 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
+      {"compression": "lz4", "records": [{"value": "a"}]}]}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-110%3A+Add+Codec+for+ZStandard+Compression
+    https://github.com/dpkp/kafka-python/issues/2187
+    https://github.com/confluentinc/librdkafka/issues/2880
+    https://github.com/confluentinc/librdkafka/issues/4951
+    https://github.com/aio-libs/aiokafka/issues/1112
+    """
+    message = event.message
+    if message is None or message.version >= (_PRODUCE if message.is_request else _FETCH):
+        return
+    data = record_data(event, connection)
+    if isinstance(event, ResponseReceived):
+        for part in data.failed:
+            if part.row["error_code"] == _UNSUPPORTED_COMPRESSION_TYPE and event.asked is not None:
+                yield Problem(
+                    f"{spoken(part.place, connection)} is compressed with zstd, which Fetch v{message.version} does "
+                    f"not have: UNSUPPORTED_COMPRESSION_TYPE, should be v{_FETCH} or later",
+                    **locate(message, *part.path, "error_code"),
+                    hint=f"use a client that speaks Fetch v{_FETCH}, or another compression.type for the topic",
+                    cause=part.place[0],
+                )
+        return
+    if not data.attributes & _ZSTD:
+        return
+    for part in data.parts:
+        for index, batch in enumerate(part.batches):
+            if batch.magic == 2 and batch.attributes & 7 == _ZSTD:
+                start = batch.start + _ATTRIBUTES
+                yield Problem(
+                    f"{spoken(part.place, connection)}: zstd in Produce v{message.version}, should be v{_PRODUCE} or "
+                    "later",
+                    **place_of(event, part, start, start + 2, str(index), "attributes"),
+                    hint=f"send zstd with Produce v{_PRODUCE} or later, and ask the broker for its versions first",
+                    severity=unproven(connection),
+                    cause=part.place[0],
+                )
+                break

@@ -1,0 +1,1 @@
+"""X: security and other protocols."""

@@ -1,0 +1,171 @@
+"""X014: what the broker's access control lists do not allow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from dissectors.connections.addresses import host_of
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages import summary
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.authentication import Authentication
+from dissectors.trackers.recurrence import Recurrence
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_TOPIC, _GROUP, _CLUSTER, _TRANSACTION, _TOKEN = 29, 30, 31, 53, 65
+_OFTEN = 3
+_MOST_TOLD = 10
+
+#: Code -> what it is about, and the fields that name it: first in the response around the code, then in the request.
+_RESOURCES: dict[int, tuple[str, tuple[str, ...]]] = {
+    _TOPIC: ("topic", ("name", "topic", "topic_name", "resource_name", "topic_id")),
+    _GROUP: ("group", ("group_id", "key")),
+    _CLUSTER: ("the cluster", ()),
+    _TRANSACTION: ("transactional id", ("transactional_id", "v3_and_below_transactional_id", "key")),
+    _TOKEN: ("delegation token", ()),
+}
+
+#: Code -> operation -> the APIs that need it, after Kafka's table of operations and resources.
+_OPERATIONS: dict[int, dict[str, str]] = {
+    _TOPIC: {
+        "WRITE": "Produce AddPartitionsToTxn",
+        "READ": "Fetch OffsetCommit TxnOffsetCommit OffsetDelete DescribeProducers ShareFetch ShareAcknowledge",
+        "CREATE": "CreateTopics",
+        "DELETE": "DeleteTopics DeleteRecords",
+        "ALTER": "CreatePartitions",
+        "DESCRIBE_CONFIGS": "DescribeConfigs",
+        "ALTER_CONFIGS": "AlterConfigs IncrementalAlterConfigs",
+        "DESCRIBE": "Metadata ListOffsets OffsetFetch OffsetForLeaderEpoch DescribeTopicPartitions",
+    },
+    _GROUP: {
+        "READ": "JoinGroup SyncGroup Heartbeat LeaveGroup OffsetCommit TxnOffsetCommit AddOffsetsToTxn "
+        "ConsumerGroupHeartbeat ShareGroupHeartbeat",
+        "DELETE": "DeleteGroups OffsetDelete",
+        "DESCRIBE": "OffsetFetch FindCoordinator DescribeGroups ListGroups ConsumerGroupDescribe",
+    },
+    _CLUSTER: {
+        "CREATE": "CreateTopics Metadata",
+        "IDEMPOTENT_WRITE": "Produce InitProducerId",
+        "CLUSTER_ACTION": "Fetch",
+        "DESCRIBE": "DescribeAcls DescribeLogDirs ListPartitionReassignments DescribeCluster DescribeQuorum "
+        "DescribeUserScramCredentials",
+        "ALTER": "CreateAcls DeleteAcls AlterReplicaLogDirs ElectLeaders AlterPartitionReassignments UpdateFeatures "
+        "AlterUserScramCredentials UnregisterBroker",
+        "DESCRIBE_CONFIGS": "DescribeConfigs DescribeClientQuotas",
+        "ALTER_CONFIGS": "AlterConfigs IncrementalAlterConfigs AlterClientQuotas",
+    },
+    _TRANSACTION: {
+        "WRITE": "Produce InitProducerId AddPartitionsToTxn AddOffsetsToTxn EndTxn TxnOffsetCommit",
+        "DESCRIBE": "FindCoordinator DescribeTransactions",
+    },
+    _TOKEN: {"DESCRIBE": "DescribeDelegationToken"},
+}
+
+
+class _Denials(Recurrence):
+    """By server, client and resource."""
+
+
+@rule("X014", severity=Severity.ERROR, events=(ResponseReceived,), only=FrameFlags.REFUSED, since="0.1", blame="client")
+def acl_denied(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that no client is denied again and again what its access rights do not cover.
+
+    ## Why it matters
+    A denied client mostly tries for ever, or stands still without a word: a consumer reads nothing, a producer's
+    records time out. The first two times are info: asking is no fault, and rights are sometimes granted late.
+
+    ## Usual cause
+    A missing ACL; an ACL for another principal than the one that the client logs in as (User:alice and User:CN=alice
+    differ), or with a literal name where a prefix was meant. Brokers answer so for topics that do not exist as well.
+
+    ## Example
+    ```story
+    > Metadata v9 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "error_code": 29}]}
+    ```
+    ```story
+    > JoinGroup v5 {"group_id": "billing", "session_timeout_ms": 10000}
+    < {"error_code": 30}
+    ```
+
+    ## Looks alike
+    ```story
+    > Metadata v9 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "error_code": 3}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#operations_resources_and_protocols
+    https://github.com/strimzi/strimzi-kafka-operator/issues/9261
+    """
+    message = event.message
+    if message is None:
+        return
+    told: set[tuple[int, str]] = set()
+    for error in summary.errors(message):
+        if error.code not in _RESOURCES or is_idempotent_write(event, error.code):
+            continue
+        name = _name(error.code, error.path, event, connection)
+        if (error.code, name) in told or len(told) == _MOST_TOLD:
+            continue
+        told.add((error.code, name))
+        kind = _RESOURCES[error.code][0]
+        resource = f"{kind} {name!r}" if name else kind
+        operation = _operation(error.code, message.api)
+        sentence = f"{who(connection)} may not {operation} {resource}: {message.api} is answered with {error.name}"
+        hint = f"grant {operation} on {resource} (kafka-acls --add), or see which principal the client logs in as"
+        place = locate(message, *re.findall(r"[^.\[\]]+", error.path))
+        key = (connection.server, host_of(connection.client), connection.client_id, error.code, name)
+        times = connection.run.state(_Denials).count(key, event.at)
+        if times < _OFTEN:
+            yield Problem(sentence, severity=Severity.INFO, hint=hint, cause=resource, **place)
+        else:
+            yield Problem(f"{sentence} ({times} times)", hint=hint, cause=f"{resource} again", **place)
+
+
+def is_idempotent_write(event: ResponseReceived, code: int | None) -> bool:
+    """Whether a producer without a transactional id was denied a producer id: X015."""
+    asked, message = event.asked, event.message
+    if code != _CLUSTER or message is None or message.api != "InitProducerId" or asked is None:
+        return False
+    return asked.get("transactional_id") is None
+
+
+def who(connection: ConnectionState) -> str:
+    """The principal if this connection's login told it, else the client."""
+    if principal := connection.state(Authentication).principal:
+        return repr(principal)
+    host = host_of(connection.client)
+    return f"client {connection.client_id!r}" + (f" at {host}" if host else "")
+
+
+def _operation(code: int, api: str) -> str:
+    return next((operation for operation, apis in _OPERATIONS[code].items() if api in apis.split()), "use")
+
+
+def _name(code: int, path: str, event: ResponseReceived, connection: ConnectionState) -> str:
+    """The resource that an error code is about, empty if no field says so."""
+    assert event.message is not None
+    fields = _RESOURCES[code][1]
+    value: Any = event.message.body
+    found: Any = None
+    for part in re.findall(r"[^.\[\]]+", path):
+        if isinstance(value, dict):
+            found = _first(value, fields) or found
+            value = value.get(part)
+        elif isinstance(value, list):
+            value = value[int(part)]
+    if not found and event.asked is not None:
+        found = _first(event.asked, fields)
+    if code == _TOPIC and isinstance(found, str):
+        return connection.run.topic_names.get(found, found)
+    return found if isinstance(found, str) else ""
+
+
+def _first(values: dict[str, Any], fields: tuple[str, ...]) -> Any:
+    return next((values[name] for name in fields if values.get(name)), None)

@@ -1,0 +1,73 @@
+"""X015: an idempotent producer that is not allowed to be one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.rules.security.acl_denied import is_idempotent_write, who
+from dissectors.trackers.recurrence import Recurrence
+from dissectors.trackers.state import ConnectionState
+
+_OFTEN = 3
+
+
+class _Denials(Recurrence):
+    """By server and client."""
+
+
+@rule(
+    "X015",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("InitProducerId",),
+    since="0.1",
+    blame="client",
+)
+def idempotent_write_denied(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a producer which is idempotent by default may be so.
+
+    ## Why it matters
+    The producer cannot send a single record: CLUSTER_AUTHORIZATION_FAILED is fatal to it. It worked until the client
+    was updated. From the third time on it is an error.
+
+    ## Usual cause
+    Since Kafka 3.0 (KIP-679) clients set enable.idempotence=true by themselves. Brokers before 2.8, and some that
+    speak Kafka's protocol, still want IDEMPOTENT_WRITE on the cluster for that; newer ones are content with WRITE on
+    any topic, so that there the principal may write nowhere.
+
+    ## Example
+    ```story
+    > InitProducerId v4 {"transactional_id": null}
+    < {"error_code": 31, "producer_id": -1}
+    ```
+
+    ## Looks alike
+    ```story
+    > InitProducerId v4 {"transactional_id": null}
+    < {"producer_id": 4000}
+    2> InitProducerId v4 {"transactional_id": "t"}
+    2< {"error_code": 53, "producer_id": -1}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#upgrade_300_notable
+    https://github.com/strimzi/strimzi-kafka-operator/issues/9261
+    https://github.com/redpanda-data/redpanda/issues/3366
+    """
+    message = event.message
+    if message is None or not is_idempotent_write(event, message.body.get("error_code")):
+        return
+    times = connection.run.state(_Denials).count((connection.server, connection.client_id), event.at)
+    often = times >= _OFTEN
+    yield Problem(
+        f"{who(connection)} may not write idempotently, which clients do by default since 3.0: "
+        "InitProducerId is answered with CLUSTER_AUTHORIZATION_FAILED" + (f" ({times} times)" if often else ""),
+        severity=Severity.ERROR if often else None,
+        hint="grant IDEMPOTENT_WRITE on the cluster (WRITE on a topic from 2.8), or set enable.idempotence=false",
+        cause="again" if often else "",
+        **locate(message, "error_code"),
+    )

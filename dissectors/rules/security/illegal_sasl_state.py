@@ -1,0 +1,85 @@
+"""X017: a request that the SASL exchange has no place for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.authentication import Authentication
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
+_ILLEGAL_SASL_STATE = 34
+
+
+@rule(
+    "X017",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    only=FrameFlags.SASL,
+    since="0.1",
+    blame="client",
+)
+def illegal_sasl_state(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that SASL requests come in their order, at a listener that speaks SASL.
+
+    ## Why it matters
+    Between SaslHandshake and the last SaslAuthenticate a broker takes nothing else: it answers ILLEGAL_SASL_STATE
+    or just closes. A listener without SASL gives the same answer to any SASL request.
+
+    ## Usual cause
+    security.protocol=SASL_PLAINTEXT at a PLAINTEXT listener; a client that sends before it has logged in.
+
+    ## Example
+    ```story
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"mechanisms": ["PLAIN"]}
+    > Metadata v9 {"topics": null}
+    ```
+    ```story
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"error_code": 34}
+    ```
+
+    ## Looks alike
+    A client that does not wait for the answer to its only token:
+    ```story
+    > ApiVersions v0
+    < {"api_keys": [{"api_key": 17, "max_version": 1}]}
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"mechanisms": ["PLAIN"]}
+    > SaslAuthenticate v1 {"auth_bytes": "00 61 00 62"}
+    > Metadata v9 {"topics": null}
+    < {}
+    < {}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#sasl_handshake
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-152+-+Improve+diagnostics+for+SASL+authentication+failures
+    """
+    message = event.message
+    if message is None or (isinstance(event, ResponseReceived) and message.api not in _LOGIN):
+        return
+    authentication = connection.state(Authentication)
+    if authentication.again:
+        return  # X011 and X012
+    if isinstance(event, RequestReceived):
+        if authentication.awaits_token and message.api not in _LOGIN:
+            yield Problem(
+                f"client {message.client_id!r} sends {message.api} in the middle of its SASL login",
+                hint="a fault of the client: it has to send nothing else from SaslHandshake until its last token",
+                expected="SaslAuthenticate",
+                got=message.api,
+                **locate(message, "header", "request_api_key"),
+            )
+    elif message.body.get("error_code") == _ILLEGAL_SASL_STATE and event.asked is not None:
+        yield Problem(
+            f"server {connection.server} takes no {message.api} here: ILLEGAL_SASL_STATE",
+            hint="this listener may have no SASL: set security.protocol=PLAINTEXT or SSL, or use the SASL port",
+            **locate(message, "error_code"),
+        )

@@ -1,0 +1,60 @@
+"""X002: plain Kafka where TLS is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import Direction, FramingLost
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+
+
+class _Client:
+    """Whether the client's side of the connection is TLS too."""
+
+    speaks_tls = False
+
+
+@rule("X002", severity=Severity.ERROR, events=(FramingLost,), since="0.1", blame="client")
+def plaintext_to_tls(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that no client speaks Kafka's plain protocol where the server expects TLS.
+
+    ## Why it matters
+    The server answers the first request with a TLS alert and closes. A client that reads the alert as a Kafka frame
+    takes it for a response of 352 MB: Java clients have run out of memory on it, others say "connection closed".
+
+    ## Usual cause
+    The client lacks security.protocol=SSL (or SASL_SSL), or was given the TLS listener's port.
+
+    ## Example
+    ```story
+    > ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}
+    < hex 15 03 03 00 02 02 46
+    close by=server how=fin
+    ```
+
+    ## Looks alike
+    TLS on both sides is no such thing; kproxy just cannot read it:
+    ```story
+    > hex 16 03 01 02 00 01 00 01 fc 03 03
+    < hex 16 03 03 00 7a 02 00 00 76 03 03
+    ```
+
+    ## Sources
+    https://github.com/apache/kafka/pull/5940
+    https://issues.apache.org/jira/browse/KAFKA-4090
+    https://github.com/confluentinc/librdkafka/issues/4995
+    """
+    if event.protocol != "TLS":
+        return
+    client = connection.state(_Client)
+    if event.direction is Direction.REQUEST:
+        client.speaks_tls = True
+    elif not client.speaks_tls:
+        yield Problem(
+            f"server {connection.server} answers in TLS to a client that speaks plain Kafka",
+            hint="set security.protocol=SSL or SASL_SSL on the client, or give it the port of a plaintext listener",
+            expected="a Kafka response",
+            got="a TLS record",
+        )

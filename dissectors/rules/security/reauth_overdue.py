@@ -1,0 +1,71 @@
+"""X010: a session that ran out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.authentication import Authentication
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
+
+
+@rule("X010", severity=Severity.WARNING, events=(RequestReceived,), only=FrameFlags.SASL, since="0.1", blame="client")
+def reauth_overdue(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a client logs in anew before it sends requests on a session that has run out.
+
+    ## Why it matters
+    SaslAuthenticate says how long the session lives (connections.max.reauth.ms, or the token's own life). At the first
+    request after that the broker closes the connection: requests in flight are lost, and it happens at every period.
+
+    ## Usual cause
+    A client that does not know re-authentication (KIP-368), or one whose timer starts anew with every request.
+
+    ## Example
+    ```story
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"mechanisms": ["PLAIN"]}
+    > SaslAuthenticate v1 {"auth_bytes": "00 61 00 62"}
+    < {"session_lifetime_ms": 60000}
+    +61s
+    > Metadata v9 {"topics": null}
+    close by=server how=fin
+    ```
+
+    ## Looks alike
+    ```story
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"mechanisms": ["PLAIN"]}
+    > SaslAuthenticate v1 {"auth_bytes": "00 61 00 62"}
+    < {"session_lifetime_ms": 60000}
+    +61s
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"mechanisms": ["PLAIN"]}
+    > SaslAuthenticate v1 {"auth_bytes": "00 61 00 62"}
+    < {"session_lifetime_ms": 60000}
+    +30s
+    > Metadata v9 {"topics": null}
+    < {}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-368%3A+Allow+SASL+Connections+to+Periodically+Re-Authenticate
+    https://github.com/apache/kafka/pull/7784
+    https://github.com/kafka4beam/kafka_protocol/issues/118
+    """
+    authentication = connection.state(Authentication)
+    expired = authentication.expires_at
+    if expired is None or event.at <= expired or event.message.api in _LOGIN:
+        return
+    authentication.expires_at = None  # once is enough: the broker closes
+    yield Problem(
+        f"{event.message.api} of client {connection.client_id!r} comes {(event.at - expired) / 1e9:.3f} s after "
+        "its SASL session ran out: the broker closes the connection",
+        hint="use a client that re-authenticates (KIP-368), or raise connections.max.reauth.ms",
+        expected="SaslHandshake before the session's end",
+        got=event.message.api,
+    )

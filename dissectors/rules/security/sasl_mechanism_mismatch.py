@@ -1,0 +1,78 @@
+"""X007: a SASL mechanism that the listener does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.authentication import Authentication
+from dissectors.trackers.state import ConnectionState
+
+_UNSUPPORTED_SASL_MECHANISM = 33
+
+
+@rule(
+    "X007",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("SaslHandshake",),
+    since="0.1",
+    blame="client",
+)
+def sasl_mechanism_mismatch(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that the client asks for a SASL mechanism which the listener has.
+
+    ## Why it matters
+    The broker answers UNSUPPORTED_SASL_MECHANISM with the mechanisms that it has, and closes.
+
+    ## Usual cause
+    sasl.mechanism on the client is not among sasl.enabled.mechanisms of that listener; SCRAM-SHA-256 and SCRAM-SHA-512
+    are two mechanisms. Where the refused mechanism is in the broker's own list, the broker is wrong: its handshake
+    stands in a state where it does not expect one.
+
+    ## Example
+    ```story
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"error_code": 33, "mechanisms": ["SCRAM-SHA-512"]}
+    ```
+    ```story
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"error_code": 33, "mechanisms": ["PLAIN"]}
+    ```
+
+    ## Looks alike
+    ```story
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"mechanisms": ["SCRAM-SHA-512", "PLAIN"]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#sasl_handshake
+    https://github.com/nisshi-io/nisshi/issues/665
+    """
+    asked, message = event.asked, event.message
+    if message is None or asked is None or message.body.get("error_code") != _UNSUPPORTED_SASL_MECHANISM:
+        return
+    if connection.state(Authentication).again:
+        return  # X012
+    wanted, offered = asked.get("mechanism"), message.body.get("mechanisms") or []
+    names = ", ".join(map(str, offered)) or "none"
+    if wanted in offered:
+        yield Problem(
+            f"server {connection.server} refuses SASL mechanism {wanted!r} and names it among those it has ({names})",
+            hint="a fault of the broker: it takes the handshake in a state where it does not expect one",
+            blame="broker",
+            **locate(message, "error_code"),
+        )
+    else:
+        yield Problem(
+            f"the client asks for SASL mechanism {wanted!r}, server {connection.server} has {names}",
+            hint="set sasl.mechanism on the client, or sasl.enabled.mechanisms of this listener",
+            expected=f"one of {names}",
+            got=repr(wanted),
+            cause=str(wanted),
+            **locate(message, "mechanisms"),
+        )

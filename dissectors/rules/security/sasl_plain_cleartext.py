@@ -1,0 +1,66 @@
+"""X005: a password that anybody on the way can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.addresses import host_of, is_local
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+
+_WHAT = {"PLAIN": "the password", "OAUTHBEARER": "the bearer token"}
+
+
+@rule(
+    "X005",
+    severity=Severity.WARNING,
+    events=(RequestReceived,),
+    apis=("SaslHandshake",),
+    since="0.1",
+    blame="client",
+)
+def sasl_plain_cleartext(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that SASL PLAIN and OAUTHBEARER are spoken over TLS only.
+
+    ## Why it matters
+    Both send the credential itself: whoever sees the traffic can log in with it. SCRAM and GSSAPI do not.
+    Where client and server are on one machine (loopback, a Unix socket) nothing is on a wire, and it is told as info.
+
+    ## Usual cause
+    security.protocol=SASL_PLAINTEXT with sasl.mechanism=PLAIN, often left from a first try. It is as it should be where
+    TLS ends before kproxy and the rest of the way is trusted: then ignore this rule there.
+
+    ## Example
+    ```story
+    open 1 client=10.0.0.9:50000 server=10.0.0.1:9092
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    ```
+
+    ## Looks alike
+    ```story
+    open 1 tls
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    open 2
+    2> SaslHandshake v1 {"mechanism": "SCRAM-SHA-512"}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#security_sasl_plain
+    https://www.rfc-editor.org/rfc/rfc4616#section-6
+    """
+    mechanism = event.message.body.get("mechanism")
+    if mechanism not in _WHAT or connection.tls or not connection.client:
+        return
+    local = is_local(connection.client) and is_local(connection.server)
+    yield Problem(
+        f"{_WHAT[mechanism]} of SASL {mechanism} goes from {host_of(connection.client)} to {connection.server} "
+        "without TLS",
+        severity=Severity.INFO if local else None,
+        hint="use security.protocol=SASL_SSL, or a SCRAM mechanism; change the credential if others could listen",
+        expected="TLS",
+        got=f"{mechanism} in the clear",
+        **locate(event.message, "mechanism"),
+    )

@@ -1,0 +1,77 @@
+"""X006: a client without SASL at a listener that wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ConnectionEnded
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.authentication import Listeners
+from dissectors.trackers.connection_endings import TURNED_AWAY, ConnectionEndings
+from dissectors.trackers.recurrence import Recurrence
+from dissectors.trackers.state import ConnectionState
+
+_OFTEN = 3
+
+
+class _TurnedAway(Recurrence):
+    """By server."""
+
+
+@rule("X006", severity=Severity.ERROR, events=(ConnectionEnded,), since="0.1", blame="client")
+def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a listener which wants SASL is not asked for anything else first.
+
+    ## Why it matters
+    The broker answers ApiVersions, then closes at the first other request without a word. Clients say
+    "disconnected", try again at once, and never name the cause.
+
+    ## Usual cause
+    The client lacks security.protocol=SASL_PLAINTEXT or SASL_SSL, or has the wrong port. kproxy is sure where it saw
+    somebody log in to the same listener. Else it counts: a broker may close for other reasons, so that once or
+    twice is info.
+
+    ## Example
+    ```story
+    2> SaslHandshake v1 {"mechanism": "PLAIN"}
+    2< {"mechanisms": ["PLAIN"]}
+    2> SaslAuthenticate v1 {"auth_bytes": "00 61 00 62"}
+    2< {}
+    > ApiVersions v0
+    < {"api_keys": [{"api_key": 3, "max_version": 9}]}
+    > Metadata v9 {"topics": null}
+    close by=server how=fin
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v0
+    < {"api_keys": [{"api_key": 3, "max_version": 9}]}
+    > Metadata v9 {"topics": null}
+    < {}
+    > Metadata v9 {"topics": null}
+    close by=server how=reset
+    2> ApiVersions v0
+    2< {"api_keys": [{"api_key": 3, "max_version": 9}]}
+    2> Metadata v9 {"topics": null}
+    2 close by=client how=fin
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#sasl_handshake
+    https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka_broker.c
+    """
+    endings = connection.run.state(ConnectionEndings)
+    if endings.told_by != TURNED_AWAY:
+        return
+    what = f"server {connection.server} closed at the first {endings.open[0].message.api}"
+    hint = "set security.protocol=SASL_SSL or SASL_PLAINTEXT with sasl.mechanism on the client, or use another listener"
+    if connection.server in connection.run.state(Listeners).sasl:
+        yield Problem(f"{what} of a client without SASL: this listener asks for it", hint=hint)
+        return
+    times = connection.run.state(_TurnedAway).count(connection.server, event.at)
+    if times < _OFTEN:
+        yield Problem(f"{what} unanswered: it may ask for SASL", severity=Severity.INFO, hint=hint)
+    else:
+        yield Problem(f"{what} unanswered, {times} times: it seems to ask for SASL", hint=hint, cause="again")

@@ -1,0 +1,76 @@
+"""X013: a SCRAM nonce that is not the one agreed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.authentication import Authentication
+from dissectors.trackers.state import ConnectionState
+
+
+@rule(
+    "X013",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("SaslAuthenticate",),
+    since="0.1",
+    blame="client",
+)
+def scram_nonce(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that both sides of a SCRAM login use the same nonce.
+
+    ## Why it matters
+    The server's nonce is the client's with its own part behind it, and the client's last message repeats it exactly.
+    A side that checks refuses the login though the password is right; one that does not can be fooled.
+
+    ## Usual cause
+    A client that appends its own nonce to the server's once more, as librdkafka before 2.6.1 does, or cuts it at a
+    character that it takes for the end. A server that makes a nonce of its own. Kafka 4 compares the nonces strictly.
+
+    ## Example
+    The client's last message has nonce "abX" where the server said "abc":
+    ```story
+    > SaslHandshake v1 {"mechanism": "SCRAM-SHA-256"}
+    < {"mechanisms": ["SCRAM-SHA-256"]}
+    > SaslAuthenticate v1 {"auth_bytes": "6e 2c 2c 6e 3d 75 2c 72 3d 61 62"}
+    < {"auth_bytes": "72 3d 61 62 63 2c 73 3d 51 51 3d 3d 2c 69 3d 34 30 39 36"}
+    > SaslAuthenticate v1 {"auth_bytes": "63 3d 62 69 77 73 2c 72 3d 61 62 58 2c 70 3d 51 51 3d 3d"}
+    ```
+
+    ## Looks alike
+    ```story
+    > SaslHandshake v1 {"mechanism": "SCRAM-SHA-256"}
+    < {"mechanisms": ["SCRAM-SHA-256"]}
+    > SaslAuthenticate v1 {"auth_bytes": "6e 2c 2c 6e 3d 75 2c 72 3d 61 62"}
+    < {"auth_bytes": "72 3d 61 62 63 2c 73 3d 51 51 3d 3d 2c 69 3d 34 30 39 36"}
+    > SaslAuthenticate v1 {"auth_bytes": "63 3d 62 69 77 73 2c 72 3d 61 62 63 2c 70 3d 51 51 3d 3d"}
+    ```
+
+    ## Sources
+    https://www.rfc-editor.org/rfc/rfc5802#section-5.1
+    https://github.com/confluentinc/librdkafka/pull/4895
+    """
+    authentication = connection.state(Authentication)
+    ours, theirs = authentication.client_nonce, authentication.server_nonce
+    if theirs is None or event.message is None:
+        return
+    if isinstance(event, RequestReceived):
+        if authentication.final_nonce is not None and authentication.final_nonce != theirs:
+            yield Problem(
+                f"client {connection.client_id!r} ends its {authentication.mechanism} login with another nonce than "
+                "the server's",
+                hint="a fault of the client, as of librdkafka before 2.6.1: r= of its last message must be the "
+                "server's nonce, byte for byte",
+                **locate(event.message, "auth_bytes"),
+            )
+    elif authentication.tokens == 1 and ours is not None and (not theirs.startswith(ours) or theirs == ours):
+        yield Problem(
+            f"the {authentication.mechanism} nonce of server {connection.server} does not begin with the client's",
+            hint="a fault of the server: its nonce is the client's with more behind it",
+            blame="broker",
+            **locate(event.message, "auth_bytes"),
+        )

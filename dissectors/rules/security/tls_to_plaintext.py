@@ -1,0 +1,42 @@
+"""X001: TLS where plain Kafka is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import Direction, FramingLost
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("X001", severity=Severity.ERROR, events=(FramingLost,), since="0.1", blame="client")
+def tls_to_plaintext(event: FramingLost, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that no client speaks TLS where Kafka's plain protocol is expected.
+
+    ## Why it matters
+    The broker reads the hello as a length of 369 MB and closes; the client says "SSL handshake failed" or nothing.
+    To kproxy encrypted traffic stays closed: it is relayed, not decoded.
+
+    ## Usual cause
+    security.protocol says SSL on one side and PLAINTEXT on the other; or all is well and kproxy sits on a TLS port:
+    give a capture its key log.
+
+    ## Example
+    ```hex request
+    16 03 01 02 00 01 00 01 fc 03 03    # a TLS client hello
+    ```
+
+    ## Looks alike
+    A client id that begins like a TLS hello, behind a length and a header that are right:
+    ```hex request
+    00 00 00 10  00 12 00 00  00 00 00 01  00 06 16 03 01 02 00 01
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#security_ssl
+    https://github.com/tulios/kafkajs/issues/1643
+    https://github.com/linkedin/Burrow/issues/435
+    """
+    if event.protocol == "TLS" and event.direction is Direction.REQUEST:
+        yield Problem("TLS, not Kafka: " + event.reason, hint=event.hint)

@@ -1,0 +1,95 @@
+"""X016: data for a client that has not logged in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.addresses import host_of
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages import summary
+from dissectors.rules import rule
+from dissectors.trackers.authentication import BEFORE_LOGIN, Authentication, Listeners, SaslPhase
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule("X016", severity=Severity.ERROR, events=(ResponseReceived,), only=FrameFlags.SASL, since="0.1", blame="broker")
+def unauthenticated_served(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a listener which asks for SASL serves nobody whom it has not let in.
+
+    ## Why it matters
+    Anybody who leaves the login out, or fails it, reads and writes. It is a warning where a connection never spoke of
+    SASL at a listener that has let others in by it: a gateway may allow both on purpose, Kafka does not.
+
+    ## Usual cause
+    A broker or gateway that handles SaslAuthenticate like any other request, and keeps no state of who has passed.
+
+    ## Example
+    ```story
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"mechanisms": ["PLAIN"]}
+    > SaslAuthenticate v1 {"auth_bytes": "00 61 00 62"}
+    < {"error_code": 58, "error_message": "wrong"}
+    > Metadata v9 {"topics": null}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}
+    ```
+    ```story
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"mechanisms": ["PLAIN"]}
+    > SaslAuthenticate v1 {"auth_bytes": "00 61 00 62"}
+    < {}
+    2> Metadata v9 {"topics": null}
+    2< {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}
+    ```
+
+    ## Looks alike
+    A connection whose beginning the capture does not have:
+    ```story
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"mechanisms": ["PLAIN"]}
+    > SaslAuthenticate v1 {"auth_bytes": "00 61 00 62"}
+    < {}
+    > Metadata v9 {"topics": null}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}
+    open 2 midstream
+    2> Metadata v9 {"topics": null}
+    2< {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#sasl_handshake
+    https://github.com/nisshi-io/nisshi/pull/696
+    """
+    authentication = connection.state(Authentication)
+    if not authentication.unproven:
+        return
+    never = not authentication.started_at
+    if never and connection.server not in connection.run.state(Listeners).sasl:
+        return
+    phase = authentication.phase
+    message, request = event.message, event.request
+    if (
+        message is None
+        or request is None
+        or not (never or phase is SaslPhase.FAILED or authentication.awaits_token)
+        or message.api in BEFORE_LOGIN
+        or request.at < authentication.started_at
+        or summary.errors(message)
+    ):
+        return
+    how = (
+        "has not logged in"
+        if never
+        else "failed to log in"
+        if phase is SaslPhase.FAILED
+        else "has not finished its login"
+    )
+    yield Problem(
+        f"server {connection.server} serves {message.api} to {host_of(connection.client)}, which {how}",
+        severity=Severity.WARNING if never else None,
+        hint="a fault of the broker, if it is not meant to serve both: it has to close on a request before the login",
+        expected="a closed connection",
+        got=f"{message.api} response without an error",
+        cause=phase.name,
+    )

@@ -1,0 +1,148 @@
+"""V007: a version that the server advertises and then does not serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ConnectionEnded, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.messages.message import UNSUPPORTED_VERSION, Message
+from dissectors.rules import rule
+from dissectors.rules.version_negotiation.unsupported_version_elsewhere import TELEMETRY
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.versions import PRELUDE, Ranges, Versions, closed_on, span
+
+#: Connections that a server closes on a version before it is told.
+AGAIN = 3
+
+
+class _Closes:
+    """How often a server closed a connection on an API's version, and when it last did (ns)."""
+
+    def __init__(self) -> None:
+        self.seen: BoundedDict[tuple[str, int, int], tuple[int, int]] = BoundedDict(10_000)
+
+
+@rule(
+    "V007",
+    severity=Severity.ERROR,
+    events=(ResponseReceived, ConnectionEnded),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="broker",
+)
+def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a server serves the versions that it advertises.
+
+    Either it answers one of them UNSUPPORTED_VERSION; or it closes three connections, each at once on the same API and
+    version and with answers in between, and never answers that version. One restart, and a broker that is down, do
+    not look like this; nor do requests that are closed on for want of SASL.
+
+    ## Why it matters
+    A client believes the ApiVersions response: it has no other version to try and fails, or reconnects for ever.
+
+    ## Usual cause
+    A service or proxy that advertises what it passes on or plans to have, not what it can decode. Or a feature that
+    is there and switched off, e.g. the new group protocol, for which Kafka answers UNSUPPORTED_VERSION too.
+
+    ## Example
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 26, "max_version": 3}, {"api_key": 18, "max_version": 3}]}
+    > EndTxn v3 {"transactional_id": "t"}
+    < {"error_code": 35}
+    ```
+    ```story
+    > Metadata v1 {}
+    < {}
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 26, "max_version": 3}]}
+    > EndTxn v3 {"transactional_id": "t"}
+    close by=server
+    2> ApiVersions v0 {}
+    2< {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 26, "max_version": 3}]}
+    2> EndTxn v3 {"transactional_id": "t"}
+    2 close by=server
+    3> ApiVersions v0 {}
+    3< {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 26, "max_version": 3}]}
+    3> EndTxn v3 {"transactional_id": "t"}
+    3 close by=server
+    ```
+
+    ## Looks alike
+    A broker that goes down takes what is in flight with it, on all connections at once:
+    ```story
+    > Metadata v1 {}
+    < {}
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 11, "max_version": 9}]}
+    > JoinGroup v5 {"group_id": "g"}
+    2> JoinGroup v5 {"group_id": "g"}
+    3> JoinGroup v5 {"group_id": "g"}
+    close by=server
+    2 close by=server
+    3 close by=server
+    ```
+    A listener that wants SASL first:
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 17, "max_version": 1}]}
+    > Metadata v1 {}
+    close by=server
+    2> ApiVersions v0 {}
+    2< {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 17, "max_version": 1}]}
+    2> Metadata v1 {}
+    2 close by=server
+    3> ApiVersions v0 {}
+    3< {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 17, "max_version": 1}]}
+    3> Metadata v1 {}
+    3 close by=server
+    ```
+
+    ## Sources
+    https://github.com/streamnative/kop/issues/1059
+    https://github.com/twmb/franz-go/issues/1017
+    https://github.com/grepplabs/kafka-proxy/issues/194
+    """
+    if isinstance(event, ResponseReceived):
+        message = event.message
+        if message is not None and message.body.get("error_code") == UNSUPPORTED_VERSION and event.asked is not None:
+            ranges = connection.state(Versions).ranges(connection)
+            if ranges and _serves(ranges, message) and message.api not in TELEMETRY:
+                yield Problem(
+                    f"{connection.server} answers {message.api} v{message.version} with UNSUPPORTED_VERSION although"
+                    f" it advertises {span(ranges[message.api_key])}",
+                    **locate(message, "error_code"),
+                    hint="see whether a feature of the broker is switched off; else advertise what is served",
+                )
+        return
+    request = closed_on(event, connection)
+    if request is None or request.message.layout is None:
+        return
+    message, versions = request.message, connection.state(Versions)
+    ranges, server = versions.ranges(connection), versions.server(connection)
+    if not ranges or not _serves(ranges, message) or (message.api_key, message.version) in server.answered:
+        return
+    if not server.lets_in and connection.sasl_mechanism is None:
+        return
+    seen = connection.run.state(_Closes).seen
+    key = (connection.server, message.api_key, message.version)
+    count, last = seen.get(key, (0, -1))
+    if server.answered_at <= last:  # not up again since
+        return
+    seen[key] = (count + 1, event.at)
+    if count + 1 >= AGAIN:
+        yield Problem(
+            f"{connection.server} closes the connection on {message.api} v{message.version} each time although it"
+            f" advertises {span(ranges[message.api_key])}",
+            hint="see the broker's log for why; a server must advertise only what it serves",
+            cause=f"{message.api} v{message.version}",
+        )
+
+
+def _serves(ranges: Ranges, message: Message) -> bool:
+    lowest, highest = ranges.get(message.api_key, (0, -1))
+    return lowest <= message.version <= highest and message.api_key not in PRELUDE

@@ -1,0 +1,74 @@
+"""V009: a range of versions that is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.messages.message import api_name
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("V009", severity=Severity.ERROR, events=(ResponseReceived,), apis=("ApiVersions",), since="0.1", blame="broker")
+def bad_range(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
+    """Checks that the ranges in an ApiVersions response are ranges: from 0 or above upwards, each API once.
+
+    A response in which most entries are none is one whose layout departs; that is said elsewhere.
+
+    ## Why it matters
+    A client that intersects such a range with its own finds nothing, or takes a version that is not there.
+
+    ## Usual cause
+    A server, or a proxy that narrows the ranges of its upstream and has no version in common with it.
+
+    ## Example
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 3, "min_version": 9, "max_version": 5}, {"api_key": 1, "max_version": 11},
+         {"api_key": 18, "max_version": 3}]}
+    ```
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 3, "max_version": 5}, {"api_key": 3, "max_version": 9}, {"api_key": 18}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 3, "min_version": 5, "max_version": 5}, {"api_key": 18}]}
+    ```
+
+    ## Sources
+    https://github.com/kroxylicious/kroxylicious/issues/441
+    https://kafka.apache.org/protocol#The_Messages_ApiVersions
+    """
+    message = event.message
+    assert message is not None  # it reads well
+    entries = message.body["api_keys"]
+    faults = list(_faults(entries))
+    if not faults or 2 * len(faults) > len(entries):
+        return
+    index, fault = faults[0]
+    others = f", and {len(faults) - 1} more such entries" if len(faults) > 1 else ""
+    yield Problem(
+        f"the ApiVersions response has {fault}{others}",
+        **locate(message, "api_keys", index),
+        hint="advertise each API once, with the lowest and highest version that is served",
+        severity=None if event.asked is not None else Severity.INFO,
+        cause=fault,
+    )
+
+
+def _faults(entries: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
+    known: set[int] = set()
+    for index, each in enumerate(entries):
+        key, lowest, highest = each["api_key"], each["min_version"], each["max_version"]
+        if key in known:
+            yield index, f"{api_name(key)} twice"
+        elif not 0 <= lowest <= highest:
+            yield index, f"the range {lowest} to {highest} for {api_name(key)}"
+        known.add(key)

@@ -1,0 +1,99 @@
+"""V008: brokers of one cluster that serve different versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.message import api_name
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.versions import Ranges, Versions, span
+
+
+class _Seen:
+    """By cluster id: the broker that the others are held against, and its ranges."""
+
+    def __init__(self) -> None:
+        self.by_cluster: BoundedDict[str, tuple[str, Ranges]] = BoundedDict(1_000)
+
+
+@rule("V008", severity=Severity.INFO, events=(ResponseReceived,), apis=("ApiVersions", "Metadata"), since="0.1")
+def brokers_disagree(_: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Says that two brokers of one cluster advertise different versions.
+
+    Which brokers are of one cluster is taken from the cluster id in their Metadata responses.
+
+    ## Why it matters
+    A client that asks one broker and talks to another sends versions that are not served there, and what works changes
+    with the leader.
+
+    ## Usual cause
+    A rolling upgrade that is under way, or that stopped half-way; a broker with an older configuration.
+
+    ## Example
+    ```story
+    open 1 server=10.0.0.1:9092
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 1, "max_version": 13}, {"api_key": 3, "max_version": 12}]}
+    > Metadata v9 {}
+    < {"cluster_id": "c"}
+    open 2 server=10.0.0.2:9092
+    2> ApiVersions v0 {}
+    2< {"api_keys": [{"api_key": 1, "max_version": 17}, {"api_key": 3, "max_version": 12}]}
+    2> Metadata v9 {}
+    2< {"cluster_id": "c"}
+    ```
+
+    ## Looks alike
+    Two clusters in one run:
+    ```story
+    open 1 server=10.0.0.1:9092
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 1, "max_version": 13}, {"api_key": 3, "max_version": 12}]}
+    > Metadata v9 {}
+    < {"cluster_id": "c"}
+    open 2 server=10.0.0.2:9092
+    2> ApiVersions v0 {}
+    2< {"api_keys": [{"api_key": 1, "max_version": 17}, {"api_key": 3, "max_version": 12}]}
+    2> Metadata v9 {}
+    2< {"cluster_id": "d"}
+    ```
+    One broker, upgraded:
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 1, "max_version": 13}, {"api_key": 3, "max_version": 12}]}
+    > Metadata v9 {}
+    < {"cluster_id": "c"}
+    2> ApiVersions v0 {}
+    2< {"api_keys": [{"api_key": 1, "max_version": 17}, {"api_key": 3, "max_version": 12}]}
+    2> Metadata v9 {}
+    2< {"cluster_id": "c"}
+    ```
+
+    ## Sources
+    https://github.com/confluentinc/librdkafka/issues/4806
+    https://kafka.apache.org/protocol#api_versions
+    """
+    server = connection.state(Versions).server(connection)
+    if server.ranges is None or server.cluster_id is None:
+        return
+    seen = connection.run.state(_Seen).by_cluster
+    other, ranges = seen.touch(server.cluster_id, lambda: (connection.server, {}))
+    if other == connection.server:
+        seen[server.cluster_id] = (other, server.ranges)
+    elif ranges != server.ranges:
+        keys = [key for key in sorted(ranges.keys() | server.ranges) if ranges.get(key) != server.ranges.get(key)]
+        first, more = keys[0], f" and {len(keys) - 1} other APIs" if len(keys) > 1 else ""
+        yield Problem(
+            f"{connection.server} advertises {_range(first, server.ranges)} and {other} of the same cluster"
+            f" {_range(first, ranges)}; they differ in {api_name(first)}{more}",
+            hint="finish the upgrade, so that all brokers of the cluster run one release",
+            cause=other,
+        )
+
+
+def _range(key: int, ranges: Ranges) -> str:
+    return f"{api_name(key)} {span(ranges[key])}" if key in ranges else f"no {api_name(key)}"

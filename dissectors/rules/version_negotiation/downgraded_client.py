@@ -1,0 +1,90 @@
+"""V017: a client that stays far below what its server serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.schemas import removed_versions
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.versions import Versions, software_of
+
+#: By API: the version below which a client goes without something that matters, and what that is.
+GAINS = {
+    "Produce": (7, "zstd (KIP-110)"),
+    "Fetch": (10, "zstd (KIP-110)"),
+}
+
+
+@rule(
+    "V017",
+    severity=Severity.INFO,
+    events=(RequestReceived,),
+    apis=tuple(GAINS),
+    only=FrameFlags.FIRST,
+    since="0.1",
+    blame="client",
+)
+def downgraded_client(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Says that a client produces or fetches like one of before Kafka 2.1 although its server serves later versions.
+
+    It is told once per client software and API. Versions that are so old that Kafka 4 refuses them are V011.
+
+    ## Why it matters
+    The client goes without what came later: zstd, which is refused in older versions, and above all fetch sessions
+    (Fetch v7), without which each Fetch names every partition.
+
+    ## Usual cause
+    A version that is pinned in the client's configuration (sarama's ``Config.Version``, ``api_version``), often copied
+    from an old example. Or the client cannot do better.
+
+    ## Example
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 1, "max_version": 17}, {"api_key": 18, "max_version": 4}]}
+    > Fetch v5 {}
+    ```
+
+    ## Looks alike
+    The server serves no more:
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 1, "max_version": 5}, {"api_key": 18, "max_version": 0}]}
+    > Fetch v5 {}
+    ```
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 1, "max_version": 17}, {"api_key": 18, "max_version": 4}]}
+    > Fetch v11 {}
+    ```
+
+    ## Sources
+    https://github.com/IBM/sarama/issues/2633
+    https://github.com/IBM/sarama/issues/3209
+    https://github.com/dpkp/kafka-python/issues/2187
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-110%3A+Add+Codec+for+ZStandard+Compression
+    """
+    message = event.message
+    least, gain = GAINS[message.api]
+    if message.version >= least or removed_versions.is_removed(message.api_key, message.version):
+        return
+    ranges = connection.state(Versions).ranges(connection)
+    served = ranges.get(message.api_key) if ranges else None
+    if served is None or served[1] < least or message.version < served[0]:
+        return
+    software = software_of(connection)
+    if connection.run.is_new_cause(("V017", software, message.api_key), event.at):
+        yield Problem(
+            f"{software} uses {message.api} v{message.version} although {connection.server} serves up to"
+            f" v{served[1]}; it goes without {gain}, which needs v{least}",
+            6,
+            8,
+            "header.request_api_version",
+            hint="remove the setting that pins the client's version, or upgrade the client",
+            expected=f"v{least} or later",
+            got=f"v{message.version}",
+            cause=software,
+        )

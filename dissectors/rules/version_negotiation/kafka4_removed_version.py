@@ -1,0 +1,86 @@
+"""V011: a version that Kafka 4 no longer serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.schemas import removed_versions
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.versions import Versions, software_of
+
+
+@rule("V011", severity=Severity.INFO, events=(RequestReceived,), only=FrameFlags.FIRST, since="0.1", blame="client")
+def kafka4_removed_version(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Says that a client uses a version of an API that Kafka 4 refuses, once per client software and API.
+
+    The versions are those that an older release in kproxy's data serves and the newest does not; nobody wrote them
+    down by hand. So JoinGroup v0 and v1, which Kafka 4.0.1 put back for librdkafka, are not among them.
+
+    It is for information, for on the broker in use nothing is wrong: such frames are right traffic, and only what the
+    broker itself refuses may be called an error. A server that says that it does not serve the version makes it one,
+    V002. That Kafka 4 advertises Produce v0-v2 and does not serve them is V012.
+
+    ## Why it matters
+    After the upgrade to Kafka 4 the broker closes each connection on such a request, without a word. This finding says
+    which clients to upgrade first.
+
+    ## Usual cause
+    A client from before Kafka 2.1, or one that is pinned to an old version (``broker.version.fallback``, sarama's
+    ``Config.Version``, ``api_version``).
+
+    ## Example
+    ```story
+    > as old Fetch v2 {}
+    ```
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 0, "max_version": 11}, {"api_key": 1, "max_version": 17}, {"api_key": 18}]}
+    > Produce v2 {"acks": 1}
+    ```
+
+    ## Looks alike
+    ```story
+    > Fetch v4 {}
+    > JoinGroup v0 {"group_id": "g"}
+    ```
+    The server does not serve it: that is V002.
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 1, "min_version": 4, "max_version": 17}, {"api_key": 18}]}
+    > Fetch v2 {}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-896%3A+Remove+old+client+protocol+API+versions+in+Kafka+4.0
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-724%3A+Drop+support+for+message+formats+v0+and+v1
+    https://github.com/apache/kafka/pull/20116
+    https://github.com/apache/kafka/pull/18291
+    """
+    message = event.message
+    key, version = message.api_key, message.version
+    if not removed_versions.is_removed(key, version):
+        return
+    ranges = connection.state(Versions).ranges(connection)
+    if ranges and (
+        not removed_versions.serves(ranges, key, version) or removed_versions.advertised_for_show(key, version, ranges)
+    ):
+        return
+    software = software_of(connection)
+    if not connection.run.is_new_cause(("V011", software, key), event.at):
+        return
+    lowest = removed_versions.lowest_served()[key]
+    since = f"which serves {message.api} from v{lowest} on" if lowest is not None else f"which has no {message.api}"
+    yield Problem(
+        f"{software} uses {message.api} v{version}, and Kafka {removed_versions.newest_release()}, {since}, refuses it",
+        6,
+        8,
+        "header.request_api_version",
+        hint="upgrade the client, or remove the setting that pins its version, before the brokers go to Kafka 4",
+        expected=f"v{lowest} or later" if lowest is not None else None,
+        got=f"v{version}",
+        cause=software,
+    )

@@ -1,0 +1,80 @@
+"""V003: a client that never asks which versions its server serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.versions import Servers, Versions, client_of
+
+
+@rule("V003", severity=Severity.INFO, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="client")
+def no_apiversions(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Says that a client goes to work without having asked which versions the server serves.
+
+    It is for information: on a broker that still serves those versions nothing is wrong. Where the server has told
+    others that it does not, V001 and V002 say so, with severity error. Only clients that ask for Metadata are looked
+    at, as each of them must; brokers talk to each other without ApiVersions and know what they may send.
+
+    ## Why it matters
+    The client sends fixed versions. The day that the broker no longer serves one, it closes the connection, and the
+    client has no way to learn why: Kafka 4.0 does this to all that speak like Kafka 0.10 or earlier.
+
+    ## Usual cause
+    A client older than Kafka 0.10, or one that is told the broker's version (``api.version.request=false``,
+    ``broker.version.fallback``, ``api_version=(0, 9)``).
+
+    ## Example
+    ```story
+    > as rdkafka Metadata v0 {"topics": []}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 18, "max_version": 3}]}
+    > Metadata v1 {}
+    < {}
+    ```
+    A client that asked on another connection, and remembers:
+    ```story
+    open 1 client=10.0.0.7:50001
+    open 2 client=10.0.0.7:50002
+    > as kafkajs ApiVersions v2 {}
+    2> as kafkajs Metadata v6 {}
+    2< {}
+    ```
+    A client that does not wait for the answer:
+    ```story
+    > Metadata v1 {}
+    > ApiVersions v0 {}
+    < {}
+    ```
+    The beginning of a connection was not seen:
+    ```story
+    open 1 midstream
+    > Metadata v1 {}
+    < {}
+    ```
+
+    ## Sources
+    https://github.com/apache/kafka/pull/18291
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-35+-+Retrieving+protocol+version
+    """
+    versions = connection.state(Versions)
+    message = event.message
+    if message is None or versions.asked or connection.midstream or not versions.whole or not connection.client:
+        return
+    client = client_of(connection)
+    if client not in connection.run.state(Servers).askers:
+        host, name = client
+        yield Problem(
+            f"client {name!r} at {host} works with Metadata v{message.version}"
+            f" without having asked {connection.server} which versions it serves",
+            hint="let the client ask ApiVersions first: upgrade it, or remove the setting that pins its version",
+            cause=host,
+        )

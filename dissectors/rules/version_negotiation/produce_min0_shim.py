@@ -1,0 +1,73 @@
+"""V012: a version that is advertised for the sake of old clients only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.schemas import removed_versions
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.versions import Versions, span
+
+
+@rule(
+    "V012",
+    severity=Severity.INFO,
+    events=(RequestReceived,),
+    apis=("Produce",),
+    versions=range(3),
+    since="0.1",
+    blame="broker",
+)
+def produce_min0_shim(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Says that a client sends a Produce version that its server advertises and, being Kafka 4, does not serve.
+
+    Kafka 4 advertises Produce from v0 on, because old librdkafka compresses only where it sees v0, and serves it from
+    v3 on. That a server is such a one shows in its other ranges: all that Kafka 4 removed is gone from them.
+
+    ## Why it matters
+    The client did all that it could: it asked, and sent what was advertised. The broker closes the connection on it,
+    which V007 tells as well once it goes on.
+
+    ## Usual cause
+    A producer that can do no more than the message format of before Kafka 0.11.
+
+    ## Example
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 0, "max_version": 13}, {"api_key": 1, "min_version": 4, "max_version": 18},
+         {"api_key": 2, "min_version": 1, "max_version": 11}, {"api_key": 8, "min_version": 2, "max_version": 10},
+         {"api_key": 18, "max_version": 4}]}
+    > Produce v2 {"acks": 1}
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 0, "max_version": 11}, {"api_key": 1, "max_version": 17},
+         {"api_key": 2, "max_version": 9}, {"api_key": 8, "max_version": 9}, {"api_key": 18, "max_version": 4}]}
+    > Produce v2 {"acks": 1}
+    ```
+
+    ## Sources
+    https://github.com/apache/kafka/pull/18727
+    https://github.com/kroxylicious/kroxylicious/pull/2851
+    https://github.com/grepplabs/kafka-proxy/issues/221
+    """
+    key, version = event.message.api_key, event.message.version
+    if not removed_versions.is_removed(key, version):
+        return
+    ranges = connection.state(Versions).ranges(connection)
+    if ranges and removed_versions.advertised_for_show(key, version, ranges):
+        yield Problem(
+            f"{connection.server} advertises Produce {span(ranges[key])}, and as its other ranges are those of"
+            f" Kafka 4 it will close the connection on v{version}",
+            6,
+            8,
+            "header.request_api_version",
+            hint=f"upgrade the producer to one that sends Produce v{removed_versions.lowest_served()[key]} or later",
+            expected=f"v{removed_versions.lowest_served()[key]} or later",
+            got=f"v{version}",
+        )

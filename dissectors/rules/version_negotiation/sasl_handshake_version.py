@@ -1,0 +1,80 @@
+"""V014: a SaslHandshake of a version that the server does not serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors import schemas
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.versions import SASL_HANDSHAKE, Versions, span
+
+
+@rule(
+    "V014",
+    severity=Severity.ERROR,
+    events=(RequestReceived,),
+    broken=True,
+    only=FrameFlags.FIRST,
+    since="0.1",
+    blame="client",
+)
+def sasl_handshake_version(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that SaslHandshake is sent in a version that the server advertises.
+
+    Where it is not known what that is, the version must be one that some Kafka release has.
+
+    ## Why it matters
+    The version decides what comes next: after v0 tokens go without a header, after v1 they are SaslAuthenticate
+    requests. On any other the server closes the connection, and the client cannot log in.
+
+    ## Usual cause
+    A client that takes the broker's highest version without looking whether it is its own, or its own without asking.
+
+    ## Example
+    ```hex request
+    00 00 00 11              # length
+    00 11 00 02              # api_key 17 (SaslHandshake), api_version 2
+    00 00 00 01              # correlation_id 1
+    ff ff                    # client_id null
+    00 05 50 4c 41 49 4e     # mechanism PLAIN
+    ```
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 17, "max_version": 0}, {"api_key": 18, "max_version": 0}]}
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v0 {}
+    < {"api_keys": [{"api_key": 17, "max_version": 1}, {"api_key": 18, "max_version": 3}]}
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    ```
+
+    ## Sources
+    https://github.com/apache/kafka/pull/8142
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-152+-+Improve+diagnostics+for+SASL+authentication+failures
+    """
+    message = event.message
+    if message.api_key != SASL_HANDSHAKE:
+        return
+    ranges = connection.state(Versions).ranges(connection)
+    exists = schemas.api(SASL_HANDSHAKE)
+    assert exists is not None
+    known = ranges.get(SASL_HANDSHAKE) if ranges else None
+    lowest, highest = known or (exists.min_version, exists.max_version)
+    if not lowest <= message.version <= highest:
+        whose = f"what {connection.server} serves" if known else "what there is"
+        yield Problem(
+            f"SaslHandshake v{message.version} is outside {span((lowest, highest))}, {whose}",
+            6,
+            8,
+            "header.request_api_version",
+            hint=f"send v{highest}, and what follows in the way of that version",
+            expected=span((lowest, highest)),
+            got=f"v{message.version}",
+        )

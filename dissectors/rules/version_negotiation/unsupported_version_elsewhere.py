@@ -1,0 +1,67 @@
+"""V018: error UNSUPPORTED_VERSION in the answer to anything but ApiVersions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.messages.message import UNSUPPORTED_VERSION
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.versions import API_VERSIONS, Versions
+
+#: Refused by brokers that have no plugin for it, which is nobody's fault; S044 counts it.
+TELEMETRY = frozenset({"GetTelemetrySubscriptions", "PushTelemetry"})
+
+
+@rule("V018", severity=Severity.ERROR, events=(ResponseReceived,), only=FrameFlags.REFUSED, since="0.1", blame="client")
+def unsupported_version_elsewhere(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that no request is answered UNSUPPORTED_VERSION by a server of which it is not known what it serves.
+
+    Where that is known it is V001 or V002 that the client must not have sent the request, or V007 that the server
+    must not refuse it.
+
+    ## Why it matters
+    The request was refused as a whole; the same one will be refused again.
+
+    ## Usual cause
+    A client that never asks which versions the server serves, or a feature that the cluster has not switched on (an
+    old ``inter.broker.protocol.version``, the new group protocol).
+
+    ## Example
+    ```story
+    > as old JoinGroup v5 {"group_id": "g", "group_instance_id": "i"}
+    < {"error_code": 35}
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}
+    < as ApiVersions v0 {"error_code": 35, "api_keys": [{"api_key": 18, "max_version": 3}]}
+    > ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}
+    < {"api_keys": [{"api_key": 18, "max_version": 3}]}
+    ```
+    One group of those that were asked for is of another kind:
+    ```story
+    > ConsumerGroupDescribe v0 {"group_ids": ["classic"]}
+    < {"groups": [{"group_id": "classic", "error_code": 35}]}
+    ```
+
+    ## Sources
+    https://github.com/apache/kafka/pull/18291
+    https://kafka.apache.org/protocol#protocol_error_codes
+    """
+    message = event.message
+    if message is None or message.body.get("error_code") != UNSUPPORTED_VERSION or message.api_key == API_VERSIONS:
+        return
+    if event.asked is None or message.api in TELEMETRY:
+        return
+    if connection.state(Versions).ranges(connection) is None:
+        yield Problem(
+            f"{connection.server or 'the server'} answers {message.api} v{message.version} with UNSUPPORTED_VERSION",
+            **locate(message, "error_code"),
+            hint="let the client ask ApiVersions and send what the server serves; else see which feature is off",
+        )

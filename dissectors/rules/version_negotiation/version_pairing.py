@@ -1,0 +1,127 @@
+"""V015: a version that does not go with what the client otherwise does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags, Trigger
+from dissectors.trackers.versions import Versions
+
+HEARTBEATS = ("ConsumerGroupHeartbeat", "StreamsGroupHeartbeat")
+
+#: The first OffsetCommit for members of the new group protocols (KIP-848).
+COMMITS_BY_EPOCH = 9
+#: The first Produce that adds partitions to a transaction by itself, and the feature level it needs (KIP-890).
+PRODUCE_ADDS_PARTITIONS, TRANSACTIONS_V2 = 12, 2
+
+
+class _Members:
+    """Members of the new group protocols: group and member id."""
+
+    def __init__(self) -> None:
+        self.known: BoundedDict[tuple[str, str], None] = BoundedDict(10_000)
+
+
+@rule(
+    "V015",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=HEARTBEATS,
+    also=(
+        Trigger((RequestReceived,), ("OffsetCommit",), only=FrameFlags.SUBSCRIBED, versions=range(COMMITS_BY_EPOCH)),
+        Trigger((RequestReceived,), ("Produce",), versions=range(PRODUCE_ADDS_PARTITIONS, 1 << 15)),
+    ),
+    since="0.1",
+    blame="client",
+)
+def version_pairing(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that versions go with what they depend on besides the server's ranges.
+
+    That is OffsetCommit with the group protocol of the member, and Produce with the cluster's transaction version.
+
+    ## Why it matters
+    Both are answered UNSUPPORTED_VERSION, although the server advertises the version: offsets are not committed, or
+    nothing can be produced in a transaction.
+
+    ## Usual cause
+    A client that chooses the version of each API by itself. A member that uses ConsumerGroupHeartbeat must commit with
+    OffsetCommit v9 or later, for older ones know of generations and not of member epochs. In a transaction Produce v12
+    needs ``transaction.version`` 2, which the cluster tells among its finalized features.
+
+    ## Example
+    ```story
+    > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_epoch": 0}
+    < {"member_id": "m-1", "member_epoch": 1}
+    > OffsetCommit v8 {"group_id": "g", "member_id": "m-1", "generation_id_or_member_epoch": 1}
+    ```
+    ```story
+    > ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}
+    < {"api_keys": [{"api_key": 0, "max_version": 12}, {"api_key": 18, "max_version": 4}],
+         "finalized_features_epoch": 7, "finalized_features": [
+           {"name": "transaction.version", "max_version_level": 1, "min_version_level": 1}]}
+    > Produce v12 {"transactional_id": "t", "acks": -1}
+    ```
+
+    ## Looks alike
+    ```story
+    > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_epoch": 0}
+    < {"member_id": "m-1", "member_epoch": 1}
+    > OffsetCommit v9 {"group_id": "g", "member_id": "m-1", "generation_id_or_member_epoch": 1}
+    > OffsetCommit v8 {"group_id": "g", "member_id": "", "generation_id_or_member_epoch": -1}
+    ```
+    ```story
+    > ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}
+    < {"api_keys": [{"api_key": 0, "max_version": 12}, {"api_key": 18, "max_version": 4}],
+         "finalized_features_epoch": 7, "finalized_features": [
+           {"name": "transaction.version", "max_version_level": 1, "min_version_level": 1}]}
+    > Produce v12 {"acks": -1}
+    > Produce v11 {"transactional_id": "t", "acks": -1}
+    ```
+
+    ## Sources
+    https://github.com/apache/kafka/pull/14046
+    https://github.com/twmb/franz-go/issues/1017
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-890%3A+Transactions+Server-Side+Defense
+    """
+    message = event.message
+    assert message is not None  # it reads well
+    if isinstance(event, ResponseReceived):
+        if (asked := event.asked) and message.body["error_code"] == 0:
+            connection.run.state(_Members).known[asked["group_id"], message.body["member_id"]] = None
+            connection.run.subscribe("V015")
+    elif message.api == "OffsetCommit":
+        group, member = message.body["group_id"], message.body.get("member_id")
+        members = connection.run.state(_Members).known
+        if (group, member) in members:
+            yield _problem(
+                f"member {member!r} of group {group!r} commits with OffsetCommit v{message.version} although it is"
+                f" in the new group protocol, which needs v{COMMITS_BY_EPOCH} or later",
+                f"send OffsetCommit v{COMMITS_BY_EPOCH} or later with the member epoch, or use the classic protocol",
+                f"v{COMMITS_BY_EPOCH} or later",
+                message.version,
+                group,
+            )
+    else:
+        transaction = message.body["transactional_id"]
+        level = connection.state(Versions).transaction_version
+        if transaction is not None and level is not None and level < TRANSACTIONS_V2:
+            yield _problem(
+                f"Produce v{message.version} in transaction {transaction!r} needs transaction.version"
+                f" {TRANSACTIONS_V2}, and the cluster is at {level}",
+                f"send at most v{PRODUCE_ADDS_PARTITIONS - 1} in transactions, or raise the feature:"
+                " kafka-features.sh upgrade --feature transaction.version=2",
+                f"v{PRODUCE_ADDS_PARTITIONS - 1} or earlier",
+                message.version,
+                transaction,
+            )
+
+
+def _problem(message: str, hint: str, expected: str, version: int, cause: str) -> Problem:
+    return Problem(
+        message, 6, 8, "header.request_api_version", hint=hint, expected=expected, got=f"v{version}", cause=cause
+    )

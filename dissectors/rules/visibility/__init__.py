@@ -1,0 +1,1 @@
+"""K: what kproxy could not see."""

@@ -1,0 +1,50 @@
+"""K001: bytes that the capture does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import BEHIND, BytesSkipped
+from dissectors.connections.framing import MIDSTREAM
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+
+_WHAT = ("requests", "responses")
+
+
+@rule("K001", severity=Severity.INFO, events=(BytesSkipped,), since="0.1")
+def capture_gap(event: BytesSkipped, connection: ConnectionState) -> Iterator[Problem]:
+    """Says that bytes of a connection are not in the capture, once a connection.
+
+    ## Why it matters
+    What they held is not in the trace, and is nobody's fault: kproxy looks for the next frame, and says nothing of
+    responses whose request may be among them, nor of requests whose response may be.
+
+    ## Usual cause
+    The capture was taken on a busy machine, with a small buffer or a snap length, or on one of several paths.
+
+    ## Example
+    ```story
+    > ApiVersions v0
+    lose < 1460
+    ```
+
+    ## Looks alike
+    ```story
+    open 1 client=10.0.0.9:50000 server=10.0.0.1:9092 midstream
+    > hex 00 00 00                 # the end of a frame that began before: K002
+    > ApiVersions v0
+    > ApiVersions v0
+    ```
+
+    ## Sources
+    https://github.com/kubeshark/kubeshark/issues/1746
+    """
+    if event.reason not in (BEHIND, MIDSTREAM):
+        yield Problem(
+            f"{event.size} bytes of the {_WHAT[event.direction]} are missing ({event.reason}); what is missing is "
+            "no finding about the peers",
+            hint="capture with a larger buffer (tcpdump -B 65536) and whole packets (-s 0)",
+            cause=connection.connection_id,
+        )

@@ -1,0 +1,73 @@
+"""K005: the relay kept up, the inspector did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dissectors.connections.events import BEHIND, BytesSkipped, ConnectionEnded, RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@dataclass(slots=True)
+class _Missed:
+    frames: int = 0
+    bytes: int = 0
+
+
+@rule(
+    "K005",
+    severity=Severity.INFO,
+    events=(RequestReceived, ResponseReceived, BytesSkipped, ConnectionEnded),
+    broken=True,
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def decoder_lag(
+    event: RequestReceived | ResponseReceived | BytesSkipped | ConnectionEnded, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Says that kproxy's inspector left frames of a connection out because it was behind, and how many in the end.
+
+    ## Why it matters
+    Clients and brokers noticed nothing: the relay never waits for the inspector. But what those frames held was not
+    looked at, so the absence of findings says less.
+
+    ## Usual cause
+    More traffic than one core can decode, at a detail that costs more (``--detail full``), or a slow disk.
+
+    ## Example
+    ```story
+    > ApiVersions v0
+    lose < 2000 frames=3 behind
+    close
+    ```
+
+    ## Looks alike
+    ```story
+    > ApiVersions v0
+    lose < 2000 frames=3           # not in the capture: K001
+    ```
+
+    ## Sources
+    https://github.com/kubeshark/kubeshark/issues/1746
+    """
+    if isinstance(event, ConnectionEnded):
+        missed = connection.state(_Missed)
+        if missed.frames > 1:
+            yield Problem(
+                f"kproxy was behind and left out {missed.frames} frames ({missed.bytes} bytes) of this connection",
+                cause=connection.connection_id,
+            )
+    elif (event.reason if isinstance(event, BytesSkipped) else event.damaged) == BEHIND:
+        missed = connection.state(_Missed)
+        if missed.frames == 0:
+            yield Problem(
+                "kproxy is behind and leaves out frames of this connection; the traffic itself is not delayed",
+                hint="use --strict-trace where the trace must be whole, or less --detail where it need not",
+                cause=connection.connection_id,
+            )
+        missed.frames += event.frames if isinstance(event, BytesSkipped) else 1
+        missed.bytes += event.size

@@ -1,0 +1,68 @@
+"""K007: kproxy itself failed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from dissectors import embedded
+from dissectors.connections.events import InspectionFailed
+from dissectors.findings import Problem, Severity
+from dissectors.messages import sensitive
+from dissectors.messages.message import Message
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("K007", severity=Severity.ERROR, events=(InspectionFailed,), since="0.1")
+def internal_error(event: InspectionFailed, _: ConnectionState) -> Iterator[Problem]:
+    """Says that kproxy failed on a frame because of a bug in kproxy, and what to report.
+
+    ## Why it matters
+    The inspection of this frame is incomplete: findings may be missing. If its contents could not be read, they are
+    left out and ``not_decoded`` says so. Frames before and after it are not affected, and the relay has passed the
+    frame on unchanged.
+
+    ## Usual cause
+    A bug in kproxy that only an unusual frame triggers. It is reported once in a run, then counted. Please report it
+    with the text of the finding. If you can share the frame, attach it: the hint has its size and SHA-256 so that you
+    can find it. Where a message may hold a secret, the text and the hash are left out.
+
+    ## Example
+    ```story
+    > ApiVersions v0
+    fail LookupError
+    ```
+
+    ## Looks alike
+    ```story
+    > hex 00 00 00 0a  00 12 00 00  00 00 00 01  00 05    # a frame that ends too early: its sender is wrong
+    ```
+
+    ## Sources
+    https://docs.python.org/3/library/exceptions.html#Exception
+    """
+    failure = event.failure
+    message = event.frame_message
+    which = "it"
+    text = str(failure)
+    if message is not None:
+        which = f"it with the frame ({len(message.frame)} bytes"
+        if _may_hold_secrets(message):
+            text = failure.title
+            which += ")"
+        else:
+            which += f", SHA-256 {hashlib.sha256(message.frame).hexdigest()[:16]})"
+    yield Problem(
+        text,
+        hint=f"this is a bug in kproxy, not in your traffic: please report {which}",
+        got=f"raised at {', '.join(failure.places)}" if failure.places else None,
+        cause=f"{failure.step} {failure.kind} {failure.places[-1:]}",
+    )
+
+
+def _may_hold_secrets(message: Message) -> bool:
+    try:
+        return sensitive.may_hold_secrets(message) or embedded.holds_secret_topic(message)
+    except Exception:  # noqa: BLE001  # it may be the step that has failed already
+        return True

@@ -1,0 +1,65 @@
+"""K004: what kproxy withholds on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages import sensitive
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+
+
+@dataclass(slots=True)
+class _Told:
+    """The APIs of which it was said: there are only so many that hold secrets."""
+
+    apis: set[str] = field(default_factory=set)
+
+
+@rule(
+    "K004",
+    severity=Severity.INFO,
+    events=(RequestReceived, ResponseReceived),
+    apis=sensitive.APIS,
+    broken=True,
+    since="0.1",
+)
+def redacted(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Says that a secret was left out of what kproxy shows and writes, once an API and run.
+
+    ## Why it matters
+    A trace may be sent to others, so passwords, tokens and their hashes are never in it, at any detail. What stands in
+    their place, ``(redacted, 32 bytes)``, is not what was on the wire. A message that may hold a secret and cannot be
+    read to its end is withheld whole.
+
+    ## Usual cause
+    A login (SaslAuthenticate), delegation tokens, SCRAM credentials, configurations that Kafka calls sensitive.
+
+    ## Example
+    ```story
+    > SaslAuthenticate v2 {"auth_bytes": "00 75 73 65 72 00 70 77"}
+    ```
+
+    ## Looks alike
+    ```story
+    > CreateTopics v7 {"topics": [{"name": "a", "num_partitions": 1, "replication_factor": 1,
+      "configs": [{"name": "cleanup.policy", "value": "compact"}]}]}    # a configuration that is no secret
+    > SaslHandshake v1 {"mechanism": "PLAIN"}                             # only a name
+    ```
+
+    ## Sources
+    https://github.com/kroxylicious/kroxylicious
+    https://kafka.apache.org/documentation/#security_sasl
+    """
+    message = event.message
+    if message is None or event.damaged or message.api in (told := connection.run.state(_Told)).apis:
+        return
+    if sensitive.holds_secret(message):
+        told.apis.add(message.api)
+        yield Problem(
+            f"{message.api} carries secrets: kproxy shows and writes their length only",
+            hint="look for (redacted, N bytes) in the body; the bytes were relayed unchanged",
+        )

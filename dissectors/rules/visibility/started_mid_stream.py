@@ -1,0 +1,59 @@
+"""K002: a connection that was open before kproxy saw it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import BytesSkipped, ResponseReceived
+from dissectors.connections.framing import MIDSTREAM
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "K002",
+    severity=Severity.INFO,
+    events=(ResponseReceived, BytesSkipped),
+    broken=True,
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+)
+def started_mid_stream(event: ResponseReceived | BytesSkipped, connection: ConnectionState) -> Iterator[Problem]:
+    """Says that part of a connection cannot be read because it was open before kproxy saw its first byte.
+
+    ## Why it matters
+    A response cannot be decoded without its request, and what was said at the beginning is not known: the versions that
+    the broker offered, the client's software, who logged in. Rules that need it are silent.
+
+    ## Usual cause
+    The capture was started while the client was running.
+
+    ## Example
+    ```story
+    open 1 client=10.0.0.9:50000 server=10.0.0.1:9092 midstream
+    > hex 00 05 68 65 6c 6c 6f     # the end of a request that began before
+    > ApiVersions v0
+    ```
+
+    ## Looks alike
+    Nothing was missed: the client was idle when the capture began.
+    ```story
+    open 1 client=10.0.0.9:50000 server=10.0.0.1:9092 midstream
+    > ApiVersions v0
+    < {"api_keys": [{"api_key": 18}]}
+    ```
+
+    ## Sources
+    https://www.wireshark.org/docs/dfref/k/kafka.html
+    """
+    if not connection.midstream:
+        return
+    if event.reason == MIDSTREAM if isinstance(event, BytesSkipped) else event.message is None:
+        yield Problem(
+            "this connection was open before kproxy saw it, so its first frames cannot be read, "
+            "and what was negotiated is unknown",
+            hint="start the capture before the client, or let the client connect anew",
+            cause=connection.connection_id,
+        )

@@ -1,0 +1,182 @@
+"""Authentication: how far SASL has come on a connection, and which listeners ask for it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from dissectors.connections.events import (
+    BytesSkipped,
+    ConnectionOpened,
+    Direction,
+    RequestReceived,
+    ResponseReceived,
+    TokenReceived,
+)
+from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers.state import ConnectionState
+
+_MS = 1_000_000
+_MOST_LISTENERS = 1000
+
+#: What belongs to no authenticated client: the APIs that a broker answers before it knows who asks.
+BEFORE_LOGIN = frozenset({"ApiVersions", "SaslHandshake", "SaslAuthenticate"})
+
+
+class SaslPhase(Enum):
+    """Where a connection stands. `UNKNOWN`: the capture does not have its beginning, or bytes were lost."""
+
+    NONE = "no SASL yet"
+    UNKNOWN = "not known"
+    HANDSHAKE = "SaslHandshake asked"
+    TOKENS = "tokens go to and fro"
+    DONE = "authenticated"
+    FAILED = "refused"
+
+
+@tracker(events=(ResponseReceived,), apis=("Metadata",))
+class Listeners:
+    """What a run has learned of servers: where SASL has let somebody in, and where data was served without it."""
+
+    def __init__(self) -> None:
+        self.sasl: BoundedDict[str, None] = BoundedDict(_MOST_LISTENERS)
+        self.open: BoundedDict[str, None] = BoundedDict(_MOST_LISTENERS)
+
+    def observe(self, _: ResponseReceived, connection: ConnectionState) -> None:
+        """Data was served."""
+        if connection.state(Authentication).phase is SaslPhase.NONE:
+            self.open[connection.server] = None
+
+
+@tracker(
+    events=(ConnectionOpened, RequestReceived, ResponseReceived, TokenReceived, BytesSkipped),
+    apis=("SaslHandshake", "SaslAuthenticate"),
+    broken=True,
+    per="connection",
+)
+class Authentication:
+    """One connection's SASL exchange. It keeps names and nonces of tokens, which no finding may print.
+
+    `unproven` says that nobody was let in as far as is known; `awaits_token` that the broker takes nothing but the next
+    token now; `again` that the connection was authenticated before this exchange; `raw` that its tokens have no header.
+    `user` is whom the token names, true only once the phase is `DONE`. `expires_at` is when the broker will close (ns).
+    """
+
+    def __init__(self) -> None:
+        self.phase = SaslPhase.NONE
+        self.unproven = True
+        self.awaits_token = False
+        self.mechanism = ""
+        self.again = False
+        self.raw = False
+        self.tokens = 0
+        self.started_at = 0
+        self.restarted_after = 0
+        self.user: str | None = None
+        self.expires_at: int | None = None
+        self.client_nonce: str | None = None
+        self.server_nonce: str | None = None
+        self.final_nonce: str | None = None
+
+    @property
+    def principal(self) -> str | None:
+        """Who the broker knows the client as, by Kafka's default mapping, if it has let somebody in."""
+        return f"User:{self.user}" if self.phase is SaslPhase.DONE and self.user else None
+
+    def observe(self, event: object, connection: ConnectionState) -> None:
+        """Take a step."""
+        if isinstance(event, RequestReceived):
+            self._request(event)
+        elif isinstance(event, ResponseReceived):
+            self._response(event, connection)
+        elif isinstance(event, TokenReceived):
+            self._raw_token(event, connection)
+        elif isinstance(event, BytesSkipped) or (isinstance(event, ConnectionOpened) and event.midstream):
+            self.phase, self.expires_at = SaslPhase.UNKNOWN, None
+        self.unproven = self.phase not in (SaslPhase.DONE, SaslPhase.UNKNOWN)
+        if self.phase is SaslPhase.HANDSHAKE:
+            self.awaits_token = not self.tokens
+        else:
+            self.awaits_token = self.phase is SaslPhase.TOKENS and self.tokens < _tokens_of(self.mechanism)
+
+    def _request(self, event: RequestReceived) -> None:
+        message = event.message
+        if event.damaged or not message.reads_well:
+            self.phase, self.expires_at = SaslPhase.UNKNOWN, None
+        elif message.api == "SaslHandshake":
+            self.again = self.phase is SaslPhase.DONE
+            self.restarted_after = event.at - self.started_at
+            self.phase, self.mechanism, self.raw = (
+                SaslPhase.HANDSHAKE,
+                message.body.get("mechanism") or "",
+                message.version == 0,
+            )
+            self.tokens, self.started_at = 0, event.at
+            self.client_nonce = self.server_nonce = self.final_nonce = None
+        elif self.phase is not SaslPhase.UNKNOWN:
+            self.phase = SaslPhase.TOKENS
+            self.tokens += 1
+            self._read_token(message.body.get("auth_bytes") or b"")
+
+    def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
+        message = event.message
+        if self.phase is SaslPhase.UNKNOWN:
+            return
+        if message is None or event.damaged or not message.reads_well:
+            self.phase, self.expires_at = SaslPhase.UNKNOWN, None
+        elif message.body.get("error_code"):
+            self.phase = SaslPhase.FAILED
+        elif message.api == "SaslHandshake":
+            if self.phase is SaslPhase.HANDSHAKE:
+                self.phase = SaslPhase.TOKENS
+        else:
+            self._answered(message.body, event.at, connection)
+
+    def _answered(self, body: dict[str, Any], at: int, connection: ConnectionState) -> None:
+        answer = body.get("auth_bytes") or b""
+        if self.mechanism.startswith("SCRAM-") and self.tokens == 1:
+            self.server_nonce = _attributes(answer).get("r")
+        # To a token that it does not accept, OAUTHBEARER answers with a reason, and fails at the next one (RFC 7628).
+        if self.tokens >= _tokens_of(self.mechanism) and not (self.mechanism == "OAUTHBEARER" and answer):
+            self._let_in(connection)
+            lifetime = body.get("session_lifetime_ms", 0)
+            self.expires_at = at + lifetime * _MS if lifetime > 0 else None
+
+    def _raw_token(self, event: TokenReceived, connection: ConnectionState) -> None:
+        if self.phase is SaslPhase.UNKNOWN:
+            return
+        if event.direction is Direction.REQUEST:
+            self.phase = SaslPhase.TOKENS
+            self.tokens += 1
+        elif self.tokens >= _tokens_of(self.mechanism):
+            self._let_in(connection)
+
+    def _let_in(self, connection: ConnectionState) -> None:
+        self.phase = SaslPhase.DONE
+        if connection.server:
+            connection.run.state(Listeners).sasl[connection.server] = None
+            connection.run.subscribe("X016")
+
+    def _read_token(self, token: bytes) -> None:
+        if self.mechanism == "PLAIN":
+            parts = token.split(b"\0")
+            self.user = parts[1].decode(errors="replace") if len(parts) == 3 else None
+        elif self.mechanism.startswith("SCRAM-"):
+            attributes = _attributes(token)
+            if self.tokens == 1:
+                self.client_nonce = attributes.get("r")
+                name = attributes.get("n")
+                self.user = name.replace("=2C", ",").replace("=3D", "=") if name else None
+            elif self.tokens == 2:
+                self.final_nonce = attributes.get("r")
+
+
+def _tokens_of(mechanism: str) -> int:
+    """How many tokens a client sends. GSSAPI's number is not fixed: each may be its last."""
+    return 2 if mechanism.startswith("SCRAM-") else 1
+
+
+def _attributes(token: bytes) -> dict[str, str]:
+    """The attributes of a SCRAM message (RFC 5802): ``n=user,r=nonce``, after the header ``n,,`` in the first one."""
+    parts = (part.partition("=") for part in token.decode(errors="replace").split(","))
+    return {name: value for name, equals, value in parts if equals}

@@ -1,0 +1,32 @@
+"""How long the members of each group let a rebalance take, as far as the run has seen them join."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors.connections.events import RequestReceived
+from dissectors.trackers import BoundedDict, tracker
+
+#: The default of max.poll.interval.ms in the Java client and librdkafka.
+USUAL_MS = 300_000
+
+MAX_GROUPS = 10_000
+
+
+@tracker(events=(RequestReceived,), apis=("JoinGroup",))
+class RebalanceTimeouts:
+    """The longest rebalance or session timeout of each group: so long may a JoinGroup or SyncGroup be held back."""
+
+    def __init__(self) -> None:
+        self._longest: BoundedDict[str | None, int] = BoundedDict(MAX_GROUPS)
+
+    def observe(self, event: RequestReceived, connection: Any) -> None:
+        """Take the timeouts of a member that joins."""
+        body = event.message.body
+        group = body.get("group_id")
+        times = (body.get("rebalance_timeout_ms"), body.get("session_timeout_ms"), self._longest.get(group))
+        self._longest[group] = max((each for each in times if isinstance(each, int)), default=0)
+
+    def of(self, group: str | None) -> int:
+        """In ms; what is usual if nobody was seen to join."""
+        return self._longest.get(group, USUAL_MS)

@@ -1,0 +1,168 @@
+"""Conversation: what a connection has said so far, and what all connections of a run know together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from dissectors import diagnosis, trackers
+from dissectors.connections.events import ConnectionOpened, DeadlinePassed, RequestReceived, ResponseReceived
+from dissectors.failures import Failure
+from dissectors.messages.message import Message
+from dissectors.trackers import BoundedDict
+from dissectors.trackers.deadlines import Deadlines
+from dissectors.trackers.triggers import NOBODY_SUBSCRIBED, Subscribed, flags_of
+
+API_VERSIONS = 18
+SASL_HANDSHAKE = 17
+
+#: The APIs whose responses name topics with their ids: Metadata, CreateTopics, DescribeTopicPartitions.
+NAMING = frozenset({3, 19, 75})
+
+#: Topics whose ids are remembered; those named longest ago are forgotten first.
+MAX_TOPICS = 100_000
+
+#: Causes that are remembered as told, and how long one must be silent to be told anew (ns).
+MAX_CAUSES = 10_000
+FORGOTTEN_AFTER = 3600 * 1_000_000_000
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class RunState:
+    """What the connections of one run have learned together.
+
+    `known_departures` is how layouts were seen to depart, so that the next frame is read in that way. `subscribed` are
+    the codes of the rules and ledgers that want all frames of their APIs for the time being, and not only what is out
+    of the ordinary.
+    """
+
+    topic_names: BoundedDict[str, str] = field(default_factory=lambda: BoundedDict(MAX_TOPICS))
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    known_departures: diagnosis.KnownDepartures = field(default_factory=diagnosis.KnownDepartures)
+    subscribed: Subscribed = NOBODY_SUBSCRIBED
+    _reported: BoundedDict[Hashable, int] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
+    _states: dict[type[Any], Any] = field(default_factory=dict)
+
+    def learn(self, message: Message) -> None:
+        """Take topic ids from a response that names them."""
+        for topic in message.body.get("topics") or ():
+            if isinstance(topic, dict) and (topic_id := topic.get("topic_id")) and (name := topic.get("name")):
+                self.topic_names[topic_id] = name
+
+    def state(self, kind: type[T]) -> T:
+        """The run's one instance of a class of state, made at first use."""
+        found: T | None = self._states.get(kind)
+        if found is None:
+            found = self._states[kind] = kind()
+        return found
+
+    def subscribe(self, code: str) -> None:
+        """From now on the rule `code` sees every frame of its APIs: it waits for one in which nothing is wrong."""
+        if code not in self.subscribed:
+            self.subscribed |= {code}
+
+    def unsubscribe(self, code: str) -> None:
+        """It waits for nothing any more."""
+        if code in self.subscribed:
+            self.subscribed -= {code}
+
+    def is_new_cause(self, cause: Hashable, at: int) -> bool:
+        """Whether a cause is seen for the first time, or again after an hour of silence."""
+        last = self._reported.get(cause)
+        self._reported[cause] = at
+        return last is None or at - last > FORGOTTEN_AFTER
+
+
+@dataclass(slots=True)
+class ConnectionState:
+    """One connection's story: feed it every event, in order, before the rules see it.
+
+    `client` and `server` are addresses (``host:port``), `dialled` the one that the client knows: a relay's listener,
+    else the server's. `repeated` counts the findings that were not told again, by code and name.
+    """
+
+    run: RunState = field(default_factory=RunState)
+    connection_id: str = ""
+    client: str = ""
+    server: str = ""
+    dialled: str = ""
+    tls: bool = False
+    midstream: bool = False
+    opened_at: int = 0
+    client_id: str | None = None
+    client_software: str | None = None
+    sasl_mechanism: str | None = None
+    repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: What is out of the ordinary in the frame that was heard last (`dissectors.trackers.triggers.FrameFlags`); ledgers
+    #: add to it.
+    flags: int = 0
+    #: Steps that failed at the event that was heard last; `dissectors.rules.failed` reports them.
+    failures: list[Failure] = field(default_factory=list)
+    _spoken: set[tuple[bool, int, int]] = field(default_factory=set)
+    _states: dict[type[Any], Any] = field(default_factory=dict)
+
+    def observe(self, event: object) -> None:
+        """Remember what an event says; find out how a frame departs that does not read well."""
+        if isinstance(event, RequestReceived | ResponseReceived):
+            try:
+                self._frame(event)
+            except Exception as error:  # noqa: BLE001
+                self.failures.append(Failure.of("examining a frame", error))
+        elif isinstance(event, ConnectionOpened):
+            self.client, self.server, self.dialled = event.client, event.server, event.listener or event.server
+            self.tls, self.midstream, self.opened_at = event.tls, event.midstream, event.at
+        run = self.run
+        for kind, is_shared in trackers.interested(event, self.flags, run.subscribed):
+            try:
+                (run if is_shared else self).state(kind).observe(event, self)
+            except Exception as error:  # noqa: BLE001  # one tracker's bug is not the others'
+                self.failures.append(Failure.of(f"updating {kind.__name__}", error))
+
+    def _frame(self, event: RequestReceived | ResponseReceived) -> None:
+        first, message = True, event.message
+        if message is not None:
+            if message.failure is not None:
+                self.failures.append(message.failure)
+            elif message.decode_warnings or not message.reads_well:
+                try:
+                    diagnosis.examine(event, self)
+                except Exception as error:  # noqa: BLE001  # the frame as the schemas read it is still worth a look
+                    self.failures.append(Failure.of("diagnosing a frame", error))
+            if message.is_request:
+                self._request(message)
+            elif message.api_key in NAMING:
+                self.run.learn(message)
+            if message.layout is not None:  # numbers off the wire must not fill the memory
+                key = (message.is_request, message.api_key, message.version)
+                if first := key not in self._spoken:
+                    self._spoken.add(key)
+        self.flags = flags_of(event, first=first, sasl=self.sasl_mechanism is not None)
+
+    def state(self, kind: type[T]) -> T:
+        """This connection's one instance of a class of state, made at first use."""
+        found: T | None = self._states.get(kind)
+        if found is None:
+            found = self._states[kind] = kind()
+        return found
+
+    def expect(self, code: str, key: Hashable, *, by: int, about: Any = None) -> None:
+        """Give the rule `code` a `DeadlinePassed` at the time `by` (ns) unless `met` is called with `key` before.
+
+        Keys are the rule's own and hold for the whole run; an expectation replaces the one with its key.
+        """
+        self.run.deadlines.expect((code, key), self, DeadlinePassed(by, code, about))
+
+    def met(self, code: str, key: Hashable) -> bool:
+        """What was expected has happened; whether it was still waited for."""
+        return self.run.deadlines.met((code, key)) is not None
+
+    def _request(self, message: Message) -> None:
+        self.client_id = message.client_id
+        if message.api_key == API_VERSIONS and (name := message.body.get("client_software_name")):
+            self.client_software = f"{name} {message.body.get('client_software_version', '')}".strip()
+        elif message.api_key == SASL_HANDSHAKE:
+            self.sasl_mechanism = message.body.get("mechanism")

@@ -1,0 +1,152 @@
+"""Stored batches: where batches of format 2 stand in the partitions' logs, as producers and fetches of late say."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.records.batch import HEADER
+from dissectors.records.record_checks import BatchSpan
+from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers.compacted import Compacted
+from dissectors.trackers.fetches import Fetches
+from dissectors.trackers.partitions import Place, topic_of
+from dissectors.trackers.record_data import PartitionData, Seen, first_batch, record_data, sent
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: How long a batch is sure to stand where it was seen (ns): later it may have been compacted away, or the topic made
+#: anew.
+SOON = 10 * 1_000_000_000
+
+_MOST_PARTITIONS = 2_000
+_MOST_BATCHES = 16
+_MOST_OF_A_FETCH = 8
+_MAGIC = 16
+_IRREGULAR = FrameFlags.IRREGULAR.value
+
+
+class Stored(NamedTuple):
+    """A batch in a log: its last offset, when it was seen there, and its header as produced, if that was seen."""
+
+    last_offset: int
+    at: int
+    produced: bytes | None
+
+
+class SkippedBatch(NamedTuple):
+    """A fetch that begins behind the batch with the offset that was asked for."""
+
+    part: PartitionData
+    offset: int
+    base_offset: int
+    last_offset: int
+
+
+class Rewritten(NamedTuple):
+    """A batch that is fetched with other bytes than it was produced with; its place in the part."""
+
+    part: PartitionData
+    nth: int
+    produced: BatchSpan
+
+
+Log = dict[int, Stored]
+
+
+@tracker(events=(ResponseReceived,), apis=("Produce", "Fetch"))
+class StoredBatches:
+    """The latest batches of the partitions of a run, by their base offsets, apart for each server.
+
+    Of what is produced only the batches that `Seen` chooses: a server that is wrong there is so always. `skipped` and
+    `rewritten` are what the latest response shows.
+    """
+
+    def __init__(self) -> None:
+        self.skipped: list[SkippedBatch] = []
+        self.rewritten: list[Rewritten] = []
+        self._logs: BoundedDict[tuple[str, Place], Log] = BoundedDict(_MOST_PARTITIONS)
+
+    def holds(self, place: Place, connection: ConnectionState) -> bool:
+        """Whether batches of format 2 were seen in a partition."""
+        return bool(self._logs.get(_key(place, connection)))
+
+    def observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
+        """Take in where batches were written, or where they stand."""
+        self.skipped, self.rewritten = [], []
+        if event.message is None or not connection.server:
+            return
+        if event.message.api == "Produce":
+            self._produced(event, connection)
+        elif parts := record_data(event, connection).parts:
+            offsets = connection.state(Fetches).offsets(event.asked or {})
+            for part in parts:
+                self._fetched(part, offsets.get(part.place), event, connection)
+            if self.skipped or self.rewritten:
+                connection.flags |= _IRREGULAR
+
+    def _fetched(
+        self, part: PartitionData, offset: int | None, event: ResponseReceived, connection: ConnectionState
+    ) -> None:
+        batches = part.batches
+        if not batches or batches[0].magic != 2:
+            return
+        log = self._logs.touch(_key(part.place, connection), dict)
+        first = batches[0].base_offset
+        if offset is not None and offset < first:
+            for base_offset, (last_offset, at, _) in log.items():
+                if base_offset <= offset <= last_offset < first and event.at - at < SOON:
+                    self.skipped.append(SkippedBatch(part, offset, base_offset, last_offset))
+        for index, batch in enumerate(batches[-_MOST_OF_A_FETCH:], max(0, len(batches) - _MOST_OF_A_FETCH)):
+            before = log.get(batch.base_offset)
+            header = before.produced if before is not None else None
+            if before is not None and header is not None:
+                produced = first_batch(header)
+                if produced is not None and produced.crc != batch.crc:
+                    header = None
+                    if event.at - before.at < SOON:
+                        self.rewritten.append(Rewritten(part, index, produced))
+            _remember(log, batch.base_offset, Stored(batch.last_offset, event.at, header))
+
+    def _produced(self, event: ResponseReceived, connection: ConnectionState) -> None:
+        message, asked = event.message, event.asked
+        if asked is None or message is None:
+            return
+        compacted = connection.run.state(Compacted).topics
+        seen = connection.state(Seen)
+        for topic in message.body.get("responses", ()):
+            name = topic_of(topic)
+            for row in topic.get("partition_responses", ()):
+                base_offset = row.get("base_offset", -1)
+                if row.get("error_code") or base_offset < 0:
+                    connection.flags |= _IRREGULAR
+                elif seen.chooses(StoredBatches, name):
+                    self._written((name, row.get("index", 0)), base_offset, asked, event, connection)
+        if compacted:
+            connection.flags |= _IRREGULAR
+
+    def _written(
+        self,
+        place: Place,
+        base_offset: int,
+        asked: dict[str, Any],
+        event: ResponseReceived,
+        connection: ConnectionState,
+    ) -> None:
+        records = sent(asked).get(place)
+        if records is not None and len(records) >= HEADER.size and records[_MAGIC] == 2:
+            header = bytes(records[: HEADER.size])
+            last_offset = base_offset + max(0, int.from_bytes(header[-4:], "big", signed=True) - 1)
+            log = self._logs.touch(_key(place, connection), dict)
+            _remember(log, base_offset, Stored(last_offset, event.at, header))
+
+
+def _remember(log: Log, base_offset: int, stored: Stored) -> None:
+    log[base_offset] = stored
+    if len(log) > _MOST_BATCHES:
+        del log[next(iter(log))]
+
+
+def _key(place: Place, connection: ConnectionState) -> tuple[str, Place]:
+    topic, partition = place
+    return connection.server, (connection.run.topic_names.get(topic, topic), partition)

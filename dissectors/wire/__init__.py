@@ -1,0 +1,1 @@
+"""Wire types and layouts: bytes to values and back, with the span of every field."""

@@ -1,0 +1,318 @@
+"""The careful path: any layout over any bytes, with the span of every field and the byte where reading stopped."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+from dissectors.wire.errors import Crowded, DecodeError
+from dissectors.wire.layout import CODES, WIDTHS, Field, Layout, layout_of_element
+from dissectors.wire.node import Node
+from dissectors.wire.plausibility import check_of
+from dissectors.wire.primitives import MOST_ELEMENTS, TEXT_ERRORS, uuid_text
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeWarning:
+    """Bytes that could be read but should not look like this.
+
+    `kind` is one of ``null``, ``bool``, ``utf8``, ``varint``, ``length``, ``tag_order``, ``tag_size``,
+    ``implausible`` (`dissectors.wire.plausibility`); the span is
+    half-open and counts from the start of the frame; `path` is the field, outermost first.
+    """
+
+    kind: str
+    message: str
+    start: int
+    end: int
+    path: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Walked:
+    """What a walk read: the tree and the same as plain values, both partial if `error` is set.
+
+    `end` is one past the last byte read. Leaves of the tree and the prefixes of their parents cover every byte.
+    """
+
+    nodes: list[Node]
+    values: dict[str, Any]
+    end: int
+    error: DecodeError | None = None
+    decode_warnings: list[DecodeWarning] = field(default_factory=list)
+
+
+def walk(layout: Layout, frame: bytes, start: int = 0, end: int | None = None) -> Walked:
+    """Read `layout` from `frame`, keeping the span of every field.
+
+    Args:
+        layout: Body, header or payload, as `dissectors.wire.layout` or an edit made it.
+        frame: The whole frame, length prefix included, so that spans index into it.
+        start: Offset of the first byte.
+        end: Where the bytes end if that is before the end of `frame`.
+
+    Returns:
+        The fields read so far; bad bytes set `Walked.error` and never raise. Values are as in
+        `dissectors.wire.decode.decode`.
+    """
+    walker = _Walker(frame, start, len(frame) if end is None else end)
+    walked = Walked([], {}, start)
+    try:
+        walker.struct(layout, walked.nodes, walked.values)
+    except DecodeError as error:
+        walked.error = error.with_traceback(None)  # which holds the frames of all callers, and these what they hold
+    walked.end = walker.pos
+    walked.decode_warnings = walker.decode_warnings
+    return walked
+
+
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
+
+
+class _Walker:
+    def __init__(self, data: bytes, pos: int, end: int) -> None:
+        self.data = data
+        self.pos = pos
+        self.end = end
+        self.elements = 0
+        self.path: list[str] = []
+        self.decode_warnings: list[DecodeWarning] = []
+
+    def fail(self, message: str, offset: int, kind: str = "") -> DecodeError:
+        return DecodeError(message, offset=offset, path=tuple(self.path), kind=kind)
+
+    def misfit(self, message: str, offset: int, size: int) -> DecodeError:
+        """A length that does not fit: in what is left, or anywhere in the frame."""
+        return self.fail(message, offset, "" if 0 <= size <= len(self.data) else "length")
+
+    def odd(self, kind: str, message: str, start: int) -> None:
+        self.decode_warnings.append(DecodeWarning(kind, message, start, self.pos, tuple(self.path)))
+
+    def take(self, width: int, what: str) -> bytes:
+        left = self.end - self.pos
+        if width > left:
+            raise self.fail(f"{what} needs {_bytes(width)}, {max(left, 0)} left", self.pos)
+        self.pos += width
+        return self.data[self.pos - width : self.pos]
+
+    def struct(self, layout: Layout, nodes: list[Node], values: dict[str, Any]) -> None:
+        for one in layout.fields:
+            self.field(one, nodes, values)
+        if layout.flexible:
+            self.tags(layout, nodes, values)
+
+    def field(self, one: Field, nodes: list[Node], values: dict[str, Any]) -> None:
+        self.path.append(one.name)
+        node = Node(one.name, self.pos, self.pos)
+        nodes.append(node)
+        try:
+            if one.array:
+                self.array(one, node, values)
+            elif one.struct is not None:
+                self.maybe_struct(one, node, values)
+            else:
+                node.value = values[one.name] = self.value(one.type, one.length, one.nullable)
+                if node.value and (check := check_of(one)) is not None and not check(node.value):
+                    self.odd("implausible", f"{one.name} can hardly be {node.value!r}", node.start)
+        except DecodeError:
+            if self.pos == node.start and not node.children:
+                nodes.pop()
+                values.pop(one.name, None)
+            raise
+        finally:
+            node.end = self.pos
+        self.path.pop()
+
+    def maybe_struct(self, one: Field, node: Node, values: dict[str, Any]) -> None:
+        assert one.struct is not None
+        if one.length is not None:
+            mark, null = self.mark(one.length)
+            if mark not in (1, null):
+                self.odd("length", f"mark of presence is {mark}, not 1", node.start)
+            if mark <= null:
+                values[one.name] = None
+                return
+        inner: dict[str, Any] = {}
+        values[one.name] = inner
+        self.struct(one.struct, node.children, inner)
+
+    def array(self, one: Field, node: Node, values: dict[str, Any]) -> None:
+        assert one.length is not None
+        count = self.length(one.length, "array")
+        if count is None:
+            if not one.nullable:
+                self.odd("null", "null where the protocol allows none", node.start)
+            values[one.name] = None
+            return
+        if count > self.end - self.pos:  # an element takes a byte at least
+            left, self.pos = self.end - self.pos, node.start
+            raise self.misfit(f"array of {count} elements cannot fit in {_bytes(left)}", node.start, count)
+        self.elements += count
+        if self.elements > MOST_ELEMENTS:
+            self.pos = node.start
+            raise Crowded(f"more than {MOST_ELEMENTS} elements", offset=self.pos, path=tuple(self.path))
+        made: list[Any] = []
+        values[one.name] = made
+        if count == 0:
+            node.value = made  # a leaf then, which null must not look like
+        for index in range(count):
+            self.path.append(str(index))
+            child = Node(str(index), self.pos, self.pos)
+            node.children.append(child)
+            try:
+                if one.struct is not None:
+                    inner: dict[str, Any] = {}
+                    made.append(inner)
+                    self.struct(layout_of_element(one, index), child.children, inner)
+                else:
+                    child.value = self.value(one.type, one.element_length, nullable=False)
+                    made.append(child.value)
+            except DecodeError:
+                if self.pos == child.start and not child.children:
+                    node.children.pop()
+                    if one.struct is not None:
+                        made.pop()
+                raise
+            finally:
+                child.end = self.pos
+            self.path.pop()
+
+    def value(self, kind: str, length: str | None, nullable: bool) -> Any:
+        start = self.pos
+        if length is None:
+            return self.fixed(kind, start)
+        size = self.length(length, kind)
+        if size is None:
+            if not nullable:
+                self.odd("null", "null where the protocol allows none", start)
+            return None
+        if size > self.end - self.pos:
+            left, self.pos = self.end - self.pos, start
+            raise self.misfit(f"length {size} does not fit: {_bytes(left)} left", start, size)
+        raw = self.take(size, kind)
+        if kind != "string":
+            return raw
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            self.odd("utf8", "string is not UTF-8", start)
+            return raw.decode("utf-8", TEXT_ERRORS)
+
+    def fixed(self, kind: str, start: int) -> Any:
+        raw = self.take(WIDTHS[kind], kind)
+        if kind == "uuid":
+            return uuid_text(raw)
+        if kind == "bool":
+            if raw[0] > 1:
+                self.odd("bool", f"boolean is {raw[0]}, not 0 or 1", start)
+            return raw[0] != 0
+        return struct.unpack(">" + CODES[kind], raw)[0]
+
+    def mark(self, encoding: str) -> tuple[int, int]:
+        """The mark of presence that stands here, and what it is for null."""
+        if encoding == "uvarint":
+            return self.uvarint("mark of presence"), 0
+        return int.from_bytes(self.take(1, "mark of presence"), "big", signed=True), -1
+
+    def length(self, encoding: str, what: str) -> int | None:
+        """The count or size that stands here, None for null.
+
+        A length below -1 cannot be one and stops the walk at its first byte.
+        """
+        start = self.pos
+        if encoding == "uvarint":
+            compact = self.uvarint(f"length of {what}")
+            return compact - 1 if compact else None
+        if encoding == "uvarint-1":
+            return self.uvarint(f"length of {what}")
+        if encoding == "uvarint+1":
+            compact = self.uvarint(f"length of {what}")
+            if compact == 1:
+                self.pos = start
+                raise self.fail(f"length of {what} is -1 if it is off by one", start)
+            return compact - 2 if compact else None
+        width = {"int16": 2, "int32": 4}[encoding]
+        size = int.from_bytes(self.take(width, f"length of {what}"), "big", signed=True)
+        if size < -1:
+            self.pos = start
+            raise self.misfit(f"length of {what} is {size}", start, size)
+        return None if size == -1 else size
+
+    def uvarint(self, what: str) -> int:
+        start = self.pos
+        value = shift = 0
+        while True:
+            byte = self.take(1, what)[0]
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+            if shift > 28:
+                self.pos = start
+                raise self.fail(f"{what} is a varint of more than 5 bytes", start, "varint")
+        if value >> 32:
+            self.pos = start
+            raise self.fail(f"{what} is a varint of more than 32 bits", start, "varint")
+        if byte == 0 and shift > 7:
+            self.odd("varint", f"{what} is written in {shift // 7} bytes where fewer do", start)
+        return value
+
+    def tags(self, layout: Layout, nodes: list[Node], values: dict[str, Any]) -> None:
+        """The tag buffer: a count, then tag, size and value of each (KIP-482)."""
+        self.path.append("_tags")
+        node = Node("_tags", self.pos, self.pos)
+        nodes.append(node)
+        try:
+            count = self.uvarint("count of tagged fields")
+            if count * 2 > self.end - self.pos:  # a tagged field takes two bytes at least
+                left, self.pos = self.end - self.pos, node.start
+                raise self.misfit(f"{count} tagged fields cannot fit in {_bytes(left)}", node.start, count)
+            known = {one.tag: one for one in layout.tagged}
+            last = -1
+            for _ in range(count):
+                last = self.tag(known, last, node, values, layout.tag_fault)
+            if layout.tag_fault == "twice":
+                self.uvarint("count of tagged fields")
+        except DecodeError:
+            if self.pos == node.start:
+                nodes.pop()
+            raise
+        finally:
+            node.end = self.pos
+        self.path.pop()
+
+    def tag(self, known: dict[int | None, Field], last: int, parent: Node, values: dict[str, Any], fault: str) -> int:
+        """One tagged field; if its size is at fault, its value says where it ends."""
+        start = self.pos
+        tag = self.uvarint("tag")
+        if tag <= last:
+            self.odd("tag_order", f"tag {tag} stands after tag {last}", start)
+        size = self.uvarint(f"size of tag {tag}")
+        one = known.get(tag)
+        sized = one is None or fault != f"size {tag}"
+        end = self.pos + size if sized else self.end
+        if end > self.end:
+            left, self.pos = self.end - self.pos, start
+            raise self.misfit(f"tag {tag} of {_bytes(size)} does not fit: {_bytes(left)} left", start, size)
+        self.path.append(one.name if one else f"tag {tag}")
+        node = Node(self.path[-1], start, start)
+        parent.children.append(node)
+        if one is None:
+            node.value = self.take(size, "tag")
+            values.setdefault("_tags", []).append([tag, node.value])
+        else:
+            inner = _Walker(self.data, self.pos, end)
+            inner.path = self.path[:-1]
+            inner.decode_warnings = self.decode_warnings
+            try:
+                inner.field(one, node.children, values)
+            finally:
+                self.pos = node.end = inner.pos
+            if inner.pos != end and sized:
+                self.odd("tag_size", f"tag {tag} says {_bytes(size)}, its value has {size - end + inner.pos}", start)
+                self.pos = end
+        node.end = self.pos
+        self.path.pop()
+        return tag

@@ -1,0 +1,126 @@
+"""Frames to requests, bodies to frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from dissectors import schemas
+from dissectors.wire.decode import decode
+from dissectors.wire.encode import encode_into
+from dissectors.wire.layout import Field, Layout, layout, layout_of_element
+
+#: In the arrays of a request: an answer can have a struct for each. The decoder has the same bound on structs.
+_MOST_ELEMENTS: Final = 200_000
+
+
+class Head(NamedTuple):
+    """The header of a request."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class Unreadable(Exception):
+    """A frame that is no request, or one of an API or version that nobody knows; a sentence."""
+
+
+def read_head(frame: bytes) -> tuple[Head, int]:
+    """The header of a frame without its length, and where the body begins.
+
+    Raises:
+        Unreadable: See there.
+    """
+    if len(frame) < 8:
+        raise Unreadable(f"{len(frame)} bytes are too few for a request's header")
+    key, version = (int.from_bytes(frame[at : at + 2], "big", signed=True) for at in (0, 2))
+    api = schemas.api(key)
+    if api is None:
+        raise Unreadable(f"no API has the key {key}")
+    # A version that is not known has the header of the newest: what is needed of it stands at the same place.
+    header = layout("RequestHeader", max(1, schemas.header_versions(key, min(version, api.max_version))[0]))
+    decoded = decode(header, frame)
+    if decoded.error is not None:
+        raise Unreadable(f"{api.name} v{version}: {decoded.error}")
+    values = decoded.values
+    return Head(key, version, values["correlation_id"], values.get("client_id")), decoded.end
+
+
+def read_body(head: Head, frame: bytes, start: int) -> Mapping[str, Any]:
+    """The body of a request.
+
+    Raises:
+        Unreadable: Its bytes do not fit its layout.
+    """
+    name = schemas.request(head.api_key)
+    assert name is not None
+    decoded = decode(layout(name, head.version), frame, start)
+    if decoded.error is not None:
+        raise Unreadable(f"{name} v{head.version}: {decoded.error}")
+    # Bytes behind the last field are let be, as Kafka does: librdkafka's first Metadata v13 has three.
+    if len(frame) > _MOST_ELEMENTS and _elements(decoded.values) > _MOST_ELEMENTS:
+        raise Unreadable(f"{name} v{head.version}: its arrays have more than {_MOST_ELEMENTS} elements")
+    for odd in decoded.decode_warnings:
+        if odd.kind == "null":  # as Kafka, so that handlers need not look
+            raise Unreadable(f"{name} v{head.version}: {'.'.join(odd.path)}: {odd.message}")
+    return decoded.values
+
+
+def _elements(value: Any) -> int:
+    """How many elements the arrays in a value have."""
+    if isinstance(value, Mapping):
+        return sum(map(_elements, value.values()))
+    if not isinstance(value, list):
+        return 0
+    return len(value) + (sum(map(_elements, value)) if value and isinstance(value[0], Mapping) else 0)
+
+
+def response_frame(head: Head, body: Mapping[str, Any], version: int | None = None) -> bytearray:
+    """A response with its length prefix; `version` is that of its body if it is not the request's (KIP-511).
+
+    Raises:
+        EncodeError: A value that its type cannot hold.
+    """
+    version = head.version if version is None else version
+    name = schemas.response(head.api_key)
+    assert name is not None
+    header = layout("ResponseHeader", schemas.header_versions(head.api_key, version)[1])
+    made = layout(name, version)
+    frame = bytearray(4)
+    encode_into(frame, header, {"correlation_id": head.correlation_id})
+    encode_into(frame, made, without_defaults(made, body))
+    frame[:4] = (len(frame) - 4).to_bytes(4, "big")
+    return frame
+
+
+def without_defaults(made: Layout, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values without those of tagged fields that have their default: Kafka does not write them."""
+    if not _has_tagged(made):
+        return values
+    kept = dict(values)
+    for one in (*made.fields, *made.tagged):
+        if one.name not in kept:
+            continue
+        value = kept[one.name]
+        if one.tag is not None and value == one.default:
+            del kept[one.name]
+        elif one.struct is not None and value is not None and _has_tagged(one.struct):
+            kept[one.name] = _inside(one, value)
+    return kept
+
+
+def _inside(one: Field, value: Any) -> Any:
+    assert one.struct is not None
+    if one.array:
+        return [without_defaults(layout_of_element(one, index), each) for index, each in enumerate(value)]
+    return without_defaults(one.struct, value)
+
+
+def _has_tagged(made: Layout) -> bool:
+    found = made.cache.get("has_tagged")
+    if found is None:
+        inner = (one.struct for one in (*made.fields, *made.tagged) if one.struct is not None)
+        found = made.cache["has_tagged"] = bool(made.tagged) or any(_has_tagged(each) for each in inner)
+    return bool(found)

@@ -1,0 +1,189 @@
+"""Bridge: members of a consumer group that still speak the classic protocol, while clients are updated one by one.
+
+Source: what GroupMetadataManager does for JoinGroup, SyncGroup, Heartbeat and LeaveGroup to a ConsumerGroup, in Kafka
+4.3 (online migration, KIP-848).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from kproxy.broker.cluster import new_uuid
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.groups.classic import ClassicGroup
+from kproxy.broker.groups.classic_member import ClassicMember, Joining
+from kproxy.broker.groups.consumer_member import ConsumerMember, MemberState
+from kproxy.broker.groups.group import Answer
+from kproxy.broker.groups.reconciliation import Reconciliation
+from kproxy.broker.groups.subscriptions import CONSUMER, read_subscription, version_of, write_assignment
+
+
+class Bridge(Reconciliation):
+    """Answers members that speak the classic protocol; each has its own generation, which is its epoch."""
+
+    def join(self, asked: Joining, answer: Answer) -> None:
+        """A member joins or joins again; answered at once.
+
+        Raises:
+            Refused: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+        """
+        member_id = asked.member_id or new_uuid()
+        self._check_room(member_id)
+        if not self._supports(asked):
+            raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
+        if not asked.member_id and asked.instance_id is None and asked.learns_id:
+            answer({"error_code": Error.MEMBER_ID_REQUIRED, "member_id": member_id})
+            return
+        protocol, data = next(iter(asked.protocols.items()))
+        if (subscription := read_subscription(data)) is None:
+            raise Refused(Error.UNKNOWN_SERVER_ERROR, "the subscription cannot be read")
+        member = self._joining(asked, member_id)
+        subscribed = member.topics != frozenset(subscription["topics"]) or member.regex != ""
+        member.classic = asked
+        member.topics, member.regex = frozenset(subscription["topics"]), ""
+        member.rack_id = subscription.get("rack_id") or member.rack_id
+        member.client_id, member.client_host = asked.client_id, asked.client_host
+        member.rebalance_timeout_ms = asked.rebalance_timeout_ms
+        owned = self._parts(subscription.get("owned_partitions", ()))
+        self._progress(member, owned, None, subscribed=subscribed)
+        self._timers.cancel(f"join-{member.id}")
+        self._limit("sync", member)
+        answer(
+            {
+                "member_id": member.id,
+                "generation_id": member.epoch,
+                "protocol_type": CONSUMER,
+                "protocol_name": protocol,
+            }
+        )
+        self._become_classic()
+
+    def sync(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        protocol: tuple[str | None, str | None],
+        assignments: Mapping[str, bytes],
+        answer: Answer,
+    ) -> None:
+        """A member asks for its assignment, as `ClassicGroup.sync`; answered at once, and nobody brings any."""
+        member, asked = self._of_generation(member_id, instance_id, generation)
+        own, data = next(iter(asked.protocols.items()))
+        known = zip(protocol, (CONSUMER, own), strict=True)
+        if any(theirs is not None and theirs != ours for theirs, ours in known):
+            raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
+        if self.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED:
+            self._limit("join", member)
+            raise Refused(Error.REBALANCE_IN_PROGRESS)
+        self._timers.cancel(f"sync-{member.id}")
+        self._expect(member)
+        assignment = write_assignment(self.named(member.assigned), version_of(data))
+        answer({"protocol_type": CONSUMER, "protocol_name": own, "assignment": assignment})
+
+    def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
+        """A member is there.
+
+        Raises:
+            Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
+        """
+        member, _ = self._of_generation(member_id, instance_id, generation)
+        self._expect(member)
+        released = member.state is MemberState.UNRELEASED and not self._waits(member)
+        if member.epoch < self.assignment_epoch or member.state is MemberState.UNREVOKED or released:
+            if not self._timers.has(f"join-{member.id}"):
+                self._limit("join", member)
+            raise Refused(Error.REBALANCE_IN_PROGRESS)
+
+    def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
+        """Members go, or an admin client has them out: their ids and instance ids. What became of each."""
+        errors = []
+        gone = set()
+        for member_id, instance_id in members:
+            try:
+                gone.add(self._known(member_id, instance_id, any_id=True).id)
+                errors.append(Error.NONE)
+            except Refused as refused:
+                errors.append(refused.error)
+        self._remove(gone)
+        return errors
+
+    def named(self, parts: Iterable[Part]) -> dict[str, list[int]]:
+        """Partitions by the names of their topics, without those that are gone."""
+        found: dict[str, list[int]] = {}
+        for topic_id, index in sorted(parts):
+            if (topic := self._context.topics.with_id(topic_id)) is not None:
+                found.setdefault(topic.name, []).append(index)
+        return found
+
+    def _supports(self, asked: Joining) -> bool:
+        others = [each.classic for each in self.members.values() if each.classic is not None]
+        return asked.protocol_type == CONSUMER and any(
+            all(name in each.protocols for each in others) for name in asked.protocols
+        )
+
+    def _joining(self, asked: Joining, member_id: str) -> ConsumerMember:
+        if asked.instance_id is None:
+            return self.members.setdefault(member_id, ConsumerMember(member_id))
+        if asked.member_id:
+            return self._known(member_id, asked.instance_id)
+        if (known := self._static.get(asked.instance_id)) is not None:
+            member = self._replace(self.members[known], member_id)
+        else:
+            member = self.members[member_id] = ConsumerMember(member_id, asked.instance_id)
+        self._static[asked.instance_id] = member_id
+        return member
+
+    def _of_generation(
+        self, member_id: str, instance_id: str | None, generation: int
+    ) -> tuple[ConsumerMember, Joining]:
+        member = self._known(member_id, instance_id)
+        if member.classic is None:
+            raise Refused(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+        if generation != member.epoch:
+            raise Refused(Error.ILLEGAL_GENERATION)
+        return member, member.classic
+
+    def _limit(self, step: str, member: ConsumerMember) -> None:
+        """Have the member out unless it takes a step in its rebalance timeout."""
+        out = functools.partial(self._remove, {member.id})
+        self._timers.set(f"{step}-{member.id}", member.rebalance_timeout_ms, out)
+
+    def _waits(self, member: ConsumerMember) -> bool:
+        """Whether others still have what the member is to get."""
+        others = (each for each in self.members.values() if each is not member)
+        taken = {part for each in others for part in (*each.assigned, *each.revoking)}
+        return any(part in taken for part in self.target[member.id] - member.assigned.keys())
+
+    def _parts(self, owned: Iterable[Mapping[str, Any]]) -> frozenset[Part]:
+        found = ((self._context.topics.named(each["topic"]), each["partitions"]) for each in owned)
+        return frozenset((topic.id, index) for topic, indexes in found if topic is not None for index in indexes)
+
+    def _remove(self, members: Collection[str]) -> None:
+        super()._remove(members)
+        if members:
+            self._become_classic()
+
+    def _become_classic(self) -> None:
+        """Become a classic group when no member is left that speaks the new protocol."""
+        settings = self._context.settings
+        fits = len(self.members) <= settings.classic_size and settings.migrates("downgrade")
+        if self.members and fits and all(each.classic is not None for each in self.members.values()):
+            made = ClassicGroup(self.id, self._context)
+            made.protocol_type, made.generation = CONSUMER, self.epoch
+            members = [self._as_classic(each) for each in self.members.values()]
+            made.settle(members, None, members[0].id)
+            self._context.replace(made)
+            if not all(each.is_at(self.epoch) for each in self.members.values()):
+                made.prepare()
+
+    def _as_classic(self, member: ConsumerMember) -> ClassicMember:
+        assert member.classic is not None
+        asked = member.classic
+        version = version_of(next(iter(asked.protocols.values())))
+        made = asked.member(member.id, None)
+        made.assignment = write_assignment(self.named(self.target.get(member.id, ())), version)
+        return made

@@ -1,0 +1,108 @@
+"""Rows: the partitions that a request about a group's offsets names, and what becomes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dissectors.wire.layout import NULL_UUID
+from kproxy.broker.access import allowed
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.groups.group import PlaceCheck
+from kproxy.broker.groups.offsets import Committed, Place
+from kproxy.broker.groups.settings import GroupSettings
+from kproxy.broker.request import Request
+from kproxy.broker.topics import Topic, Topics
+
+
+@dataclass(slots=True)
+class OffsetRow:
+    """A partition that a request names; `topic` is None if there is no such."""
+
+    asked: Mapping[str, Any]
+    topic: Topic | None
+    error: Error = Error.NONE
+
+
+class OffsetRows:
+    """The partitions that a request names under `topics`, as OffsetCommit, TxnOffsetCommit and OffsetDelete do."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._by_topic: list[tuple[Mapping[str, Any], list[OffsetRow]]] = []
+        topics = request.cluster.part(Topics)
+        for asked in request.body["topics"]:
+            try:
+                topic, error = topics.find(asked.get("name"), asked.get("topic_id")), Error.NONE
+            except Refused as refused:
+                topic, error = None, refused.error
+            # What is there and what is not is nobody's business who may not read it.
+            name = asked.get("name") if topic is None else topic.name
+            if name is not None and not allowed(request, "READ", "TOPIC", name):
+                error = Error.TOPIC_AUTHORIZATION_FAILED
+            self._by_topic.append((asked, [OffsetRow(each, topic, error) for each in asked["partitions"]]))
+        for row in self.valid():
+            if not 0 <= row.asked["partition_index"] < len(row.topic.partitions if row.topic else ()):
+                row.error = Error.UNKNOWN_TOPIC_OR_PARTITION
+
+    def __iter__(self) -> Iterator[OffsetRow]:
+        return (row for _, rows in self._by_topic for row in rows)
+
+    def valid(self) -> list[OffsetRow]:
+        """Those that nothing is said against so far."""
+        return [row for row in self if row.error is Error.NONE]
+
+    @contextmanager
+    def refusing(self, rows: Collection[OffsetRow]) -> Iterator[None]:
+        """What is refused inside is refused for all of these."""
+        try:
+            yield
+        except Refused as refused:
+            for row in rows:
+                row.error = refused.error
+
+    def commits(
+        self, rows: Iterable[OffsetRow], check: PlaceCheck, expires: int | None = None
+    ) -> dict[Place, Committed]:
+        """What is to be committed; text that is too long is refused.
+
+        Args:
+            rows: The partitions.
+            check: Of each partition; may raise `Refused`.
+            expires: When the offsets are to be forgotten, in ms since the epoch.
+        """
+        cluster = self._request.cluster
+        now, longest = cluster.clock.now(), cluster.part(GroupSettings).metadata_size
+        found = {}
+        for row in rows:
+            assert row.topic is not None
+            index, metadata = row.asked["partition_index"], row.asked["committed_metadata"] or ""
+            if len(metadata) > longest:
+                row.error = Error.OFFSET_METADATA_TOO_LARGE
+                continue
+            check(row.topic.id, index)
+            at = row.asked.get("commit_timestamp", -1)
+            found[row.topic.name, index] = Committed(
+                row.asked["committed_offset"],
+                row.asked.get("committed_leader_epoch", -1),
+                metadata,
+                now if at == -1 else at,
+                row.topic.id,
+                expires,
+            )
+        return found
+
+    def answered(self) -> list[dict[str, Any]]:
+        """The topics of the response."""
+        return [
+            {
+                "name": asked.get("name", ""),
+                "topic_id": asked.get("topic_id", NULL_UUID),
+                "partitions": [
+                    {"partition_index": row.asked["partition_index"], "error_code": row.error} for row in rows
+                ],
+            }
+            for asked, rows in self._by_topic
+        ]

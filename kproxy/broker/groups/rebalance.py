@@ -1,0 +1,246 @@
+"""Rounds: how a classic group gets from one generation to the next.
+
+Source: ClassicGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from kproxy.broker.errors import Error
+from kproxy.broker.groups.classic_member import ClassicMember
+from kproxy.broker.groups.group import Group, GroupContext, Timers
+from kproxy.broker.groups.subscriptions import CONSUMER, read_subscription
+
+#: What a member is told whose place was taken from it.
+GONE: Final[Mapping[str, Any]] = {"error_code": Error.UNKNOWN_MEMBER_ID, "member_id": ""}
+
+#: Names of timers; the others are those of members, which have a hyphen.
+JOIN: Final = "join"
+SYNC: Final = "sync"
+
+
+class RebalanceState(StrEnum):
+    """Where a group is in its round."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+class Rounds(Group):
+    """The members of a classic group, and the round that they are in.
+
+    A round begins when somebody comes or goes: all are to join. When all have, or the longest rebalance timeout is
+    over, there is a new generation; when its leader has synced, the group is stable.
+    """
+
+    type = "classic"
+
+    def __init__(self, group_id: str, context: GroupContext) -> None:
+        super().__init__(group_id, context)
+        self.generation = 0
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, ClassicMember] = {}
+        self._now = RebalanceState.EMPTY
+        self._before = RebalanceState.EMPTY
+        self._since = context.clock.now()
+        self._static: dict[str, str] = {}  # instance -> member
+        self._pending: set[str] = set()  # were told their ids and have not joined yet
+        self._unsynced: set[str] = set()
+        self._delayed_again = False  # somebody has joined while the group waits for its first members
+        self._topics: frozenset[str] | None = None
+        self._timers = Timers(context.clock)
+
+    @property
+    def state(self) -> str:
+        return self._now.value
+
+    @property
+    def is_empty(self) -> bool:
+        return self._now is RebalanceState.EMPTY
+
+    @property
+    def size(self) -> int:
+        return 200 * (1 + len(self._pending)) + sum(each.size for each in self.members.values())
+
+    def close(self) -> None:
+        self._timers.cancel_all()
+
+    def settle(self, members: Collection[ClassicMember], protocol: str | None, leader: str | None) -> None:
+        """Be stable with these members, or empty without any; with None they vote for the protocol."""
+        self.members = {each.id: each for each in members}
+        self._static = {each.instance_id: each.id for each in members if each.instance_id is not None}
+        self.protocol, self.leader = protocol or (self._voted() if members else None), leader
+        self._topics = self._subscribed()
+        self._become(RebalanceState.STABLE if members else RebalanceState.EMPTY)
+        for each in members:
+            self._expect(each)
+
+    def prepare(self) -> None:
+        """Begin a round."""
+        if self._now is RebalanceState.COMPLETING:
+            for each in self.members.values():
+                each.assignment = b""
+            self._propagate(Error.REBALANCE_IN_PROGRESS)
+        self._unsynced.clear()
+        self._timers.cancel(SYNC)
+        first = self.is_empty
+        self._become(RebalanceState.PREPARING)
+        if first:
+            delay = self._context.settings.initial_delay_ms
+            self._wait_for_more(delay, max(self._rebalance_timeout_ms() - delay, 0))
+        elif not self._all_joined():
+            self._timers.set(JOIN, self._rebalance_timeout_ms(), self._complete)
+        else:
+            self._complete()
+
+    def _prepare_or_complete(self) -> None:
+        if self._now is not RebalanceState.PREPARING:
+            self.prepare()
+        else:
+            self._complete_if_all_joined()
+
+    def _complete_if_all_joined(self) -> None:
+        if self._now is RebalanceState.PREPARING and self._before is not RebalanceState.EMPTY and self._all_joined():
+            self._complete()
+
+    def _wait_for_more(self, delay: int, remaining: int) -> None:
+        """Let an empty group wait for more than its first member: again and again while there come some."""
+
+        def over() -> None:
+            if self._delayed_again and remaining:
+                self._delayed_again = False
+                again = min(self._context.settings.initial_delay_ms, remaining)
+                self._wait_for_more(again, max(remaining - delay, 0))
+            else:
+                self._complete()
+
+        self._timers.set(JOIN, delay, over)
+
+    def _complete(self) -> None:
+        """Nobody else is waited for: those who have joined make the next generation."""
+        self._timers.cancel(JOIN)
+        for late in [each for each in self.members.values() if each.join is None and each.instance_id is None]:
+            self._forget(late.id)
+        if self.members and not self._elect():
+            self._timers.set(JOIN, self._rebalance_timeout_ms(), self._complete)
+            return
+        self.generation += 1
+        self._unsynced = set(self.members)
+        self.protocol = self._voted() if self.members else None
+        self._topics = self._subscribed()
+        self._become(RebalanceState.COMPLETING if self.members else RebalanceState.EMPTY)
+        if not self.members:
+            self._context.keep(self)
+            return
+        for each in self.members.values():
+            each.answer_join(self._joined(each))
+            self._expect(each)
+            each.is_new = False
+        self._timers.set(SYNC, self._rebalance_timeout_ms(), self._sync_over)
+
+    def _sync_over(self) -> None:
+        for member_id in list(self._unsynced):
+            self._forget(member_id)
+        self.prepare()
+
+    def _propagate(self, error: Error = Error.NONE) -> None:
+        for each in self.members.values():
+            body = (
+                {"error_code": error, "protocol_type": None, "protocol_name": None} if error else self._assigned(each)
+            )
+            if each.answer_sync(body):
+                self._expect(each)
+
+    def _joined(self, member: ClassicMember) -> dict[str, Any]:
+        leads = member.id == self.leader
+        return {
+            "generation_id": self.generation,
+            "protocol_type": self.protocol_type,
+            "protocol_name": self.protocol,
+            "leader": self.leader,
+            "member_id": member.id,
+            "members": self._as_joined() if leads else [],
+        }
+
+    def _as_joined(self) -> list[Mapping[str, Any]]:
+        return [
+            {
+                "member_id": each.id,
+                "group_instance_id": each.instance_id,
+                "metadata": each.protocols[self.protocol or ""],
+            }
+            for each in self.members.values()
+        ]
+
+    def _assigned(self, member: ClassicMember) -> Mapping[str, Any]:
+        return {
+            "protocol_type": self.protocol_type,
+            "protocol_name": self.protocol,
+            "assignment": member.assignment,
+        }
+
+    def _become(self, state: RebalanceState) -> None:
+        self._before, self._now = self._now, state
+        self._since = self._context.clock.now()
+
+    def _expect(self, member: ClassicMember, timeout_ms: int | None = None) -> None:
+        """Have the member out unless it is heard of in time, by default in its session timeout."""
+        timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        self._timers.set(member.id, timeout_ms, functools.partial(self._expire, member.id))
+
+    def _expire(self, member_id: str) -> None:
+        if (member := self.members.get(member_id)) is not None:
+            if member.waits and not member.is_new:
+                return  # it is we who are late
+            member.answer_join(GONE)
+        self._forget(member_id)
+        if self._now is RebalanceState.PREPARING:
+            if self._all_joined():
+                self._complete()
+        elif member is not None:
+            self.prepare()
+
+    def _forget(self, member_id: str) -> None:
+        """A member, or one that was only told its id, is gone."""
+        member = self.members.pop(member_id, None)
+        if member is not None and member.instance_id is not None:
+            del self._static[member.instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self._pending.discard(member_id)
+        self._unsynced.discard(member_id)
+        self._timers.cancel(member_id)
+
+    def _elect(self) -> bool:
+        """Have a leader that has joined; False if nobody has."""
+        if self.members[self.leader or ""].join is None:
+            joined = next((each.id for each in self.members.values() if each.join is not None), None)
+            self.leader = joined or self.leader
+            return joined is not None
+        return True
+
+    def _voted(self) -> str:
+        candidates = set.intersection(*(set(each.protocols) for each in self.members.values()))
+        return Counter(each.vote(candidates) for each in self.members.values()).most_common(1)[0][0]
+
+    def _subscribed(self) -> frozenset[str] | None:
+        """The topics of all members together; None where they do not say."""
+        if self.protocol_type != CONSUMER:
+            return None
+        read = [read_subscription(each.protocols[self.protocol or ""]) for each in self.members.values()]
+        found = [each["topics"] for each in read if each is not None]
+        return frozenset().union(*found) if len(found) == len(read) else None
+
+    def _all_joined(self) -> bool:
+        return not self._pending and all(each.join is not None for each in self.members.values())
+
+    def _rebalance_timeout_ms(self) -> int:
+        return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)

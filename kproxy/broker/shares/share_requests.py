@@ -1,0 +1,92 @@
+"""What ShareFetch and ShareAcknowledge have in common: who asks, and what they acknowledge."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from kproxy.broker.access import require
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.features import Features
+from kproxy.broker.groups.assignors import Part
+from kproxy.broker.request import Request
+from kproxy.broker.shares.acknowledging import read
+from kproxy.broker.shares.sessions import AllShareSessions, ShareConnection, ShareSession
+from kproxy.broker.shares.shares import Shares
+from kproxy.broker.topics import Topics
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import BrokerNode, Cluster
+
+_LONGEST_MEMBER_ID: Final = 36
+_RENEWALS_FROM: Final = 2  # versions
+
+
+def check_enabled(request: Request) -> None:
+    """Raise `Refused` with UNSUPPORTED_VERSION unless the cluster has share groups: the feature can be turned off."""
+    if not request.cluster.part(Features).level("share.version"):
+        raise Refused(Error.UNSUPPORTED_VERSION)
+
+
+def asker(request: Request) -> tuple[str, str]:
+    """The group and the member that ask.
+
+    Raises:
+        Refused: UNSUPPORTED_VERSION, INVALID_REQUEST, GROUP_AUTHORIZATION_FAILED.
+    """
+    check_enabled(request)
+    group, member = request.body["group_id"], request.body["member_id"]
+    if group is None:
+        raise Refused(Error.INVALID_REQUEST)
+    require(request, "READ", "GROUP", group)
+    check_member_id(member)
+    return group, member
+
+
+def check_member_id(member_id: str | None) -> None:
+    """Raise `Refused` with INVALID_REQUEST unless a member can have that id."""
+    if not member_id or len(member_id) > _LONGEST_MEMBER_ID:
+        raise Refused(Error.INVALID_REQUEST)
+
+
+def connect(request: Request, key: tuple[str, str], session: ShareSession) -> None:
+    """Have a session end with its connection."""
+    request.session.part(ShareConnection).gone = functools.partial(end, request.cluster, request.node, key, session)
+
+
+def end(cluster: Cluster, node: BrokerNode, key: tuple[str, str], session: ShareSession) -> None:
+    """Forget a session; others get the records that the member has of what the broker leads."""
+    group, member = key
+    if cluster.part(AllShareSessions).of(node).end(key, session):
+        for part in session.partitions:
+            share = cluster.part(Shares).led(node, group, part)
+            if share is not None:
+                share.release(member)
+
+
+def acknowledged(request: Request) -> dict[Part, dict[str, Any]]:
+    """Do what a request acknowledges; for each partition that it lists its index and what is wrong, if anything."""
+    return {
+        (topic["topic_id"], each["partition_index"]): _one(request, topic["topic_id"], each)
+        for topic in request.body["topics"]
+        for each in topic["partitions"]
+    }
+
+
+def _one(request: Request, topic_id: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    body, index, topics = request.body, asked["partition_index"], request.cluster.part(Topics)
+    try:
+        if (topic := topics.with_id(topic_id)) is None:
+            raise Refused(Error.UNKNOWN_TOPIC_ID)
+        renews, is_renewal = request.version >= _RENEWALS_FROM, body.get("is_renew_ack", False)
+        said = read(asked["acknowledgement_batches"], renews=renews, is_renewal=is_renewal)
+        require(request, "READ", "TOPIC", topic.name)
+        share = request.cluster.part(Shares).led(request.node, body["group_id"], (topic_id, index))
+        if topics.partition(topic.name, index) is None or (said and share is None):
+            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as Kafka says also where another broker leads
+        if said and share is not None:
+            share.acknowledge(body["member_id"], said)
+    except Refused as refused:
+        return {"partition_index": index, "error_code": refused.error, "error_message": refused.message}
+    return {"partition_index": index}

@@ -1,0 +1,123 @@
+"""A file that only grows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class AppendOnlyFile:
+    """A file that is only appended to; its own writes are whole or not there.
+
+    Args:
+        path: Of the file; it is made if it is not there.
+        levels: Of the directories above it that may be new, and are synced with it.
+
+    Attributes:
+        size: In bytes.
+    """
+
+    def __init__(self, path: Path, *, levels: int = 1) -> None:
+        self.path = path
+        self._directories = path.parents[:levels]
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self.size = os.fstat(self._fd).st_size
+        self._synced = -1  # bytes that are surely on the disk; at first not even its name is
+        self._syncing: asyncio.Future[None] | None = None
+        self._broken: OSError | None = None
+
+    def append(self, data: bytes) -> None:
+        """Hand bytes to the operating system.
+
+        Raises:
+            OSError: Nothing was written, e.g. since the disk is full; or an earlier failure cannot be mended.
+        """
+        if self._broken is not None:
+            raise self._broken
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError as error:
+            self._cut_back(error)
+            raise
+        self.size += len(data)
+
+    def cut(self, size: int) -> None:
+        """Forget what lies behind `size`."""
+        os.ftruncate(self._fd, size)
+        self.size = size
+
+    async def synced(self) -> None:
+        """Return when the disk has all that was appended before the call; those who wait share one fsync.
+
+        Raises:
+            OSError: It may not have it, and never will: the file takes no more.
+        """
+        wanted = self.size
+        while self._synced < wanted:
+            if self._broken is not None:
+                raise self._broken
+            if self._syncing is None:
+                self._syncing = self._sync()
+            await asyncio.shield(self._syncing)
+
+    def close(self) -> None:
+        """Give it back; a sync in progress is waited for in its thread."""
+        if self._broken is None:
+            self._broken = OSError(f"{self.path} is closed")
+        if self._syncing is None:
+            os.close(self._fd)
+        else:
+            self._syncing.add_done_callback(lambda _: os.close(self._fd))
+
+    def _sync(self) -> asyncio.Future[None]:
+        """Start an fsync; the future that is returned is done as soon as its outcome is known here.
+
+        That of `run_in_executor` would not do: newer Pythons return one that is done already, before `done` is called.
+        """
+        size = self.size
+        loop = asyncio.get_running_loop()
+        finished: asyncio.Future[None] = loop.create_future()
+
+        def done(made: asyncio.Future[None]) -> None:
+            self._syncing = None
+            if made.cancelled():
+                finished.cancel()
+                return
+            error = made.exception()
+            if error is None:
+                self._synced = size
+            elif isinstance(error, OSError):
+                self._broken = error
+            else:
+                finished.set_exception(error)
+                return
+            finished.set_result(None)
+
+        directories = self._directories if self._synced < 0 else ()
+        loop.run_in_executor(None, _fsync, self._fd, directories).add_done_callback(done)
+        return finished
+
+    def _cut_back(self, error: OSError) -> None:
+        try:
+            os.ftruncate(self._fd, self.size)
+        except OSError:
+            self._broken = error
+
+
+def sync_directory(path: Path) -> None:
+    """Have the disk know the names in a directory."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _fsync(fd: int, directories: Iterable[Path]) -> None:
+    os.fsync(fd)
+    for each in directories:
+        sync_directory(each)

@@ -1,0 +1,136 @@
+"""An exchange as text to take elsewhere: hex, JSON, a command line, Markdown for an issue."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from dissectors import embedded
+from kproxy.browse.fields.frames import FrameLine, frame_of, message_of, topic_names
+from kproxy.browse.rows.exchange import Exchange
+from kproxy.inspection.event_lines import excerpt
+from kproxy.outputs.findings import best_first, full_rows
+from kproxy.outputs.text import duration, safe, topics
+from kproxy.trace.encoding import as_mapping, encode_json
+from kproxy.trace.lines import RequestLine, ResponseLine
+
+#: Bytes of a frame, and characters of a body, that Markdown has.
+_MOST_BYTES = 1024
+_MOST_BODY = 8000
+
+
+def as_hex(line: FrameLine) -> str | None:
+    """The frame as hex, 16 bytes a line; None without bytes."""
+    frame = frame_of(line)
+    return None if frame is None else _hex(frame)
+
+
+def _hex(data: bytes) -> str:
+    return "\n".join(data[at : at + 16].hex(" ") for at in range(0, len(data), 16))
+
+
+def as_command(exchange: Exchange, *, request: bool) -> str | None:
+    """The `kproxy explain` line for one side; None without its bytes."""
+    asked = frame_of(exchange.request) if exchange.request is not None else None
+    if request:
+        return None if asked is None else f"kproxy explain {asked.hex()}"
+    line = exchange.response
+    if line is None or (answered := frame_of(line)) is None:
+        return None
+    if asked is not None:
+        return f"kproxy explain --request {asked.hex()} {answered.hex()}"
+    if not line.api:
+        return None
+    return f"kproxy explain --api {shlex.quote(line.api)} --version {line.api_version} {answered.hex()}"
+
+
+def as_json(exchange: Exchange) -> str:
+    """The lines of the exchange with their bodies, indented; bytes of frames are left out where there is a body."""
+    lines = [line for line in (exchange.request, exchange.response, exchange.event) if line is not None]
+    made: dict[str, Any] = {as_mapping(line)["kind"]: _whole(line) for line in lines}
+    return msgspec.json.format(encode_json(made), indent=2).decode()
+
+
+def _whole(line: Any) -> dict[str, Any]:
+    made = as_mapping(line)
+    if isinstance(line, RequestLine | ResponseLine) and (body := body_of(line)) is not None:
+        made["body"] = body
+        made.pop("frame", None)
+    return made
+
+
+def body_of(line: FrameLine) -> dict[str, Any] | None:
+    """The decoded body, as the trace has it at full detail; None if there is neither that nor its bytes."""
+    if line.body is not None or line.not_decoded:
+        return line.body
+    message = message_of(line)
+    return None if message is None else embedded.presentable(message, topic_names(line).get)
+
+
+def as_markdown(exchange: Exchange) -> str:
+    """What an issue needs: what was asked and answered, what is wrong with it, the bytes, how to look at it again."""
+    return "\n".join(_markdown(exchange)) + "\n"
+
+
+def _markdown(exchange: Exchange) -> Iterator[str]:
+    line, frame = exchange.line, exchange.frame
+    if frame is None:
+        yield f"**{as_mapping(line)['kind']}** at {line.ts}, connection {_code(line.connection_id)}"
+        yield from _block(as_json(exchange), "json")
+        return
+    yield f"### {frame.api or '?'} v{frame.api_version}, correlation id {frame.correlation_id}"
+    yield ""
+    facts = [
+        ("time", line.ts),
+        ("connection", f"{frame.client} -> {frame.server}"),
+        ("client id", frame.client_id or ""),
+        ("about", topics(frame.topics)),
+        ("group", frame.group_id or ""),
+        ("latency", duration(exchange.response.latency_us) if exchange.response else "no response"),
+        ("errors", ", ".join(error.name for error in exchange.response.errors) if exchange.response else ""),
+    ]
+    for name, said in facts:
+        if said:
+            yield f"- {name}: {_code(said)}"
+    for side in (exchange.request, exchange.response):
+        if side is None:
+            continue
+        kind, bytes_ = "request" if isinstance(side, RequestLine) else "response", frame_of(side)
+        for finding in best_first(side.findings):
+            if finding.excerpt is None and finding.span is not None and bytes_ is not None:
+                finding.excerpt = excerpt(bytes_, *finding.span)
+            yield from _block("\n".join("".join(text for text, _ in row) for row in full_rows(finding)), "text")
+        if (body := body_of(side)) is not None:
+            said = msgspec.json.format(encode_json(body), indent=2).decode()
+            yield from _folded(
+                f"{kind}, decoded", said[:_MOST_BODY] + ("\n..." if len(said) > _MOST_BODY else ""), "json"
+            )
+        if bytes_ is not None:
+            more = f"\n... {len(bytes_) - _MOST_BYTES} more bytes" if len(bytes_) > _MOST_BYTES else ""
+            yield from _folded(f"{kind}, {len(bytes_)} bytes", _hex(bytes_[:_MOST_BYTES]) + more, "text")
+
+
+def _code(text: str) -> str:
+    return f"`{safe(text).replace('`', chr(39))}`"
+
+
+def _folded(title: str, text: str, language: str) -> Iterator[str]:
+    yield ""
+    yield f"<details><summary>{title}</summary>"
+    yield from _block(text, language)
+    yield "</details>"
+
+
+def _block(text: str, language: str) -> Iterator[str]:
+    """A fence that the text cannot end."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    yield ""
+    yield f"{fence}{language}"
+    yield text
+    yield fence
+    yield ""

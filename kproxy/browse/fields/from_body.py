@@ -1,0 +1,140 @@
+"""The fields of a frame of which only the decoded body is there, or the facts of its line: without spans."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from dissectors.messages import value_annotations
+from dissectors.wire.layout import Field as OnWire
+from dissectors.wire.layout import Layout
+from dissectors.wire.paths import parts
+from kproxy.browse.fields.field import FieldView
+from kproxy.browse.fields.kinds import kind_of, kind_of_element
+from kproxy.trace.encoding import as_mapping
+from kproxy.trace.lines import RequestLine, ResponseLine
+
+#: Of a line, what is no fact of its frame, or shown elsewhere.
+_NOT_FACTS = frozenset({"v", "kind", "ts", "connection_id", "findings", "body", "frame", "not_decoded"})
+
+#: What holds bytes in records, which JSON has as base64.
+_BYTES_IN_RECORDS = frozenset({"key", "value"})
+
+
+def facts(line: RequestLine | ResponseLine) -> list[FieldView]:
+    """What a line says of its frame without its body."""
+    return list(
+        _struct({name: value for name, value in as_mapping(line).items() if name not in _NOT_FACTS}, None, "", "")
+    )
+
+
+def body_fields(body: Mapping[str, Any], layout: Layout | None, owner: str) -> Iterator[FieldView]:
+    """The fields of a body as the trace has it; `layout`, where it is known, says of what kind they are."""
+    return _struct(body, layout, "", owner)
+
+
+def fields_at(body: Mapping[str, Any] | None, path: str) -> Iterator[FieldView]:
+    """What a body has inside the record data at a path; nothing, where that was withheld."""
+    value: Any = body
+    for name in parts(path):
+        try:
+            value = value[int(name)] if isinstance(value, list) else value[name]
+        except (LookupError, TypeError, ValueError):
+            return
+    if isinstance(value, list):
+        yield from _batches(value, path)
+
+
+def _struct(row: Mapping[str, Any], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
+    known = {one.name: one for one in (*layout.fields, *layout.tagged)} if layout else {}
+    for name, value in row.items():
+        yield _field(name, f"{path}.{name}" if path else name, value, known.get(name), owner)
+
+
+def _field(name: str, path: str, value: Any, one: OnWire | None, owner: str) -> FieldView:
+    kind = kind_of(one)
+    if isinstance(value, list):
+        if one is not None and one.type == "records":
+            return FieldView(name, path, kind=kind, count=len(value), produce=partial(_batches, value, path))
+        meaning = value_annotations.meaning(owner, (name,), value) if not value else None
+        produce = partial(_elements, value, path, one, owner)
+        return FieldView(name, path, kind=kind, meaning=meaning, count=len(value), produce=produce)
+    if isinstance(value, Mapping):
+        if "type" in value and "data" in value:  # a payload: dissectors.embedded
+            return FieldView(name, path, kind=kind, meaning=str(value["type"]),
+                         produce=partial(_struct, value, None, path, str(value["type"])))  # fmt: skip
+        return FieldView(
+            name, path, kind=kind, produce=partial(_struct, value, one.struct if one else None, path, owner)
+        )
+    if one is not None and one.type == "bytes":
+        value = _bytes(value)
+    return FieldView(name, path, value=value, kind=kind, meaning=value_annotations.meaning(owner, (name,), value))
+
+
+def _elements(values: list[Any], path: str, one: OnWire | None, owner: str) -> Iterator[FieldView]:
+    kind, layout = kind_of_element(one), one.struct if one else None
+    for index, value in enumerate(values):
+        name = f"[{index}]"
+        if isinstance(value, Mapping):
+            yield FieldView(name, path + name, kind=kind, produce=partial(_struct, value, layout, path + name, owner))
+        else:
+            field = _field(name, path + name, value, None, owner)
+            field.kind = kind
+            yield field
+
+
+def _batches(batches: list[Any], path: str) -> Iterator[FieldView]:
+    for index, batch in enumerate(batches):
+        at = f"{path}[{index}]"
+        if isinstance(batch, Mapping):
+            yield FieldView(
+                f"[{index}]", at, kind="record batch", meaning=batch.get("error"), produce=partial(_batch, batch, at)
+            )
+
+
+def _batch(batch: Mapping[str, Any], path: str) -> Iterator[FieldView]:
+    for name, value in batch.items():
+        at = f"{path}.{name}"
+        if name == "records" and isinstance(value, list):
+            yield FieldView(name, at, kind="array of record", count=len(value), produce=partial(_records, value, at))
+        else:
+            yield _field(name, at, value, None, "")
+
+
+def _records(records: list[Any], path: str) -> Iterator[FieldView]:
+    for index, record in enumerate(records):
+        at = f"{path}[{index}]"
+        if isinstance(record, Mapping):
+            offset = record.get("offset")
+            yield FieldView(f"[{index}]", at, kind="record", meaning=None if offset is None else f"offset {offset}",
+                        produce=partial(_record, record, at))  # fmt: skip
+
+
+def _record(record: Mapping[str, Any], path: str) -> Iterator[FieldView]:
+    for name, value in record.items():
+        at = f"{path}.{name}"
+        if name == "headers" and isinstance(value, list):
+            yield FieldView(name, at, kind="array of header", count=len(value), produce=partial(_headers, value, at))
+        else:
+            yield _field(name, at, _bytes(value) if name in _BYTES_IN_RECORDS else value, None, "")
+
+
+def _headers(headers: list[Any], path: str) -> Iterator[FieldView]:
+    for index, header in enumerate(headers):
+        at = f"{path}[{index}]"
+        if isinstance(header, Mapping):
+            made = {name: _bytes(value) if name == "value" else value for name, value in header.items()}
+            yield FieldView(f"[{index}]", at, produce=partial(_struct, made, None, at, ""))
+
+
+def _bytes(value: Any) -> Any:
+    """Bytes that JSON has as base64; what is none, e.g. ``(redacted, 32 bytes)``, stays."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return value

@@ -1,0 +1,218 @@
+"""The fields of a frame of which the bytes are there: each with its span."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from dissectors.embedded import redaction
+from dissectors.embedded.lazy import LateExpander
+from dissectors.embedded.locations import TopicName, spots
+from dissectors.messages import value_annotations
+from dissectors.messages.message import Message, walk_message
+from dissectors.messages.sensitive import withheld
+from dissectors.records import lazy
+from dissectors.wire.layout import Field as OnWire
+from dissectors.wire.layout import Layout, layout_of_element
+from dissectors.wire.node import Node
+from kproxy.browse.fields import kinds
+from kproxy.browse.fields.field import FieldView
+
+#: Gives the fields of record data whose bytes are withheld, by path; from the body in the trace.
+Told = Callable[[str], Iterator[FieldView]]
+
+
+class WireFields:
+    """Makes the fields of one message.
+
+    Args:
+        message: As read, perhaps under its diagnosis.
+        topic_name: Gives the name of a topic id.
+        told: See `Told`.
+
+    Attributes:
+        fields: ``size``, ``header`` and ``body``, and what was left: ``(not decoded)``.
+        secrets: Spans of what must not be shown of the frame.
+        error: Where reading stopped and why, None if it came to the end.
+    """
+
+    def __init__(self, message: Message, topic_name: TopicName, told: Told) -> None:
+        tree = walk_message(message)
+        self._frame = message.frame
+        self._tree = tree  # its nodes are known by their ids
+        self._told = told
+        self._version = message.version
+        self._owner = owner = f"{message.api}{'Request' if message.is_request else 'Response'}"
+        self._expander = LateExpander(message.frame, topic_name)
+        layouts = {
+            "header": (message.header_layout, f"{'Request' if message.is_request else 'Response'}Header"),
+            "body": (message.layout, owner),
+        }
+        body = next((node for node in tree.nodes if node.name == "body"), None)
+        if body is not None and message.layout is not None:
+            self._expander.struct(body.children, message.body, spots(message.layout))
+        self.secrets = self._expander.secrets
+        if redaction.may_hold_secrets(message):
+            self.secrets += redaction.redact_tree(message, tree.nodes)
+        elif self._expander.guarded and (message.error or message.trailing):
+            self.secrets.append((message.end, len(message.frame)))
+        self.error = message.opaque or (str(tree.error) if tree.error else None)
+        self.fields = [self._part(node, *layouts.get(node.name, (None, ""))) for node in tree.nodes]
+        end = max(node.end for node in tree.nodes)
+        if end < len(message.frame):
+            span = end, len(message.frame)
+            rest = message.frame[slice(*span)]
+            is_secret = any(start <= end < stop for start, stop in self.secrets)
+            self.fields.append(FieldView("(not decoded)", "", span, withheld(rest) if is_secret else rest))
+
+    def _part(self, node: Node, layout: Layout | None, owner: str) -> FieldView:
+        """The size, the header or the body."""
+        if not owner:
+            return FieldView(node.name, node.name, (node.start, node.end), node.value, kind="int32")
+        path = "" if node.name == "body" else node.name
+        produce = partial(self._struct, node.children, layout, path, owner)
+        return FieldView(node.name, node.name, (node.start, node.end), kind=owner, produce=produce)
+
+    def _struct(self, nodes: list[Node], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
+        known = {one.name: one for one in (*layout.fields, *layout.tagged)} if layout else {}
+        for node in nodes:
+            at = f"{path}.{node.name}" if path else node.name
+            if node.name == "_tags":
+                produce = partial(self._tags, node.children, known, at, owner)
+                yield FieldView(node.name, at, (node.start, node.end), kind="tag buffer", count=len(node.children),
+                            produce=produce)  # fmt: skip
+            elif node.name == "(redacted)":
+                hidden = withheld(self._frame[node.start : node.end])
+                yield FieldView(node.name, path, (node.start, node.end), hidden)
+            else:
+                yield self._field(node, known.get(node.name), at, owner)
+
+    def _tags(self, nodes: list[Node], known: Mapping[str, OnWire], path: str, owner: str) -> Iterator[FieldView]:
+        """The tagged fields, each with its tag and size."""
+        for node in nodes:
+            if node.children:
+                field = self._field(node.children[0], known.get(node.name), f"{path}.{node.name}", owner)
+                field.start, field.end = node.start, node.end
+                yield field
+            else:
+                yield FieldView(node.name, f"{path}.{node.name}", (node.start, node.end), node.value, kind="bytes")
+
+    def _field(self, node: Node, one: OnWire | None, path: str, owner: str) -> FieldView:
+        span = node.start, node.end
+        kind = kinds.kind_of(one)
+        if id(node) in self._expander.record_data:
+            return FieldView(node.name, path, span, node.value, kind=kind, produce=partial(self._batches, node, path))
+        if id(node) in self._expander.guarded:
+            return FieldView(node.name, path, span, node.value, kind=kind, produce=partial(self._told, path))
+        if (payload := self._expander.layouts.get(id(node))) is not None:
+            produce = partial(self._struct, node.children, payload[1], path, payload[1].name)
+            return FieldView(node.name, path, span, node.value, kind=kind, meaning=node.meaning, produce=produce)
+        if one is not None and one.array and (node.children or node.value == []):
+            meaning = self._meaning(owner, node) if not node.children else None
+            produce = partial(self._elements, node.children, one, path, owner)
+            return FieldView(
+                node.name, path, span, kind=kind, meaning=meaning, count=len(node.children), produce=produce
+            )
+        if node.children:
+            produce = partial(self._struct, node.children, one.struct if one else None, path, owner)
+            return FieldView(node.name, path, span, kind=kind, produce=produce)
+        meaning = self._meaning(owner, node)
+        return FieldView(node.name, path, span, node.value, kind=kind, meaning=meaning)
+
+    def _meaning(self, owner: str, node: Node) -> str | None:
+        return node.meaning or value_annotations.meaning(owner, (node.name,), node.value, self._version)
+
+    def _elements(self, nodes: list[Node], one: OnWire, path: str, owner: str) -> Iterator[FieldView]:
+        kind = kinds.kind_of_element(one)
+        for index, node in enumerate(nodes):
+            name = f"[{index}]"
+            at, span = path + name, (node.start, node.end)
+            if one.struct is not None:
+                produce = partial(self._struct, node.children, layout_of_element(one, index), at, owner)
+                yield FieldView(name, at, span, kind=kind, produce=produce)
+            else:
+                meaning = value_annotations.meaning(owner, (one.name,), node.value)
+                yield FieldView(name, at, span, node.value, kind=kind, meaning=meaning)
+
+    def _batches(self, node: Node, path: str) -> Iterator[FieldView]:
+        """The batches of record data."""
+        topic, rows = self._expander.record_data[id(node)]
+        for batch in lazy.batches(self._frame, node.end - len(node.value), node.end):
+            node = batch.node
+            at = f"{path}[{node.name}]"
+            is_message = batch.records is None and bool(node.children) and node.children[0].name == "offset"
+            kind, make = ("message", self._message) if is_message else ("record batch", self._batch)
+            produce = partial(make, batch, at, self._expander.record_expander(node, topic, rows))
+            said = node.meaning or _described(node)
+            yield FieldView(f"[{node.name}]", at, (node.start, node.end), kind=kind, meaning=said, produce=produce)
+
+    def _batch(self, batch: lazy.LateBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
+        for node in batch.node.children:
+            if batch.records is not None and node.name == "records":
+                count = next(child.value for child in batch.node.children if child.name == "records_count")
+                produce = partial(self._records, batch.records, f"{path}.records", expand)
+                yield FieldView(node.name, f"{path}.records", (node.start, node.end), kind=kinds.BATCH["records"],
+                            meaning=node.meaning, count=max(count, 0), produce=produce)  # fmt: skip
+            else:
+                yield self._plain(node, path, kinds.BATCH)
+
+    def _records(
+        self, records: Iterator[Node], path: str, expand: Callable[[Node], None] | None
+    ) -> Iterator[FieldView]:
+        for node in records:
+            if node.name == "unread":
+                yield self._plain(node, path, {})
+                continue
+            if expand:
+                expand(node)
+            offset = next((child.meaning for child in node.children if child.name == "offset_delta"), None)
+            produce = partial(self._record, node, f"{path}[{node.name}]")
+            yield FieldView(f"[{node.name}]", f"{path}[{node.name}]", (node.start, node.end), kind="record",
+                        meaning=offset, produce=produce)  # fmt: skip
+
+    def _record(self, record: Node, path: str) -> Iterator[FieldView]:
+        for node in record.children:
+            if node.name != "headers":
+                yield self._plain(node, path, kinds.RECORD)
+                continue
+            at = f"{path}.headers"
+            yield FieldView(node.name, at, (node.start, node.end), kind=kinds.RECORD[node.name],
+            count=len(node.children),
+                        produce=partial(self._all, node.children, at, kinds.HEADER))  # fmt: skip
+
+    def _message(self, batch: lazy.LateBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
+        """The fields of a message of format 0 or 1, and of those that it wraps."""
+        inside = next((node.children for node in batch.node.children if node.name == "value"), [])
+        for each in inside or [batch.node]:
+            if expand:
+                expand(each)
+        yield from self._all(batch.node.children, path, kinds.MESSAGE)
+
+    def _all(self, nodes: list[Node], path: str, known: Mapping[str, str]) -> Iterator[FieldView]:
+        for node in nodes:
+            yield self._plain(node, path, known)
+
+    def _plain(self, node: Node, path: str, known: Mapping[str, str]) -> FieldView:
+        """A field of record data."""
+        name, at = (
+            (f"[{node.name}]", f"{path}[{node.name}]") if node.name.isdigit() else (node.name, f"{path}.{node.name}")
+        )
+        produce = count = None
+        if (payload := self._expander.layouts.get(id(node))) is not None:
+            produce = partial(self._struct, node.children, payload[1], at, payload[1].name)
+        elif node.children:
+            produce = partial(self._all, node.children, at, known)
+            count = len(node.children) if node.children[0].name.isdigit() else None
+        meaning = node.meaning if produce else self._meaning(self._owner, node)
+        kind = known.get(node.name, "")
+        return FieldView(name, at, (node.start, node.end), node.value, kind=kind, meaning=meaning, count=count,
+                     produce=produce)  # fmt: skip
+
+
+def _described(batch: Node) -> str | None:
+    """What to say of a batch whose fields are not looked at yet."""
+    values = {node.name: node for node in batch.children}
+    count, attributes = values.get("records_count"), values.get("attributes")
+    if count is None or attributes is None:
+        return attributes.meaning if attributes else None
+    return f"{count.value} record{'s' * (count.value != 1)}, {attributes.meaning}"

@@ -1,0 +1,80 @@
+"""A record or a field to read in full: its facts, then all of its value, as pieces of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from kproxy.browse.fields.field import FieldView
+from kproxy.browse.fields.records import MOST_BYTES, Form, Record, RecordPart, part, record_of
+from kproxy.outputs.text import Piece, safe
+
+Row = list[Piece]
+
+#: Lines of a value that are shown, and headers of a record.
+_MOST_LINES = 5_000
+_MOST_HEADERS = 200
+
+
+def whole(way: list[FieldView], form: Form = Form.FITS) -> Iterator[Row]:
+    """What is to be read of a field; of a record all of it.
+
+    Args:
+        way: The fields on the way to it, outermost first.
+        form: How bytes are to be shown.
+    """
+    record = record_of(way, form)
+    if record is not None:
+        yield from _record(record)
+        return
+    field = way[-1]
+    if field.kind:
+        yield [("kind  ", "dim"), (field.kind, "")]
+    if field.start is not None and field.end is not None:
+        yield [("bytes ", "dim"), (f"{field.start}..{field.end} of the frame", "")]
+    if field.meaning:
+        yield [("means ", "dim"), (safe(field.meaning), "")]
+    yield from _value("value", _part(field, form))
+
+
+def _part(field: FieldView, form: Form) -> RecordPart:
+    if field.value is None or isinstance(field.value, str | bytes | memoryview):
+        return part(field, form)
+    return RecordPart("", field.text)
+
+
+def _record(record: Record) -> Iterator[Row]:
+    yield [("offset     ", "dim"), (str(record.offset), "name")]
+    if record.timestamp is not None and record.timestamp >= 0:
+        yield [("timestamp  ", "dim"), (f"{_time(record.timestamp)}  ", ""), (f"{record.timestamp} ms", "dim")]
+    for name, value in record.headers[:_MOST_HEADERS]:
+        yield from _value(f"header {safe(name)}", value)
+    if (more := len(record.headers) - _MOST_HEADERS) > 0:
+        yield [(f"and {more:,} more headers", "warning")]
+    yield from _value("key", record.key)
+    yield from _value("value", record.value)
+
+
+def _time(ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
+    except (ValueError, OverflowError, OSError):
+        return "no date"
+
+
+def _value(name: str, value: RecordPart) -> Iterator[Row]:
+    said = [value.form] if value.form else []
+    if value.size is not None:
+        said.append(f"{value.size:,} byte{'s' * (value.size != 1)}")
+    if value.schema_id is not None:
+        said.append(f"schema {value.schema_id}")
+    yield []
+    yield [(name, "name"), (f"  {', '.join(said)}", "dim")]
+    lines = value.text.expandtabs(4).splitlines()
+    for line in lines[:_MOST_LINES]:
+        yield [(safe(line), "")]
+    if (more := len(lines) - _MOST_LINES) > 0:
+        yield [(f"and {more:,} more lines", "warning")]
+    if value.cut:
+        rest = "" if value.size is None else f" of {value.size:,}"
+        yield [(f"the first {MOST_BYTES:,}{rest}; copy the exchange as JSON or hex (y) for all", "warning")]

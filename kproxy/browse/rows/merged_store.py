@@ -1,0 +1,146 @@
+"""Several stores as one: the lines of those that belong together in order of time, group after group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heapreplace
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from kproxy.browse.rows.store import Store
+
+#: A place is the number of its store, and in the lower bits the place there.
+_SHIFT: Final = 44
+_MASK: Final = (1 << _SHIFT) - 1
+_TS: Final = b'"ts":"'
+_TS_BYTES: Final = 27
+
+
+class StorePart:
+    """A store among others.
+
+    Args:
+        number: Its own.
+        store: What it is.
+        group: The hour that it belongs to; groups are read in their order.
+        filling: What it already has is still on its way, and what comes later must wait for that.
+    """
+
+    def __init__(self, number: int, store: Store, group: str, *, filling: bool) -> None:
+        self.number = number
+        self.store = store
+        self.group = group
+        self.filling = filling
+        self.head: tuple[int, bytes] | None = None
+        self.time = b""  # of its head
+        self._lines: Iterator[tuple[int, bytes]] | None = None
+
+    def advance(self) -> None:
+        """Go to the next line; `head` is None if there is none yet."""
+        if self._lines is None:
+            self._lines = self.store.take()
+        self.head = next(self._lines, None)
+        if self.head is None:
+            self._lines = None
+        else:
+            self.time = _time(self.head[1])
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether all that is there was taken."""
+        taken, there = self.store.progress
+        return taken >= there and self.head is None and not self.filling
+
+    def take(self) -> Iterator[tuple[int, bytes]]:
+        """What there is, with the places of a `MergedStore`."""
+        number = self.number << _SHIFT
+        for place, line in self.store.take():
+            yield number | place, line
+
+
+class MergedStore:
+    """The lines of many stores.
+
+    Lines of a group are in order of time as far as they were there when they were taken; what is added to a store
+    later comes later.
+    """
+
+    first = 0
+
+    def __init__(self) -> None:
+        self._parts: list[StorePart] = []
+        self._awake: list[StorePart] = []
+        self._asleep_bytes = 0
+
+    def add(self, store: Store, group: str = "", *, filling: bool = False) -> StorePart:
+        """Take a store in."""
+        part = StorePart(len(self._parts), store, group, filling=filling)
+        self._parts.append(part)
+        self._awake.append(part)
+        return part
+
+    def sleep(self, part: StorePart) -> None:
+        """This one was read to its end, and nothing will come."""
+        self._awake.remove(part)
+        self._asleep_bytes += part.store.progress[0]
+
+    def take(self) -> Iterator[tuple[int, bytes]]:
+        """See `Store`."""
+        by_group = attrgetter("group")
+        for _, group in groupby(sorted(self._awake, key=by_group), by_group):
+            parts = list(group)
+            if len(parts) == 1 and parts[0].head is None:
+                yield from parts[0].take()
+            else:
+                yield from _merged(parts)
+            if any(part.filling for part in parts):
+                return
+
+    def read(self, place: int, size: int) -> bytes:
+        """See `Store`."""
+        return self._parts[place >> _SHIFT].store.read(place & _MASK, size)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """See `Store`."""
+        taken = there = self._asleep_bytes
+        for part in self._awake:
+            progress = part.store.progress
+            taken += progress[0]
+            there += progress[1]
+        return taken, there
+
+    def close(self) -> None:
+        """See `Store`."""
+        for part in self._parts:
+            part.store.close()
+
+
+def _merged(parts: list[StorePart]) -> Iterator[tuple[int, bytes]]:
+    """Their lines by time, up to where one of them has to be waited for."""
+    for part in parts:
+        if part.head is None:
+            part.advance()
+    if any(part.head is None and part.filling for part in parts):
+        return
+    heads = [(part.time, part.number, part) for part in parts if part.head is not None]
+    heapify(heads)
+    while heads:
+        _, number, part = heads[0]
+        assert part.head is not None
+        place, line = part.head
+        yield number << _SHIFT | place, line
+        part.advance()
+        if part.head is not None:
+            heapreplace(heads, (part.time, number, part))
+        elif part.filling:
+            return
+        else:
+            heappop(heads)
+
+
+def _time(line: bytes) -> bytes:
+    """The `ts` of a line, which is ordered as text; of one without any, it comes at once."""
+    at = line.find(_TS, 0, 100)
+    return b"" if at < 0 else line[at + len(_TS) : at + len(_TS) + _TS_BYTES]

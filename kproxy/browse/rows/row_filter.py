@@ -1,0 +1,76 @@
+"""A filter asked of rows: of their lines only those keys are read that it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import or_
+from typing import Any, Final, TypedDict, get_type_hints
+
+import msgspec
+
+from kproxy.browse.rows.index import RowIndex
+from kproxy.browse.rows.store import Store
+from kproxy.filters import Filter
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine
+
+#: Bytes that are read at once: rows are asked in their order.
+_AHEAD: Final = 1 << 14
+
+_LINES: Final = (OpenLine, RequestLine, ResponseLine, FindingLine, GapLine, CloseLine)
+
+
+def asker(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int], bool]:
+    """A function that says whether the filter matches a row; it does not match one that is no longer kept.
+
+    A filter sees an exchange as one: the fields of the response, where it has none those of the request, and the
+    findings of both.
+    """
+    decoder = _decoder(chosen)
+    reads = _ahead(store), _ahead(store)
+    matches, places, sizes = chosen.matches, index.places, index.sizes
+
+    def asked(row: int) -> bool:
+        entry = row - index.first
+        found: list[Mapping[str, Any]] = []
+        for side in (0, 1):
+            if (place := places[side][entry]) >= 0:
+                try:
+                    found.append(decoder.decode(reads[side](place, sizes[side][entry])))
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    continue  # no longer kept, or the file was changed under us
+        return bool(found) and matches(reduce(_joined, found))
+
+    return asked
+
+
+def _joined(request: Mapping[str, Any], response: Mapping[str, Any]) -> Mapping[str, Any]:
+    joined = dict(request) | {name: value for name, value in response.items() if value is not None}
+    if (asked := request.get("findings")) and (answered := response.get("findings")):
+        joined["findings"] = asked + answered
+    return joined
+
+
+def _decoder(chosen: Filter) -> msgspec.json.Decoder[dict[str, Any]]:
+    """Reads what a filter looks at, and passes over the rest."""
+    kinds: dict[str, Any] = {"kind": str}
+    for line in _LINES:
+        for name, kind in get_type_hints(line).items():
+            plain = list[dict[str, Any]] if name in ("topics", "findings", "errors") else kind
+            kinds[name] = reduce(or_, (kinds[name], plain)) if name in kinds else plain
+    keys = {name: kinds[name] for name in sorted(chosen.columns) if name in kinds}
+    return msgspec.json.Decoder(TypedDict("Keys", keys, total=False))  # type: ignore[operator]
+
+
+def _ahead(store: Store) -> Callable[[int, int], bytes]:
+    """Like `Store.read`, for lines that follow each other."""
+    begins, data = 0, b""
+
+    def read(place: int, size: int) -> bytes:
+        nonlocal begins, data
+        at = place - begins
+        if at < 0 or at + size > len(data):
+            begins, data, at = place, store.read(place, max(size, _AHEAD)), 0
+        return data[at : at + size]
+
+    return read

@@ -1,0 +1,229 @@
+"""Which rows of an index are shown and in which order: filter, only findings, sort. Follows the index as it grows."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Sequence
+from enum import StrEnum
+
+from kproxy.browse.rows.index import RowIndex
+from kproxy.browse.rows.sorting import in_order
+from kproxy.filters import Filter
+
+#: Sorting anew takes one part in so many of the time.
+_SHARE = 20
+
+
+class Order(StrEnum):
+    """What rows are sorted by; the highest first, but for `TIME`."""
+
+    TIME = "time"
+    LATENCY = "latency"
+    SIZE = "size"
+    API = "API"
+    CLIENT = "client"
+    CONNECTION = "connection"
+    SEVERITY = "findings"
+
+
+class Shown:
+    """The rows to show, as a sequence of row numbers.
+
+    Args:
+        index: Whose rows.
+        asker: Makes of a filter a function that says whether it matches a row.
+    """
+
+    def __init__(self, index: RowIndex, asker: Callable[[Filter], Callable[[int], bool]]) -> None:
+        self._index = index
+        self._asker = asker
+        self._matches: Callable[[int], bool] | None = None
+        self.filter: Filter | None = None
+        self.only_findings = False
+        self.order = Order.TIME
+        self.reverse = False
+        self.version = 0  # changes when the rows do, or their order
+        self.choices = 0  # how often the filter was chosen
+        self._rows: array[int] | None = None  # None: all, as they are
+        self._scanned = 0  # rows below this number have been asked
+        self._sorted: Sequence[int] | None = None
+        self._stale = False
+        self._sorting: Generator[None, None, Sequence[int]] | None = None
+        self._sorting_from = 0  # the first row of the index then
+        self._sort_took = 0.0
+        self._sorted_at = 0.0
+
+    def choose(self, chosen: Filter | None, *, only_findings: bool = False) -> None:
+        """Show the rows that the filter matches, and of these perhaps only those with findings."""
+        self.filter, self.only_findings = chosen, only_findings
+        self.choices += 1
+        self._matches = None if chosen is None else self._asker(chosen)
+        self._rows = None if chosen is None and not only_findings else array("Q")
+        self._scanned = self._index.first
+        self._sort_anew()
+
+    def sort(self, order: Order, *, reverse: bool = False) -> None:
+        """Show them in this order."""
+        self.order, self.reverse = order, reverse
+        self._sort_anew()
+
+    def _sort_anew(self) -> None:
+        self._sorted = self._sorting = None
+        self._stale = self.is_unsorted
+        self._sort_took = 0.0
+        self.version += 1
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether some rows may be left out."""
+        return self._rows is not None
+
+    @property
+    def scanned(self) -> int:
+        """Rows below this number are known to match or not."""
+        return self._index.end if self._rows is None else self._scanned
+
+    @property
+    def is_unsorted(self) -> bool:
+        """Whether the order that was chosen is still to be made."""
+        return self._sorted is None and (self.order is not Order.TIME or self.reverse)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are rows to be asked, or an order to be made."""
+        return self.is_unsorted or (self._rows is not None and self._scanned < self._index.end)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Rows asked, and rows there are."""
+        return self._scanned - self._index.first if self._rows is not None else len(self._index.at), len(self._index.at)
+
+    def update(self, changed: set[int]) -> None:
+        """Rows of the index are new or have changed."""
+        if changed:
+            self._stale = True
+            self.version += 1
+        if self._rows is None:
+            return
+        first = self._index.first
+        if self._rows and self._rows[0] < first:
+            del self._rows[: bisect_left(self._rows, first)]
+        self._scanned = max(self._scanned, first)
+        for row in sorted(changed):
+            if first <= row < self._scanned:
+                self._set(row, wanted=self._wants(row))
+
+    def work(self, seconds: float) -> bool:
+        """Ask rows that were not asked yet, and sort, for so long; whether there is more to do."""
+        ends = time.perf_counter() + seconds
+        more = self._sort(ends)
+        if self._rows is not None:
+            while self._scanned < self._index.end:
+                row = self._scanned
+                if self._wants(row):
+                    self._rows.append(row)
+                    self._stale = True
+                    self.version += 1
+                self._scanned += 1
+                if not row & 15 and time.perf_counter() > ends:
+                    return True
+        return more or self._sort(ends)
+
+    def _sort(self, ends: float) -> bool:
+        """Sort anew what has changed; the longer that takes, the less often. Whether there is more to do."""
+        if self._sorting is None or self._sorting_from != self._index.first:
+            if not self._stale or (self.order is Order.TIME and not self.reverse):
+                return False
+            if not self.is_unsorted and time.perf_counter() - self._sorted_at < _SHARE * self._sort_took:
+                return False
+            self._begin_to_sort()
+        began = time.perf_counter()
+        while self._sorting is not None and time.perf_counter() <= ends:
+            try:
+                next(self._sorting)
+            except StopIteration as made:
+                self._show(made.value)
+        self._sort_took += time.perf_counter() - began
+        return self._sorting is not None
+
+    def _begin_to_sort(self) -> None:
+        self._stale, self._sort_took = False, 0.0
+        first = self._sorting_from = self._index.first
+        rows: Sequence[int] = range(first, self._index.end) if self._rows is None else self._rows
+        if self.order is Order.TIME:
+            self._show(rows[::-1])
+        else:
+            keys, sign = self._keys(), 1 if self.reverse else -1
+            self._sorting = in_order(rows[:], lambda row: sign * keys(row - first))
+
+    def _show(self, rows: Sequence[int]) -> None:
+        self._sorted, self._sorting = rows, None
+        self._sorted_at = time.perf_counter()
+        self.version += 1
+
+    def _keys(self) -> Callable[[int], int]:
+        """What an entry is sorted by: the highest is shown first."""
+        index = self._index
+        if self.order is Order.API:
+            return lambda entry: -index.api[entry]
+        if self.order is Order.CLIENT:
+            return _by_name(index.clients.ranks(), index.client)
+        if self.order is Order.CONNECTION:
+            return lambda entry: -index.connection[entry]
+        if self.order is Order.SEVERITY:
+            return lambda entry: index.severity[entry] * 2 + index.errors[entry]
+        return index.size.__getitem__ if self.order is Order.SIZE else self._latency
+
+    def _latency(self, entry: int) -> int:
+        waited = self._index.waited(self._index.first + entry, self._index.now)
+        return -1 if waited is None else waited
+
+    def _wants(self, row: int) -> bool:
+        if self.only_findings and not self._index.severity[row - self._index.first]:
+            return False
+        return self._matches is None or self._matches(row)
+
+    def _set(self, row: int, *, wanted: bool) -> None:
+        assert self._rows is not None
+        at = bisect_left(self._rows, row)
+        there = self.has(row)
+        if wanted and not there:
+            self._rows.insert(at, row)
+        elif there and not wanted:
+            del self._rows[at]
+
+    def __len__(self) -> int:
+        rows = self._rows_now()
+        return len(self._index.at) if rows is None else len(rows)
+
+    def __getitem__(self, position: int) -> int:
+        rows = self._rows_now()
+        return self._index.first + position if rows is None else rows[position]
+
+    def _rows_now(self) -> Sequence[int] | None:
+        return self._rows if self._sorted is None else self._sorted
+
+    def has(self, row: int) -> bool:
+        """Whether a row is shown."""
+        if self._rows is None:
+            return self._index.first <= row < self._index.end
+        at = bisect_left(self._rows, row)
+        return at < len(self._rows) and self._rows[at] == row
+
+    def position(self, row: int) -> int:
+        """Where a row is shown; of one that is not, in order of time where it would be."""
+        rows = self._rows_now()
+        if rows is None:
+            return max(0, min(row, self._index.end - 1) - self._index.first)
+        if self._sorted is None:
+            return bisect_left(rows, row)
+        try:
+            return rows.index(row)
+        except ValueError:
+            return 0
+
+
+def _by_name(ranks: Sequence[int], numbers: array[int]) -> Callable[[int], int]:
+    return lambda entry: -ranks[numbers[entry]]

@@ -1,0 +1,76 @@
+"""What has to be made into lines first: captures, and what is piped in. A child process does that."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+
+from kproxy.browse.rows.store import Spool
+from kproxy.browse.sources.source import Source, SourcePhase
+from kproxy.cli.errors import CLEAN, FINDINGS, NOTHING
+
+_CHUNK = 1 << 20
+
+
+class DissectedSource(Source):
+    """The output of ``kproxy dissect`` over some files.
+
+    Args:
+        name: What the user calls it.
+        arguments: Files and options for that command.
+        stdin: Descriptor of its standard input, if it is to read that; closed here once the child has it.
+    """
+
+    def __init__(self, name: str, arguments: Sequence[str], *, stdin: int | None = None) -> None:
+        super().__init__(name, Spool())
+        self._arguments = arguments
+        self._stdin = stdin
+        if stdin is not None:
+            self.phase = SourcePhase.LIVE
+            self.is_stream = True
+
+    @property
+    def nothing(self) -> str:
+        """See `Source`."""
+        return "Waiting for packets on standard input." if self.live else super().nothing
+
+    def _progress(self) -> None:
+        """The child does not say how far it is."""
+
+    async def run(self) -> None:
+        """See `Source`."""
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "kproxy", "dissect", "--json", "--frames", "--fail-on=never", *self._arguments,
+            stdin=asyncio.subprocess.DEVNULL if self._stdin is None else self._stdin,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, limit=_CHUNK,
+        )  # fmt: skip
+        if self._stdin is not None:
+            os.close(self._stdin)  # else who writes there would not see the child's end
+        assert child.stdout is not None
+        assert child.stderr is not None
+        spool = self.store
+        assert isinstance(spool, Spool)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._tell(child.stderr))
+                while data := await child.stdout.read(_CHUNK):
+                    try:
+                        spool.append(data)
+                    except OSError as error:
+                        self.sentence = f"not everything is shown: no room for it ({error.strerror})"
+                        child.kill()
+                        break
+            status = await child.wait()
+        finally:
+            if child.returncode is None:
+                child.kill()
+                await child.wait()
+        self.phase = SourcePhase.ENDED
+        if status not in (CLEAN, FINDINGS, NOTHING) and not self.sentence:
+            self.sentence = self.messages[-1] if self.messages else f"kproxy dissect ended with status {status}"
+
+    async def _tell(self, stream: asyncio.StreamReader) -> None:
+        async for line in stream:
+            self.messages.append(line.decode(errors="replace").strip().removeprefix("kproxy: "))

@@ -1,0 +1,87 @@
+"""Compressed traces into a spool, a step at a time; one that still grows is followed."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from contextlib import suppress
+from typing import Any, Final
+
+import zstandard
+
+from kproxy.browse.rows.store import Spool
+from kproxy.io.compression import GZIP_MAGIC, ZSTD_MAGIC
+
+#: Compressed bytes that are taken at once: with zstd they can be 32,768 times as many.
+_PIECE: Final = 4096
+#: Bytes that a step makes, more or less.
+_STEP: Final = 4 << 20
+
+
+def is_packed(file: int) -> bool:
+    """Whether an open file is gzip or zstd."""
+    return os.pread(file, 4, 0).startswith((GZIP_MAGIC, ZSTD_MAGIC))
+
+
+class Packed:
+    """A compressed file on its way into `spool`.
+
+    `damage` says why the rest cannot be had, once that is known.
+
+    Args:
+        file: Its descriptor, closed by `close`.
+    """
+
+    def __init__(self, file: int) -> None:
+        self.spool = Spool()
+        self.damage: str | None = None
+        self._file = file
+        self._at = 0
+        self._gzip = os.pread(file, 2, 0) == GZIP_MAGIC
+        self._stream = self._new_stream()
+
+    @property
+    def missing(self) -> int:
+        """Bytes that are still to be unpacked, if the rest is packed as tightly as what was unpacked."""
+        made, left = self.spool.progress[1], os.fstat(self._file).st_size - self._at
+        return made * left // self._at if self._at and self.damage is None else 0
+
+    def step(self) -> bool:
+        """Unpack some more; whether there was anything. Blocks, so it belongs into a thread."""
+        made = 0
+        while self.damage is None and made < _STEP:
+            if not (data := os.pread(self._file, _PIECE, self._at)):
+                break
+            self._at += len(data)
+            try:
+                made += self._take(data)
+            except (zlib.error, zstandard.ZstdError) as error:
+                self.damage = f"compressed data is damaged ({error}); what stands before it was read"
+            except OSError as error:
+                self.damage = f"there is no room to unpack all of it ({error.strerror})"
+        return made > 0
+
+    def _take(self, data: bytes) -> int:
+        made = 0
+        while data:
+            if self._stream.eof:  # members of gzip, frames of zstd
+                self._stream = self._new_stream()
+            plain = self._stream.decompress(data)
+            made += len(plain)
+            self.spool.append(plain)
+            data = self._stream.unused_data
+        return made
+
+    def _new_stream(self) -> Any:
+        return zlib.decompressobj(31) if self._gzip else zstandard.ZstdDecompressor().decompressobj()
+
+    def end(self) -> None:
+        """Nobody writes to it any more."""
+        if self.damage is None and not self._stream.eof:
+            self.damage = "compressed data ends early; what stands before it was read"
+        with suppress(OSError):
+            self.spool.end()
+
+    def close(self) -> None:
+        """Let the file go; the spool stays."""
+        os.close(self._file)

@@ -1,0 +1,219 @@
+"""From the flows of a capture to trace lines: finds those that carry Kafka, and who the client is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dissectors.connections import addresses
+from dissectors.connections.connection import plausible_request
+from dissectors.connections.events import Direction
+from dissectors.connections.protocol_detection import PROXY_V1, PROXY_V2, detect_protocol
+from kproxy.capture import BytesCaptured, BytesLost, Event, Flow, FlowEnded, FlowOpened
+from kproxy.inspection.inspector import Inspector
+from kproxy.trace.lines import Line
+
+if TYPE_CHECKING:
+    from kproxy.capture.tls import TlsDecryptor
+
+#: Bytes of a flow that are kept until it is clear what it is.
+MOST_UNDECIDED = 256 << 10
+
+_LOST_REASON = "not in the capture"
+_BY = ("client", "server")
+
+
+@dataclass(slots=True)
+class _Flow:
+    flow: Flow
+    opened_at: int
+    server_side: int | None  # which endpoint is the server; None until that is known
+    kept: list[BytesCaptured | BytesLost] = field(default_factory=list)
+    kept_bytes: int = 0
+    inspected: bool = False
+    ignored: bool = False
+    tls: TlsDecryptor | None = None
+    is_tls: bool = False
+
+
+class Dissector:
+    """Feed it the events of a `Reassembler`; it returns the lines that a live proxy would have written.
+
+    Args:
+        inspector: Makes the lines.
+        ports: Kafka's ports. With them every flow to one is Kafka, whatever it says, and no other is; without, a flow
+            is Kafka if it begins with a plausible request.
+        decryptor: Makes a decryptor for a flow that begins with TLS, or None if there are no keys.
+
+    `other` counts the flows that are not Kafka, by what they are; `undecrypted` says why TLS stayed closed, a sentence
+    for each flow.
+    """
+
+    def __init__(
+        self,
+        inspector: Inspector,
+        *,
+        ports: frozenset[int] = frozenset(),
+        decryptor: Callable[[], TlsDecryptor | None] = lambda: None,
+    ) -> None:
+        self.other: Counter[str] = Counter()
+        self.undecrypted: list[str] = []
+        self.flows = 0
+        self._inspector = inspector
+        self._ports = ports
+        self._decryptor = decryptor
+        self._flows: dict[int, _Flow] = {}
+
+    def take(self, event: Event) -> list[Line]:
+        """The lines that follow from one event."""
+        if isinstance(event, FlowOpened):
+            self._open(event)
+            return []
+        state = self._flows.get(event.flow.id)
+        if state is None:
+            return []
+        if isinstance(event, FlowEnded):
+            return self._end(state, event)
+        if state.ignored:
+            return []
+        if state.inspected and state.tls is None:
+            return self._inspect(state, event)
+        return self._decide(state, event)
+
+    def drop(self, event: Event) -> list[Line]:
+        """Leave out the rest of the flow of this event."""
+        state = self._flows.pop(event.flow.id, None)
+        if state is None or not state.inspected:
+            return []
+        return self._inspector.close(state.flow.id, at=event.at, how="internal error")
+
+    def _open(self, event: FlowOpened) -> None:
+        flow = event.flow
+        sides = [side for side, endpoint in enumerate(flow.endpoints) if endpoint[1] in self._ports]
+        server: int | None = None
+        if sides:
+            # On a port that both ends share the handshake tells, or the guess has to do.
+            server = 1 if 1 in sides else 0
+        elif self._ports:
+            return
+        elif not flow.midstream:
+            server = 1
+        self._flows[flow.id] = _Flow(flow, event.at, server)
+
+    def _decide(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
+        """Data of a flow that is not known to be Kafka yet, or that is encrypted."""
+        if isinstance(event, BytesCaptured) and not state.is_tls and not state.kept:
+            named = detect_protocol(event.data[:16])
+            if named and named.protocol == "TLS":
+                state.is_tls = True
+                state.tls = self._decryptor()
+        if state.tls is not None:
+            return self._decrypt(state, event)
+        return self._weigh(state, event)
+
+    def _decrypt(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
+        assert state.tls is not None
+        if isinstance(event, BytesLost):
+            state.tls = None  # without these bytes the cipher's state is gone
+            return self._weigh(state, event)
+        lines: list[Line] = []
+        for direction, plain in state.tls.receive_data(event.direction, event.data):
+            opened = event._replace(direction=direction, data=plain)
+            lines += self._inspect(state, opened) if state.inspected else self._weigh(state, opened)
+        return lines
+
+    def _weigh(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
+        """Keep what comes until it is clear whether it is Kafka."""
+        if state.inspected:
+            return self._inspect(state, event)
+        state.kept.append(event)
+        if isinstance(event, BytesLost):
+            return []
+        state.kept_bytes += len(event.data)
+        decided = self._is_kafka(state, event)
+        if decided is None and state.kept_bytes > MOST_UNDECIDED:
+            decided = False
+        if decided is None:
+            return []
+        if not decided:
+            self._ignore(state)
+            return []
+        return self._begin(state)
+
+    def _is_kafka(self, state: _Flow, event: BytesCaptured) -> bool | None:
+        """Whether the flow is Kafka, None as long as that is open; finds out who the server is."""
+        if self._ports:
+            return True
+        start = event.data[:64]
+        if not state.flow.midstream:
+            if event.direction != 0:
+                return None if detect_protocol(start) is None else False
+            first = b"".join(
+                kept.data for kept in state.kept if isinstance(kept, BytesCaptured) and kept.direction == 0
+            )
+            if len(first) < 14:
+                return None
+            return first.startswith((PROXY_V1, PROXY_V2)) or plausible_request(first, 0)
+        # Segments in the middle of a stream mostly begin with a frame.
+        if len(start) >= 14 and plausible_request(start, 0):
+            state.server_side = 1 - event.direction
+            return True
+        return None
+
+    def _begin(self, state: _Flow) -> list[Line]:
+        """Kafka: say so, and catch up on what was kept."""
+        if state.server_side is None:
+            state.server_side = 1
+        client, server = state.flow.endpoints[1 - state.server_side], state.flow.endpoints[state.server_side]
+        state.inspected = True
+        self.flows += 1
+        lines = self._inspector.open(
+            state.flow.id,
+            _address(client),
+            _address(server),
+            at=state.opened_at,
+            tls=state.tls is not None,
+            midstream=state.flow.midstream and state.tls is None,
+        )
+        for kept in state.kept:
+            lines += self._inspect(state, kept)
+        state.kept.clear()
+        return lines
+
+    def _inspect(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
+        direction = Direction.REQUEST if event.direction != state.server_side else Direction.RESPONSE
+        if isinstance(event, BytesCaptured):
+            return self._inspector.data(state.flow.id, direction, event.data, at=event.at)
+        return self._inspector.lose(state.flow.id, direction, event.size, at=event.at, reason=_LOST_REASON)
+
+    def _ignore(self, state: _Flow) -> None:
+        data = next((kept.data for kept in state.kept if isinstance(kept, BytesCaptured)), b"")
+        named = detect_protocol(data[:64])
+        name = "TLS" if state.is_tls else named.protocol if named else "unknown"
+        self.other[name] += 1
+        state.ignored = True
+        state.kept.clear()
+
+    def _end(self, state: _Flow, event: FlowEnded) -> list[Line]:
+        del self._flows[state.flow.id]
+        if state.tls is not None and state.tls.problem and len(self.undecrypted) < 1000:
+            self.undecrypted.append(state.tls.problem)
+        lines: list[Line] = []
+        if not state.inspected and not state.ignored:
+            if not state.kept:
+                return lines  # nothing was said: no protocol to name
+            if not self._ports:
+                self._ignore(state)
+                return lines
+            lines += self._begin(state)
+        if state.inspected:
+            by = None if event.by is None else _BY[event.by if state.server_side == 1 else 1 - event.by]
+            lines += self._inspector.close(state.flow.id, at=event.at, by=by, how=event.how)
+        return lines
+
+
+def _address(endpoint: tuple[str, int]) -> str:
+    host, port = endpoint
+    return addresses.join(host, port)

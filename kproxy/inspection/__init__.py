@@ -1,0 +1,1 @@
+"""Inspection: the bytes of connections in, trace lines out."""

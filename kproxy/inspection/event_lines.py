@@ -1,0 +1,150 @@
+"""What is no decoded frame as trace lines: findings, gaps, SASL tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors import rules
+from dissectors.connections.events import (
+    BytesSkipped,
+    Direction,
+    Event,
+    InspectionFailed,
+    ProxyHeaderReceived,
+    TokenReceived,
+)
+from dissectors.failures import Failure
+from dissectors.findings import Finding
+from dissectors.trackers.state import ConnectionState
+from kproxy.trace.clock import timestamp
+from kproxy.trace.lines import (
+    FORMAT,
+    EditEntry,
+    ExcerptEntry,
+    FindingEntry,
+    FindingLine,
+    GapLine,
+    Line,
+    RequestLine,
+    ResponseLine,
+)
+
+#: An excerpt is cut at multiples of this many bytes, and has this many rows at most.
+ROW_BYTES = 16
+MOST_ROWS = 3
+
+_NAMES = ("request", "response")
+
+
+def finding_entry(finding: Finding, frame: bytes | None = None) -> FindingEntry:
+    """A finding as a trace line carries it; with the frame, its secrets zeroed, also the bytes around the span."""
+    problem = finding.problem
+    entry = FindingEntry(
+        finding.code,
+        finding.name,
+        finding.severity.value,
+        problem.message,
+        blame=problem.blame or finding.blame,
+        path=problem.path,
+        hint=problem.hint,
+        expected=problem.expected,
+        got=problem.got,
+    )
+    if problem.start is not None and problem.end is not None:
+        entry.span = problem.start, problem.end
+        if frame is not None:
+            entry.excerpt = excerpt(frame, problem.start, problem.end)
+    if (diagnosis := problem.diagnosis) is not None:
+        entry.edit = _edit_entry(diagnosis.edit.as_json())
+        entry.confidence = diagnosis.confidence
+        entry.also = [_edit_entry(edit.as_json()) for edit in diagnosis.also]
+        entry.rivals = [_edit_entry(rival.edit.as_json(), rival.confidence) for rival in diagnosis.rivals]
+    return entry
+
+
+def _edit_entry(made: dict[str, Any], confidence: float | None = None) -> EditEntry:
+    then = made.get("then")
+    return EditEntry(made["kind"], made["field"], made["detail"], confidence, _edit_entry(then) if then else None)
+
+
+def excerpt(frame: bytes, start: int, end: int) -> ExcerptEntry | None:
+    """The rows of `frame` that a span lies in: its first ones, and what stands around it while there is room."""
+    first = min(start, max(len(frame) - 1, 0)) // ROW_BYTES
+    last = min(max(end - 1, start) // ROW_BYTES, first + MOST_ROWS - 1)
+    if last - first + 1 < MOST_ROWS and first > 0:
+        first -= 1
+    if last - first + 1 < MOST_ROWS:
+        last += 1
+    shown = frame[first * ROW_BYTES : (last + 1) * ROW_BYTES]
+    return ExcerptEntry(first * ROW_BYTES, shown.hex()) if shown else None
+
+
+def finding_line(connection_id: str, event: Event, finding: Finding) -> FindingLine:
+    """A finding that is not tied to one frame."""
+    problem = finding.problem
+    direction = getattr(event, "direction", None)
+    return FindingLine(
+        v=FORMAT,
+        ts=timestamp(event.at),
+        connection_id=connection_id,
+        code=finding.code,
+        name=finding.name,
+        severity=finding.severity.value,
+        message=problem.message,
+        blame=problem.blame or finding.blame,
+        hint=problem.hint,
+        expected=problem.expected,
+        got=problem.got,
+        direction=None if direction is None else _NAMES[direction],
+        offset=getattr(event, "offset", None),
+    )
+
+
+def failure_line(line: Line, failure: Failure) -> FindingLine:
+    """The finding about a step that failed at this line."""
+    made = finding_line(line.connection_id, *_failed(failure))
+    made.ts = line.ts
+    return made
+
+
+def failure_entry(failure: Failure) -> FindingEntry:
+    """The finding about a step that failed at a frame of which nothing else is known."""
+    return finding_entry(_failed(failure)[1])
+
+
+def _failed(failure: Failure) -> tuple[InspectionFailed, Finding]:
+    event = InspectionFailed(0, failure)
+    [finding] = rules.check(event, ConnectionState())
+    return event, finding
+
+
+def gap_line(connection_id: str, event: BytesSkipped | ProxyHeaderReceived) -> GapLine:
+    """Bytes that hold no frame, or none that was looked at."""
+    if isinstance(event, BytesSkipped):
+        direction, frames, reason = _NAMES[event.direction], event.frames, event.reason
+    else:
+        direction, frames, reason = "request", 0, f"PROXY protocol header, version {event.version}"
+    return GapLine(
+        v=FORMAT,
+        ts=timestamp(event.at),
+        connection_id=connection_id,
+        direction=direction,
+        bytes=event.size,
+        frames=frames,
+        reason=reason,
+    )
+
+
+def token_line(connection_id: str, client: str, server: str, event: TokenReceived) -> RequestLine | ResponseLine:
+    """A frame of which nothing but its size is told."""
+    kind = RequestLine if event.direction is Direction.REQUEST else ResponseLine
+    return kind(
+        v=FORMAT,
+        ts=timestamp(event.at),
+        connection_id=connection_id,
+        client=client,
+        server=server,
+        size=event.size + 4,
+        offset=event.offset,
+        not_decoded="SASL token outside Kafka's framing (SaslHandshake v0): withheld",
+    )

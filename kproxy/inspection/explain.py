@@ -1,0 +1,180 @@
+"""A frame byte by byte: every field with its span, value and meaning, and what the rules say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from dissectors import embedded, rules, schemas
+from dissectors.connections.connection import plausible_request
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.embedded import redaction
+from dissectors.failures import Failure
+from dissectors.findings import Finding
+from dissectors.messages import value_annotations
+from dissectors.messages.message import Message, api_name, read_request, read_response, walk_message
+from dissectors.trackers.state import ConnectionState
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.layout import layout
+from dissectors.wire.node import Node
+
+#: What a response answers: API key and version, or the request frame; None for a request.
+Asked: TypeAlias = tuple[int, int] | bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedRow:
+    """Bytes that belong together: a field, or the count or mark before one.
+
+    Rows follow each other without a gap. Those of fields that were read from decompressed bytes follow the row of the
+    compressed ones and have the same span.
+    """
+
+    path: str
+    start: int
+    end: int
+    value: Any
+    meaning: str | None
+    counts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What there is to say of a frame. `body` is as in the trace at full detail, secrets redacted everywhere.
+
+    Offsets count from the first byte of `frame`: the length prefix, or what follows it if that was missing.
+    """
+
+    message: Message
+    frame: bytes
+    body: dict[str, Any]
+    rows: list[ExplainedRow]
+    error: DecodeError | None
+    findings: list[Finding]
+    prefix_missing: bool = False
+
+
+def explain(
+    frame: bytes, asked: Asked = None, *, request: bytes | None = None, prefix_missing: bool = False
+) -> Explanation:
+    """Read one frame with its length prefix.
+
+    Args:
+        frame: A request, or a response if `asked` is given.
+        asked: What a response answers.
+        request: The same, where the request itself is known: the rules and the diagnosis look at it too.
+        prefix_missing: The prefix was not given but added: offsets do not count it.
+    """
+    explanation = _explain(frame, asked if request is None else request)
+    return _without_prefix(explanation) if prefix_missing else explanation
+
+
+def _explain(frame: bytes, asked: Asked) -> Explanation:
+    connection_state = ConnectionState()
+    event: RequestReceived | ResponseReceived
+    if isinstance(asked, bytes):
+        answered = RequestReceived(0, 0, len(asked) - 4, read_request(asked))
+        connection_state.observe(answered)
+        rules.check(answered, connection_state)
+        event = _answer(frame, answered)
+    elif asked is not None:
+        unseen = Message(b"", True, asked[0], api_name(asked[0]), asked[1], {}, {}, 0, 0, layout("RequestHeader", 1),
+                         opaque="not given")  # fmt: skip
+        event = _answer(frame, RequestReceived(0, 0, 0, unseen))
+    else:
+        event = RequestReceived(0, 0, len(frame) - 4, read_request(frame))
+    connection_state.observe(event)
+    findings = rules.check(event, connection_state)
+    message = event.message
+    assert message is not None  # only a response that nobody asked for has none
+    try:
+        return _explained(frame, message, findings)
+    except Exception as error:  # noqa: BLE001
+        failure = Failure.of("explaining a frame", error)
+        connection_state.failures.append(failure)
+        return _explained(frame, message.unread(failure), findings + rules.failed(event, connection_state))
+
+
+def _explained(frame: bytes, message: Message, findings: list[Finding]) -> Explanation:
+    tree = walk_message(message)
+    if body := next((node for node in tree.nodes if node.name == "body"), None):
+        embedded.expand_nodes(message, body)
+    value_annotations.annotate(tree.nodes, message)
+    spans = redaction.redact_tree(message, tree.nodes)
+    shown = bytearray(frame)
+    for start, end in spans:
+        shown[start:end] = bytes(end - start)
+    rows = list(_with_rest(_rows(tree.nodes, ""), len(frame)))
+    return Explanation(message, bytes(shown), embedded.presentable(message), rows, tree.error, findings)
+
+
+def _answer(frame: bytes, request: RequestReceived) -> ResponseReceived:
+    message = read_response(frame, request.message.api_key, request.message.version)
+    return ResponseReceived(0, 0, len(frame) - 4, message.correlation_id, message, request)
+
+
+def _without_prefix(explanation: Explanation) -> Explanation:
+    """The same with offsets that do not count the length prefix."""
+    rows = [replace(row, start=max(row.start - 4, 0), end=row.end - 4) for row in explanation.rows if row.end > 4]
+    findings = []
+    for finding in explanation.findings:
+        problem = finding.problem
+        if problem.start is not None and problem.end is not None:
+            problem = replace(problem, start=max(problem.start - 4, 0), end=max(problem.end - 4, 0))
+        findings.append(replace(finding, problem=problem))
+    return replace(
+        explanation, frame=explanation.frame[4:], rows=rows, findings=findings, prefix_missing=True
+    )  # fmt: skip
+
+
+def _rows(nodes: list[Node], prefix: str, *, decompressed: bool = False) -> Iterator[ExplainedRow]:
+    for node in nodes:
+        if node.name.isdigit():
+            path = f"{prefix}[{node.name}]"
+        elif node.name == "body" and not prefix:
+            path = ""
+        else:
+            path = f"{prefix}.{node.name}" if prefix else node.name
+        if not node.children:
+            if node.end > node.start or node.value is not None:
+                yield ExplainedRow(path, node.start, node.end, node.value, node.meaning)
+            continue
+        first = node.children[0]
+        if first.start > node.start:
+            yield ExplainedRow(path, node.start, first.start, len(node.children), node.meaning, counts=True)
+        inside = decompressed or (len(node.children) > 1 and (first.start, first.end) == (node.start, node.end))
+        if inside and not decompressed:
+            yield ExplainedRow(
+                path, node.start, node.end, len(node.children), node.meaning or "compressed", counts=True
+            )
+        yield from _rows(node.children, path, decompressed=inside)
+
+
+def _with_rest(rows: Iterator[ExplainedRow], size: int) -> Iterator[ExplainedRow]:
+    """The rows, and one for the bytes that no field took."""
+    end = 0
+    for row in rows:
+        end = max(end, row.end)
+        yield row
+    if end < size:
+        yield ExplainedRow("(not decoded)", end, size, None, None)
+
+
+def is_request(frame: bytes) -> bool:
+    """Whether a frame reads like a request."""
+    return len(frame) >= 14 and plausible_request(frame, 0)
+
+
+def candidates(frame: bytes) -> list[tuple[str, list[int]]]:
+    """The APIs and versions whose response would read to the last byte of this frame, fewest versions first."""
+    found: list[tuple[str, list[int]]] = []
+    for api in schemas.apis():
+        versions = []
+        for version in range(api.min_version, api.max_version + 1):
+            message = read_response(frame, api.key, version)
+            if message.error is None and not message.trailing and not message.decode_warnings:
+                versions.append(version)
+        if versions:
+            found.append((api.name, versions))
+    return found

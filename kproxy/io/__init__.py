@@ -1,0 +1,1 @@
+"""Pipes, standard input, compression and processes."""

@@ -1,0 +1,1 @@
+"""The live proxy: the relay in one process, inspection in another."""

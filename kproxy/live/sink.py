@@ -1,0 +1,225 @@
+"""What the inspector's process makes of the tap: trace files, the terminal, lines for those who watch."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import selectors
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from dissectors.connections.events import BEHIND
+from kproxy import __version__
+from kproxy.control.control_socket import ControlSocket
+from kproxy.control.protocol import PROTOCOL, Greeting, Listening
+from kproxy.control.server import ControlServer
+from kproxy.control.summary import strip
+from kproxy.inspection.inspector import Inspector
+from kproxy.outputs.console import Console
+from kproxy.outputs.run_summary import RunSummary
+from kproxy.outputs.selecting import output_for
+from kproxy.outputs.selection import Selection
+from kproxy.outputs.stderr import warn
+from kproxy.outputs.streams import give_up_output, why
+from kproxy.outputs.throttle import Throttle
+from kproxy.proxy import tap_protocol
+from kproxy.trace.clock import timestamp
+from kproxy.trace.encoding import encode_line
+from kproxy.trace.lines import FORMAT, Detail, GapLine, Line, RequestLine, ResponseLine
+from kproxy.trace.writer import TraceWriter
+
+#: After so long without a word from the tap it counts as idle.
+IDLE_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class InspectorOptions:
+    """What to do with what is seen: the options of the root command, and where the trace goes (None: nowhere)."""
+
+    args: argparse.Namespace
+    directory: Path | None
+    control: ControlSocket | None = None
+
+
+class InspectionSink:
+    """Takes what the tap says, message by message.
+
+    Args:
+        watch: What to do with it.
+        hello: The tap's first message.
+        selector: Of the loop that serves the control socket too.
+    """
+
+    def __init__(self, watch: InspectorOptions, hello: tap_protocol.Hello, selector: selectors.BaseSelector) -> None:
+        args = watch.args
+        self._selection = Selection.of_options(args)
+        self._output = output_for(args, sys.stdout, self._selection)
+        self._shown = True
+        self._throttle = Throttle(sys.stdout)
+        self._detail = Detail(args.detail)
+        node = re.sub(r"[^A-Za-z0-9.-]", "-", hello.node) or "node"
+        self._inspector = Inspector(f"{node}-{hello.pid}", self._output.detail(self._detail))
+        self._trace: TraceWriter | None = None
+        if watch.directory is not None:
+            self._trace = TraceWriter(watch.directory, node=node, compress=args.compress, warn=warn)
+        self._control: ControlServer | None = None
+        if watch.control is not None:
+            self._control = ControlServer(watch.control, selector, _greeting(watch, hello, node), self._inspector)
+        self._tally = RunSummary()
+        self._at = hello.at
+        self._missed = 0
+
+    def observe(self, message: tap_protocol.Message) -> None:
+        """Take one message of the tap."""
+        self._at = message.at
+        try:
+            lines = self._lines(message)
+        except Exception as error:  # noqa: BLE001  # a bug that one message provokes: the others are still inspected
+            lines = self._inspector.fail("inspecting a message of the relay", error, at=self._at)
+        self._take_all(lines)
+
+    def _lines(self, message: tap_protocol.Message) -> list[Line]:
+        inspector = self._inspector
+        if isinstance(message, tap_protocol.TapData):
+            return inspector.data(message.connection_id, message.direction, message.payload, at=message.at)
+        if isinstance(message, tap_protocol.Open):
+            return inspector.open(
+                message.connection_id, message.client, message.server, at=message.at, listener=message.listener,
+                tls=message.tls,
+            )  # fmt: skip
+        if isinstance(message, tap_protocol.TapSkipped):
+            return inspector.skip(
+                message.connection_id, message.direction, message.head, message.size, at=message.at, reason=BEHIND
+            )
+        if isinstance(message, tap_protocol.TapGap):
+            return inspector.lose(
+                message.connection_id, message.direction, message.size, at=message.at, reason=BEHIND,
+                frames=message.frames,
+            )  # fmt: skip
+        if isinstance(message, tap_protocol.Close):
+            return inspector.close(message.connection_id, at=message.at, by=message.by, how=message.how)
+        if isinstance(message, tap_protocol.Missed):
+            self._missed += message.connections
+        return []
+
+    def _take_all(self, lines: Iterable[Line]) -> None:
+        """Take lines. A bug that one provokes is reported once in a run; if that fails too, the inspector has failed.
+
+        An OSError is not of one line: the disk or the terminal is.
+        """
+        for line in lines:
+            try:
+                self._take(line)
+            except OSError:
+                raise
+            except Exception as error:  # noqa: BLE001
+                for finding in self._inspector.fail("handling a line", error, at=self._at):
+                    self._take(finding)
+
+    def _take(self, line: Line) -> None:
+        frame = None
+        if isinstance(line, RequestLine | ResponseLine) and self._detail is not Detail.RAW:
+            frame, line.frame = line.frame, None  # it was made for viewers
+        selected = self._selection.of(line)  # the trace has them all
+        if selected is not None:
+            self._tally.add(selected)
+            if self._shown and self._throttle.allows():
+                self._show(lambda: self._output.write(selected))
+        if self._trace is None and self._control is None:
+            return
+        whole = None if self._detail is Detail.SUMMARY else encode_line(line)
+        frame = strip(line) or frame
+        summary = encode_line(line)
+        if self._trace is not None:
+            self._trace.add_encoded(whole or summary, at=self._at)
+        if self._control is not None:
+            self._control.tell(summary, frame)
+
+    def _show(self, act: Callable[[], object]) -> None:
+        """Use the output; its reader may leave (`| head`), its disk be full, while the trace goes on."""
+        if not self._shown:
+            return
+        try:
+            act()
+        except OSError as error:
+            self._shown = False
+            give_up_output()
+            if not isinstance(error, BrokenPipeError):
+                warn(f"nothing more is shown: {why(error)}")
+
+    def flush(self) -> None:
+        """What was heard so far goes out."""
+        if self._trace is not None:
+            self._trace.flush(at=self._at)
+        if self._control is not None:
+            self._control.flush()
+        self._show(self._output.close)
+
+    def tick(self) -> None:
+        """A second has passed."""
+        for waiting in self._inspector.still_waiting(at=self._at):
+            if self._shown and self._throttle.allows():
+                self._show(partial(self._output.still_waiting, waiting, timestamp(self._at)))
+        self._show(self._output.flush)
+        if self._control is not None:
+            self._control.tick()
+
+    def idle(self) -> None:
+        """Nothing was heard for a while: whatever has happened up to then is known, and what has not."""
+        self._at = max(self._at, time.time_ns())
+        self._take_all(self._inspector.tick(at=self._at - IDLE_NS))
+        self.flush()
+        if self._trace is not None:
+            self._trace.tick(at=self._at)
+
+    def give_up(self) -> None:
+        """The inspector has failed: what it has seen until now is kept, and that there was more."""
+        gap = GapLine(v=FORMAT, ts=timestamp(self._at), connection_id="", direction="both", bytes=0,
+                      reason="the inspector failed: nothing that came later is here")  # fmt: skip
+        if self._trace is not None:
+            self._trace.add(gap, at=self._at)
+            self._trace.close(at=self._at)
+        if self._control is not None:
+            self._control.tell(encode_line(gap), None)
+            self._control.close()
+
+    def close(self) -> None:
+        """The relay is gone: end what is open, finish the trace, let viewers go, show the summary."""
+        self._take_all(self._inspector.close_all(at=self._at, how="proxy ended"))
+        self._throttle.close()
+        self._show(self._output.close)
+        if self._trace is not None:
+            self._trace.close(at=self._at)
+        if self._control is not None:
+            self._control.close()
+        if not self._tally.connections and not self._missed:
+            return  # nothing happened, e.g. because the relay could not start
+        console = Console(stderr=True)
+        with suppress(OSError):  # as `warn`
+            console.print()
+            self._tally.show(console)
+            if self._trace is not None and not self._trace.lost:
+                console.print(f"trace: {self._trace.directory}", highlight=False, soft_wrap=True)
+        if self._missed:
+            warn(f"{self._missed} connections came and went unseen: the inspector was behind")
+        if self._trace is not None and self._trace.lost:
+            warn(f"the trace lacks {self._trace.lost} lines: it could not be written")
+
+
+def _greeting(watch: InspectorOptions, hello: tap_protocol.Hello, node: str) -> Greeting:
+    return Greeting(
+        kproxy=__version__,
+        protocol=PROTOCOL,
+        pid=hello.pid,
+        node=node,
+        started=timestamp(hello.at),
+        listeners=[Listening(*pair) for pair in hello.listeners],
+        trace=None if watch.directory is None else str(watch.directory.absolute()),
+        detail=watch.args.detail,
+        built_in="" in watch.args.upstream,  # --upstream without a value
+    )

@@ -1,0 +1,86 @@
+"""An explained frame as text: offset, hex, field, value, meaning."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from kproxy.inspection.explain import ExplainedRow, Explanation
+from kproxy.outputs.findings import full_rows
+from kproxy.outputs.text import Piece, painter, safe, value_text
+from kproxy.trace.lines import FindingEntry
+
+#: Bytes in a row of hex, and of a long value that are shown.
+WIDTH = 8
+MOST_BYTES = 256
+_VALUE = 60
+
+
+def write_explanation(explanation: Explanation, findings: list[FindingEntry], file: TextIO) -> None:
+    """Write the table, findings named beside their bytes, then the findings in full."""
+    paint = painter(file)
+    message = explanation.message
+    kind = "request" if message.is_request else "response"
+    text: list[list[Piece]] = [
+        [(f"{message.api} v{message.version} {kind}", "name"), (f", {len(explanation.frame)} bytes", "")]
+    ]
+    if message.diagnosis is not None:
+        text.append([("read as it is written: ", "dim"), (safe(str(message.diagnosis.edit)), "warning")])
+    path = max((len(row.path) for row in explanation.rows), default=0)
+    value = min(max((len(_value(row)) for row in explanation.rows), default=0), _VALUE)
+    shown = 0
+    marks = _marks(explanation.rows, findings)
+    for row in explanation.rows:
+        again = row.start < shown  # it was read from compressed bytes, which stand above
+        made = _rows(b"" if again else explanation.frame, row, path, value)
+        made[0] += marks.pop(id(row), [])
+        text.extend(made)
+        shown = max(shown, row.end)
+    if message.opaque:
+        text.append([(f"not decoded: {message.opaque}", "warning")])
+    if explanation.error and not findings:
+        text.append([(str(explanation.error), "error")])
+    for finding in findings:
+        text += [[], *full_rows(finding)]
+    for pieces in text:
+        file.write(paint(pieces) + "\n")
+
+
+def _marks(rows: list[ExplainedRow], findings: list[FindingEntry]) -> dict[int, list[Piece]]:
+    """What stands at the end of the first row that a finding's span touches, by the row's `id`."""
+    marks: dict[int, list[Piece]] = {}
+    for finding in findings:
+        if finding.span is None:
+            continue
+        start, end = finding.span[0], max(finding.span[1], finding.span[0] + 1)
+        row = next((row for row in rows if row.start < end and start < row.end), None)
+        if row is not None:
+            marks.setdefault(id(row), []).append((f"  <- {finding.code}", finding.severity))
+    return marks
+
+
+def _rows(frame: bytes, row: ExplainedRow, path: int, value: int) -> list[list[Piece]]:
+    shown = frame[row.start : min(row.end, row.start + MOST_BYTES)]
+    within = not frame
+    chunks = [shown[at : at + WIDTH] for at in range(0, len(shown), WIDTH)] or [b""]
+    style = "warning" if row.path == "(not decoded)" else "" if row.counts else "name"
+    made: list[list[Piece]] = []
+    for number, chunk in enumerate(chunks):
+        start = row.start + number * WIDTH
+        place = " " * 12 if within else f"{start:>5} {start:04x}  "
+        pieces: list[Piece] = [(place, "dim"), (f"{chunk.hex(' '):<{WIDTH * 3}}", "request")]
+        if number == 0:
+            pieces += [(f" {safe(row.path):<{path}}", style), (f"  {_value(row):<{value}}", ""),
+                       (f"  {safe(row.meaning)}" if row.meaning else "", "topic")]  # fmt: skip
+        made.append(pieces)
+    if row.end - row.start > MOST_BYTES and not within:
+        made.append([(f"{'':>12}... {row.end - row.start - MOST_BYTES} more bytes", "dim")])
+    return made
+
+
+def _value(row: ExplainedRow) -> str:
+    value: Any = row.value
+    if row.path == "(not decoded)":
+        return ""
+    if row.counts:
+        return f"({value})"
+    return value_text(value, _VALUE)

@@ -1,0 +1,155 @@
+"""Tally: what a run saw, in constant memory, as a summary at its end."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+
+from kproxy.outputs.text import duration, safe, size
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+
+#: Latencies are counted in buckets whose bounds are 2 % apart.
+_STEP = math.log(1.02)
+
+
+@dataclass(slots=True)
+class Latencies:
+    """A distribution of latencies in microseconds, exact to 2 %."""
+
+    buckets: Counter[int] = field(default_factory=Counter)
+    count: int = 0
+
+    def add(self, us: int) -> None:
+        """Count one."""
+        self.buckets[int(math.log(us + 1) / _STEP)] += 1
+        self.count += 1
+
+    def percentile(self, share: float) -> int | None:
+        """The latency that `share` (0 to 1) of all do not exceed, None if there are none."""
+        left = share * self.count
+        for bucket in sorted(self.buckets):
+            left -= self.buckets[bucket]
+            if left <= 0:
+                return int(math.exp((bucket + 0.5) * _STEP)) - 1
+        return None
+
+
+@dataclass(slots=True)
+class _Api:
+    requests: int = 0
+    responses: int = 0
+    bytes: int = 0
+    errors: int = 0
+    versions: set[int] = field(default_factory=set)
+    latencies: Latencies = field(default_factory=Latencies)
+
+
+class RunSummary:
+    """Counts lines; `show` prints what came together."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.connections = 0
+        self.gap_bytes = 0
+        self.gap_frames = 0
+        self.findings: Counter[tuple[str, str, str]] = Counter()
+        self.repeated: Counter[str] = Counter()
+        self.not_decoded = 0
+        self._apis: dict[str, _Api] = {}
+        self._clients: Counter[str] = Counter()
+
+    def add(self, line: Line) -> None:
+        """Count one line of the trace."""
+        if isinstance(line, RequestLine | ResponseLine):
+            self._frame(line)
+        elif isinstance(line, OpenLine):
+            self.connections += 1
+        elif isinstance(line, FindingLine):
+            self.findings[line.code, line.name, line.severity] += 1
+        elif isinstance(line, GapLine):
+            self.gap_bytes += line.bytes
+            self.gap_frames += line.frames
+        else:
+            assert isinstance(line, CloseLine)
+            for repeat in line.repeated:
+                self.repeated[repeat.code] += repeat.count
+
+    def _frame(self, line: RequestLine | ResponseLine) -> None:
+        self.frames += 1
+        if line.not_decoded:
+            self.not_decoded += 1
+        for finding in line.findings:
+            self.findings[finding.code, finding.name, finding.severity] += 1
+        name = line.api or "(no request known)"
+        api = self._apis.get(name)
+        if api is None:
+            # Unknown keys come off the wire: their names must not fill the memory.
+            api = self._apis.setdefault(name if len(self._apis) < 500 else "(others)", _Api())
+        api.bytes += line.size
+        if line.api_version is not None and len(api.versions) < 100:
+            api.versions.add(line.api_version)
+        if isinstance(line, RequestLine):
+            api.requests += 1
+            if line.client_id and (line.client_id in self._clients or len(self._clients) < 1000):
+                self._clients[line.client_id] += 1
+            return
+        api.responses += 1
+        api.errors += bool(line.errors)
+        if line.latency_us is not None and line.latency_us >= 0:
+            api.latencies.add(line.latency_us)
+
+    def show(self, console: Console) -> None:
+        """Print the summary: a table of APIs, then findings and gaps if there were any."""
+        plural = "" if self.connections == 1 else "s"
+        console.print(f"{self.connections} connection{plural}, {self.frames} frames", highlight=False)
+        if self._apis:
+            console.print(self._table())
+        repeated = Counter(self.repeated)
+        for (code, name, severity), told in sorted(self.findings.items()):
+            count = told + repeated.pop(code, 0)
+            style = {"error": "bold red", "warning": "yellow"}.get(severity, "blue")
+            console.print(f"{code} {name}", f"{count}x", style=style, highlight=False)
+        if self.not_decoded:
+            console.print(f"{self.not_decoded} frames not decoded (see not_decoded in the trace)", highlight=False)
+        if self.gap_bytes or self.gap_frames:
+            frames = f", {self.gap_frames} frames," if self.gap_frames else ""
+            console.print(f"{size(self.gap_bytes)}{frames} not inspected (gap lines say why)", style="yellow",
+                          highlight=False)  # fmt: skip
+        if self._clients:
+            names = ", ".join(safe(name) for name, _ in self._clients.most_common(5))
+            more = f" and {len(self._clients) - 5} more" if len(self._clients) > 5 else ""
+            console.print(f"clients: {names}{more}", highlight=False, markup=False)
+
+    def _table(self) -> Table:
+        table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+        table.add_column("API", no_wrap=True)
+        table.add_column("versions")
+        for heading in ("requests", "responses", "errors", "p50", "p99", "bytes"):
+            table.add_column(heading, justify="right")
+        for name, api in sorted(self._apis.items(), key=lambda item: -item[1].requests):
+            table.add_row(
+                name,
+                _ranges(sorted(api.versions)),
+                str(api.requests),
+                str(api.responses),
+                str(api.errors or ""),
+                duration(api.latencies.percentile(0.5)),
+                duration(api.latencies.percentile(0.99)),
+                size(api.bytes),
+            )
+        return table
+
+
+def _ranges(numbers: list[int]) -> str:
+    """``0,3-5``."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)

@@ -1,0 +1,233 @@
+"""The messages between the relay's tap and the inspector's process, as bytes and back.
+
+The stream is a version byte, then messages: a head (kind u8, direction u8, connection id u64, nanoseconds since the
+epoch u64, length u32, big-endian) and a payload of that length. What is frequent is binary, what is rare is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from dissectors.connections.events import Direction
+
+VERSION: Final = 1
+HEAD_BYTES: Final = 64  # of a skipped frame: enough for its correlation id
+
+_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE = range(1, 10)
+_HEAD = struct.Struct(">BBQQI")
+_SIZE = struct.Struct(">I")
+_COUNTS = struct.Struct(">QQ")
+_DIRECTIONS = tuple(Direction)
+
+
+class Hello(NamedTuple):
+    """The first message: who relays, and between what, as ``(listener, upstream)``."""
+
+    at: int
+    node: str
+    pid: int
+    listeners: list[tuple[str, str]]
+
+
+class Open(NamedTuple):
+    """A connection was accepted. `server` is the upstream's address; its name, if it could not be reached."""
+
+    connection_id: int
+    at: int
+    client: str
+    server: str
+    listener: str
+    tls: bool
+
+
+class TapData(NamedTuple):
+    """The next bytes of one direction, cut anywhere."""
+
+    connection_id: int
+    direction: Direction
+    at: int
+    payload: bytes
+
+
+class TapSkipped(NamedTuple):
+    """A whole frame that was relayed and not sent here.
+
+    `size` is its length prefix, `head` its first bytes with that prefix, `HEAD_BYTES` at most. `at` is when it ended.
+    """
+
+    connection_id: int
+    direction: Direction
+    at: int
+    size: int
+    head: bytes
+
+
+class TapGap(NamedTuple):
+    """`size` bytes that were relayed and are not sent here.
+
+    Either whole frames (`frames` of them), or the rest of the frame of which the last `TapData` held the beginning
+    (`frames` is 0): in both cases the next byte is the first of a frame. Not so where the stream is none of Kafka
+    frames, or ended in the gap.
+    """
+
+    connection_id: int
+    direction: Direction
+    at: int
+    size: int
+    frames: int
+
+
+class End(NamedTuple):
+    """One direction ended; `how` is ``fin`` (nothing more will come) or ``reset``."""
+
+    connection_id: int
+    direction: Direction
+    at: int
+    how: str
+
+
+class Close(NamedTuple):
+    """A connection is over.
+
+    `by` is who ended it first (client, server, proxy), `how` one of fin, reset, unreachable (the upstream), shutdown
+    (of the proxy). The bytes are what was relayed, whatever became of it here.
+    """
+
+    connection_id: int
+    at: int
+    by: str
+    how: str
+    request_bytes: int
+    response_bytes: int
+
+
+class Missed(NamedTuple):
+    """Connections that came and went while there was no room to tell of them; since the last such message."""
+
+    at: int
+    connections: int
+    size: int
+
+
+class Bye(NamedTuple):
+    """The last message. Bytes and frames dropped are those of all `TapSkipped` and `TapGap`."""
+
+    at: int
+    connections: int
+    request_bytes: int
+    response_bytes: int
+    dropped_bytes: int
+    dropped_frames: int
+
+
+Message: TypeAlias = Hello | Open | TapData | TapSkipped | TapGap | End | Close | Missed | Bye
+
+
+def encode_hello(at: int, node: str, pid: int, listeners: list[tuple[str, str]]) -> bytes:
+    """The version byte and the first message."""
+    return bytes([VERSION]) + _rare(_HELLO, 0, at, [node, pid, listeners])
+
+
+def encode_open(connection_id: int, at: int, client: str, server: str, listener: str, *, tls: bool) -> bytes:
+    return _rare(_OPEN, connection_id, at, [client, server, listener, tls])
+
+
+def encode_data_head(connection_id: int, direction: Direction, at: int, size: int) -> bytes:
+    """What stands before the payload of `TapData`, which follows as it is: no copy is made of it."""
+    return _HEAD.pack(_DATA, direction, connection_id, at, size)
+
+
+def encode_skipped(connection_id: int, direction: Direction, at: int, size: int, head: bytes) -> bytes:
+    return _HEAD.pack(_SKIPPED, direction, connection_id, at, 4 + len(head)) + _SIZE.pack(size) + head
+
+
+def encode_gap(connection_id: int, direction: Direction, at: int, size: int, frames: int) -> bytes:
+    return _HEAD.pack(_GAP, direction, connection_id, at, _COUNTS.size) + _COUNTS.pack(size, frames)
+
+
+def encode_end(connection_id: int, direction: Direction, at: int, how: str) -> bytes:
+    payload = how.encode()
+    return _HEAD.pack(_END, direction, connection_id, at, len(payload)) + payload
+
+
+def encode_close(connection_id: int, at: int, by: str, how: str, request_bytes: int, response_bytes: int) -> bytes:
+    return _rare(_CLOSE, connection_id, at, [by, how, request_bytes, response_bytes])
+
+
+def encode_missed(at: int, connections: int, size: int) -> bytes:
+    return _rare(_MISSED, 0, at, [connections, size])
+
+
+def encode_bye(bye: Bye) -> bytes:
+    return _rare(_BYE, 0, bye.at, bye[1:])
+
+
+def _rare(kind: int, connection_id: int, at: int, fields: Any) -> bytes:
+    payload = json.dumps(fields).encode()
+    return _HEAD.pack(kind, 0, connection_id, at, len(payload)) + payload
+
+
+class TapDecoder:
+    """The receiving end: bytes in chunks of any size in, whole messages out."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._need = 0  # bytes that `_rest` must have before it is worth a look
+        self._begun = False
+
+    def receive_data(self, data: bytes) -> list[Message]:
+        """Take the next bytes; return the messages that they completed, in order.
+
+        Raises:
+            ValueError: This is no tap, or one of another version.
+        """
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._need:
+                return []
+            data = bytes(self._rest)
+            self._rest.clear()
+        position, end = 0, len(data)
+        if not self._begun and data:
+            if data[0] != VERSION:
+                raise ValueError(f"the tap speaks version {data[0]}, not {VERSION}: use one kproxy for both processes")
+            self._begun = True
+            position = 1
+        messages: list[Message] = []
+        self._need = _HEAD.size
+        while end - position >= _HEAD.size:
+            kind, direction, connection_id, at, size = _HEAD.unpack_from(data, position)
+            start = position + _HEAD.size
+            if start + size > end:
+                self._need = _HEAD.size + size
+                break
+            position = start + size
+            payload = data[start:position]
+            if kind == _DATA:
+                messages.append(TapData(connection_id, _DIRECTIONS[direction], at, payload))
+            else:
+                messages.append(_READERS[kind](connection_id, _DIRECTIONS[direction], at, payload))
+        self._rest += data[position:]
+        return messages
+
+
+def _read_hello(_id: int, _direction: Direction, at: int, payload: bytes) -> Hello:
+    node, pid, listeners = json.loads(payload)
+    return Hello(at, node, pid, [(listener, upstream) for listener, upstream in listeners])
+
+
+_READERS: Final[dict[int, Callable[[int, Direction, int, bytes], Message]]] = {
+    _HELLO: _read_hello,
+    _OPEN: lambda id_, _, at, payload: Open(id_, at, *json.loads(payload)),
+    _SKIPPED: lambda id_, way, at, payload: TapSkipped(
+        id_, way, at, _SIZE.unpack_from(payload)[0], payload[_SIZE.size :]
+    ),
+    _GAP: lambda id_, way, at, payload: TapGap(id_, way, at, *_COUNTS.unpack(payload)),
+    _END: lambda id_, way, at, payload: End(id_, way, at, payload.decode()),
+    _CLOSE: lambda id_, _, at, payload: Close(id_, at, *json.loads(payload)),
+    _MISSED: lambda _id, _, at, payload: Missed(at, *json.loads(payload)),
+    _BYE: lambda _id, _, at, payload: Bye(at, *json.loads(payload)),
+}

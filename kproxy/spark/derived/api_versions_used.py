@@ -1,0 +1,93 @@
+"""The versions of APIs that clients use on their connections, and what tells whether they could use others."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from dissectors.messages.message import API_VERSIONS, UNSUPPORTED_VERSION
+from dissectors.schemas.release_versions import refused_from
+from kproxy.spark.columns import client_name, constants, maybe
+from kproxy.spark.sentences import host, text
+
+#: The finding that says of a request that its server serves later versions only.
+_BELOW_ADVERTISED = "V002"
+
+#: Names among them: Spark sorts all lines where it is to take the greatest of texts.
+_KEY = (
+    "cluster", "connection_id", "client", "server", "client_id", "api", "api_key", "api_version",
+    "software_name", "software_version",
+)  # fmt: skip
+
+
+def uses(lines: DataFrame) -> DataFrame:
+    """The versions of APIs that were asked with, a row for each on each connection.
+
+    Returns:
+        cluster, connection_id, server, host, client (its host if it has no client id); software_name and
+        software_version, null if they were not said on the connection; api, api_key, api_version, requests, first_at,
+        last_at. negotiates: ApiVersions was asked with this client id from this host; unasked: this was asked on a
+        connection all of which was seen, and not ApiVersions before; refused: the server does not serve it; highest:
+        the version of the API that it was seen to answer, to anyone.
+    """
+    connection = Window.partitionBy("connection_id")
+    caller = Window.partitionBy("cluster", "client_id", "host")
+    server = Window.partitionBy("cluster", "server", "api_key")
+    asks = F.col("api_key") == API_VERSIONS
+    asked_offset = F.min(F.when(asks, F.col("first_offset"))).over(connection)
+    is_whole = F.max("opened").over(connection) & ~F.max("torn").over(connection)
+    says = F.when(F.col("software_name").isNotNull(), F.struct("last_offset", "software_name", "software_version"))
+    said = F.max(says).over(connection)
+    frames = (
+        _counted(lines)
+        .withColumns(
+            {
+                "unasked": is_whole & F.coalesce(F.col("first_offset") < asked_offset, F.lit(True)),
+                "software_name": said["software_name"],
+                "software_version": said["software_version"],
+                "host": host(F.col("client")),
+                "client": client_name(),
+            }
+        )
+        .where(F.col("api_key").isNotNull() & F.col("api_version").isNotNull())
+    )
+    frames = frames.withColumns(
+        {
+            "negotiates": F.max(asks).over(caller),
+            "highest": F.max(F.when(F.col("is_answered"), F.col("api_version"))).over(server),
+        }
+    )
+    return frames.where(F.col("requests") > 0).select(
+        "cluster", "connection_id", "server", "host", "client", "software_name", "software_version", "api", "api_key",
+        "api_version", "requests", "first_at", "last_at", "negotiates", "unasked", "refused", "highest",
+    )  # fmt: skip
+
+
+def _counted(lines: DataFrame) -> DataFrame:
+    """Lines by connection and version; those that open one, or say what was not seen of it, have no version."""
+    kind = F.col("kind")
+    is_request = kind == "request"
+    asked_at, offset = F.when(is_request, F.col("ts")), F.when(is_request, F.col("offset"))
+    is_refusal = F.exists(maybe(F.col("errors")), lambda error: error["code"] == UNSUPPORTED_VERSION)
+    is_below = F.exists(maybe(F.col("findings")), lambda finding: finding["code"] == _BELOW_ADVERTISED)
+    return (
+        lines.where(kind.isin("open", "request", "response", "gap"))
+        .groupBy(*_KEY)
+        .agg(
+            F.count_if(is_request).alias("requests"),
+            F.min(asked_at).alias("first_at"),
+            F.max(asked_at).alias("last_at"),
+            F.min(offset).alias("first_offset"),
+            F.max(offset).alias("last_offset"),
+            F.bool_or((kind == "response") & ~is_refusal).alias("is_answered"),
+            F.bool_or(is_refusal | (is_request & is_below)).alias("refused"),
+            F.bool_or((kind == "open") & ~F.coalesce("midstream", F.lit(False))).alias("opened"),
+            F.bool_or((kind == "gap") & (F.col("direction") == "request")).alias("torn"),
+        )
+    )
+
+
+def refused_since(api_key: Column, api_version: Column) -> Column:
+    """The release line from which on no broker serves a version that earlier ones did; null if there is none."""
+    refused = {f"{key} {version}": line for (key, version), line in refused_from().items()}
+    return constants(refused)[text(api_key.cast("string"), " ", api_version.cast("string"))]

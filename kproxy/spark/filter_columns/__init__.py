@@ -1,0 +1,139 @@
+"""A filter as a Spark column: of every row of TRACE it says what `Filter.matches` says of its line."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from kproxy.filters import Filter, FilterError
+from kproxy.filters.fields import SEVERITIES, FilterField, Kind
+from kproxy.filters.nodes import And, Comparison, Node, Not, Presence, Value
+from kproxy.filters.pattern import PatternError, glob_pattern
+from kproxy.filters.values import closed_value, instant, number
+from kproxy.spark.filter_columns.fields import column_of
+from kproxy.spark.filter_columns.pattern import java_pattern
+
+Check = Callable[[Column], Column]  # of one value that is there
+
+_ORDER: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_NUMBERS = (Kind.NUMBER, Kind.COUNT, Kind.DURATION, Kind.SIZE)
+_LONGS = range(-(1 << 63), 1 << 63)
+
+
+def where(chosen: Filter) -> Column:
+    """The filter as a condition that is true or false, never null.
+
+    Raises:
+        FilterError: A pattern that Spark would take too long for, or a time that the calendar does not have.
+    """
+    return _condition(chosen.node)
+
+
+def _condition(node: Node) -> Column:
+    if isinstance(node, Comparison):
+        return _comparison(node)
+    if isinstance(node, Presence):
+        return F.coalesce(_presence(node.field), F.lit(False))
+    if isinstance(node, Not):
+        return ~_condition(node.term)
+    return reduce(operator.and_ if isinstance(node, And) else operator.or_, map(_condition, node.terms))
+
+
+def _presence(field: FilterField) -> Column:
+    found = column_of(field)
+    if field.kind is Kind.ERROR:
+        return F.size("errors") > 0
+    if not field.many:
+        return found.isNotNull() if field.kind in (Kind.NUMBER, Kind.TIME) else _is_some(field, found)
+    return F.size(found) > 0 if field.kind is Kind.NUMBER else F.exists(found, lambda each: _is_some(field, each))
+
+
+def _is_some(field: FilterField, value: Column) -> Column:
+    """Whether a value is neither 0, false nor empty."""
+    if field.kind is Kind.FLAG:
+        return value
+    return value != (0 if field.kind in _NUMBERS else "")
+
+
+def _comparison(node: Comparison) -> Column:
+    found, check = column_of(node.field), _any_check(node)
+    if node.field.many:
+        fits = F.exists(found, check)
+        return (F.size(found) > 0) & ~fits if node.negated else fits
+    fits = check(found)
+    return F.coalesce(~fits if node.negated else fits, F.lit(False))
+
+
+def _any_check(node: Comparison) -> Check:
+    sign = "=" if node.operator == "in" else node.operator
+    checks = [_check(node.field, sign, value) for value in node.values]
+    return lambda found: reduce(operator.or_, (check(found) for check in checks))
+
+
+def _check(field: FilterField, sign: str, value: Value) -> Check:
+    """What one value must be; it is there, and the filter has been found right already."""
+    if sign == "~":
+        return _pattern(field, value, value.text)
+    compare = _ORDER[sign]
+    if field.kind is Kind.ERROR and value.text.lstrip("-").isdecimal():
+        return lambda found: compare(found["code"], _number(field, value))
+    if field.kind in _NUMBERS:
+        return lambda found: compare(found, _number(field, value))
+    if field.kind is Kind.FLAG:
+        return lambda found: found == (closed_value(field, value) == "true")
+    if sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?"):
+        return _pattern(field, value, glob_pattern(value.text))
+    if field.kind is Kind.TIME:
+        moment = _moment(field, value)
+        return lambda found: compare(found, moment)
+    if field.kind is Kind.SEVERITY:
+        ranks = F.array(*map(F.lit, SEVERITIES))
+        rank = SEVERITIES.index(closed_value(field, value)) + 1
+        return lambda found: compare(F.array_position(ranks, found), rank)
+    exact = closed_value(field, value) if field.closed and not value.quoted else value.text
+    if field.kind is Kind.TEXT:
+        return lambda found: found == exact
+    return lambda found: F.lower(_text(field, found)) == exact.lower()
+
+
+def _text(field: FilterField, value: Column) -> Column:
+    """The value as the text that patterns are asked of."""
+    if field.kind is Kind.TIME:
+        utc = F.to_utc_timestamp(value, F.current_timezone())
+        return F.date_format(utc, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
+    return value["name"] if field.kind is Kind.ERROR else value
+
+
+def _number(field: FilterField, value: Value) -> Column:
+    amount = number(field, value)
+    return F.lit(amount if isinstance(amount, Decimal) or amount in _LONGS else Decimal(amount))
+
+
+def _moment(field: FilterField, value: Value) -> Column:
+    try:
+        return F.lit(datetime.fromisoformat(instant(field, value)))
+    except ValueError as error:
+        if isinstance(error, FilterError):
+            raise
+        raise FilterError(f"{value.text!r} is no time", value.start, value.end, str(error)) from None
+
+
+def _pattern(field: FilterField, value: Value, pattern: str) -> Check:
+    try:
+        expression = java_pattern(pattern, ignore_case=field.kind is not Kind.TEXT)
+    except PatternError as error:
+        raise FilterError(f"{value.text!r} is no pattern for Spark: {error}", value.start, value.end) from None
+    return lambda found: F.rlike(_text(field, found), F.lit(expression))

@@ -1,0 +1,87 @@
+"""The fields of the filter language as Spark columns over rows of TRACE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from kproxy.filters.fields import FilterField, Kind
+from kproxy.trace.lines import KINDS
+
+
+def column_of(field: FilterField) -> Column:
+    """What `FilterField.read` reads: a value or null; of a field with `many` an array without nulls, never null itself.
+
+    The values of `error` are structs of `code` and `name`.
+    """
+    if field.many:
+        return F.coalesce(_MANY[field.name](), F.array())
+    if field.name == "direction":
+        return F.when(F.col("kind").isin("request", "response"), F.col("kind")).otherwise(F.col("direction"))
+    value = F.col(field.name)
+    if field.name == "marked":
+        return F.coalesce(value, F.lit(False))
+    if "kind" in field.columns and field.name != "kind":
+        # Left out of a line where it is 0 or false; of all lines one kind has it.
+        [kind] = [kind for kind, line in KINDS.items() if field.name in line.__struct_fields__]
+        return F.coalesce(value, F.when(F.col("kind") == kind, F.lit(False if field.kind is Kind.FLAG else 0)))
+    return value
+
+
+def _in(entries: str, key: str) -> Callable[[], Column]:
+    return lambda: F.array_compact(F.transform(entries, lambda entry: entry[key]))
+
+
+def _all_in(entries: str, key: str) -> Callable[[], Column]:
+    return lambda: F.flatten(F.array_compact(F.transform(entries, lambda entry: entry[key])))
+
+
+def _of_finding(*keys: str) -> Callable[[], Column]:
+    def read() -> Column:
+        of_line = F.when(F.col("kind") == "finding", F.array(*keys))
+        found = [F.coalesce(_in("findings", key)(), F.array()) for key in keys]
+        return F.array_compact(F.concat(*found, F.coalesce(of_line, F.array())))
+
+    return read
+
+
+def _software() -> Column:
+    name = F.col("software_name")
+    whole = F.concat(name, F.lit(" "), F.col("software_version"))  # null without a version
+    return F.when(name.isNotNull(), F.array_compact(F.array(name, whole)))
+
+
+def _errors() -> Column:
+    none = F.array(F.struct(F.lit(0).cast("long").alias("code"), F.lit("NONE").alias("name")))
+    answered = (F.col("kind") == "response") & F.col("not_decoded").isNull()
+    found = F.transform("errors", lambda entry: F.struct(entry["code"].alias("code"), entry["name"].alias("name")))
+    return F.when(F.size("errors") > 0, found).when(answered, none)
+
+
+def _bytes() -> Column:
+    return F.when(F.col("bytes").isNotNull(), F.array("bytes")).otherwise(_in("topics", "bytes")())
+
+
+_MANY: Mapping[str, Callable[[], Column]] = {
+    "client": lambda: F.array_compact(F.array("client_id", "client")),
+    "broker": lambda: F.col("brokers"),
+    "topic": _in("topics", "topic"),
+    "topic_id": _in("topics", "topic_id"),
+    "partition": _all_in("topics", "partitions"),
+    "records": _in("topics", "records"),
+    "batches": _in("topics", "batches"),
+    "compression": _all_in("topics", "compression"),
+    "lag": _in("topics", "lag"),
+    "bytes": _bytes,
+    "software": _software,
+    "error": _errors,
+    "finding": _of_finding("code", "name"),
+    "severity": _of_finding("severity"),
+    "blame": _of_finding("blame"),
+    "message": _of_finding("message"),
+    "hint": _of_finding("hint"),
+    "expected": _of_finding("expected"),
+    "got": _of_finding("got"),
+}

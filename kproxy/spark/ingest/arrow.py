@@ -1,0 +1,121 @@
+"""Lines of JSON as Arrow batches of a Spark schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import types as T
+
+from kproxy.spark.ingest.schema import TEXT
+from kproxy.trace.encoding import encode_json, parse_line
+from kproxy.trace.lines import FORMAT
+
+_BATCH_LINES = 4096
+_BATCH_BYTES = 8 << 20
+#: Of a text that is no line, this many characters are kept.
+MOST_CORRUPT = 4096
+
+_PLAIN: dict[type[T.DataType], pa.DataType] = {
+    T.StringType: pa.string(),
+    T.BinaryType: pa.binary(),
+    T.LongType: pa.int64(),
+    T.DoubleType: pa.float64(),
+    T.BooleanType: pa.bool_(),
+    T.TimestampType: pa.timestamp("us", tz="UTC"),
+}
+
+
+def arrow_type(kind: T.DataType) -> pa.DataType:
+    """Arrow's type for one that `kproxy.spark.ingest.schema` has."""
+    if isinstance(kind, T.ArrayType):
+        return pa.list_(arrow_type(kind.elementType))
+    if isinstance(kind, T.StructType):
+        return pa.struct([pa.field(each.name, arrow_type(each.dataType)) for each in kind])
+    return _PLAIN[type(kind)]
+
+
+class Batches:
+    """Makes batches of a schema: columns of ROW. Without `corrupt` what is no line is left out."""
+
+    def __init__(self, schema: T.StructType) -> None:
+        self._types = {field.name: field.dataType for field in schema}
+        self._schema = pa.schema(list(arrow_type(schema)))
+        # Times are text until a batch is whole: that takes a third of the time.
+        self._read = pa.struct([field.with_type(_read_type(field.type)) for field in self._schema])
+
+    def of(self, texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
+        """Lines (bytes) of one file, and sentences about its damage (str)."""
+        for some in _portions(texts):
+            yield from self._batches(some, file)
+
+    def _batches(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
+        rows = [row for text in texts if (row := self._row(text)) is not None]
+        for row in rows:
+            row["file"] = file
+        try:
+            yield self._batch(rows)
+        except (pa.ArrowException, OverflowError):  # a 13th month, a number that no column can have
+            if len(texts) > 1:
+                for text in texts:
+                    yield from self._batches([text], file)
+            elif isinstance(text := texts[0], bytes) and (row := self._aside("corrupt", text.decode(errors="replace"))):
+                yield self._batch([row | {"file": file}])
+
+    def _row(self, text: bytes | str) -> dict[str, Any] | None:
+        if isinstance(text, str):
+            return self._aside("damage", text)
+        try:
+            if parse_line(text).v > FORMAT:
+                return self._aside("corrupt", text.decode(errors="replace"))
+            row: dict[str, Any] = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self._aside("corrupt", text.decode(errors="replace"))
+        for name, value in row.items():
+            if isinstance(value, dict | list) and name in self._types:
+                row[name] = _fitted(value, self._types[name])
+        return row
+
+    def _aside(self, column: str, text: str) -> dict[str, Any] | None:
+        return {column: text[:MOST_CORRUPT]} if column in self._types else None
+
+    def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_struct_array(pa.array(rows, self._read)).cast(self._schema)
+
+
+def text_batches(texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
+    """The same texts as they are, as TEXT: for who reads them by `kproxy.spark.ingest.files.parsed`."""
+    schema = pa.schema(list(arrow_type(TEXT)))
+    for some in _portions(texts):
+        values = [(text.encode() if isinstance(text, str) else text).rstrip(b"\n") for text in some]
+        yield pa.RecordBatch.from_arrays([pa.array(values, pa.binary()), pa.repeat(file, len(values))], schema=schema)
+
+
+def _portions(texts: Iterable[bytes | str]) -> Iterator[list[bytes | str]]:
+    waiting: list[bytes | str] = []
+    size = 0
+    for text in texts:
+        waiting.append(text)
+        size += len(text)
+        if len(waiting) == _BATCH_LINES or size >= _BATCH_BYTES:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
+
+
+def _read_type(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_timestamp(kind) else kind
+
+
+def _fitted(value: Any, kind: T.DataType) -> Any:
+    """A value of JSON as its column has it: what has no fixed fields is text."""
+    if isinstance(kind, T.StringType):
+        return value if value is None or isinstance(value, str) else encode_json(value).decode()
+    if isinstance(kind, T.ArrayType):
+        return [_fitted(each, kind.elementType) for each in value] if value else value
+    if isinstance(kind, T.StructType) and value is not None:
+        return {each.name: _fitted(value.get(each.name), each.dataType) for each in kind}
+    return value

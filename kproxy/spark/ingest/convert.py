@@ -1,0 +1,264 @@
+"""Traces and captures into a table, whole files once: none is lost, none is there twice.
+
+A batch of files is written as `kproxy.spark.ingest.table_storage` does (Parquet: to ``batch=N/date=…/hour=…``), then a
+record of it to ``_files/batch=N``, which is one file and so there or not. What has no such record is not part of the
+table: a batch that was being written when the process was killed is written over by the next one.
+
+One run at a time writes to a table, which has a lock. Where there is none (`kproxy.spark.ingest.locks`) each run takes
+numbers that no other has, and a file that two of them have converted counts in the batch of the lower number only.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.files import bad_files, counts, read_files
+from kproxy.spark.ingest.inputs import File
+from kproxy.spark.ingest.locks import locked
+from kproxy.spark.ingest.schema import TABLE
+from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
+
+#: Input of a batch: what a kill can cost is as much work as this.
+BATCH_BYTES = 2 << 30
+_DAY_S, _HOUR_S = 86_400, 3600
+_RECORD = T.StructType(
+    [
+        T.StructField(
+            "files",
+            T.ArrayType(T.StructType([T.StructField("uri", T.StringType()), T.StructField("size", T.LongType())])),
+        ),
+        T.StructField("lines", T.LongType()),
+        T.StructField("corrupt", T.LongType()),
+        T.StructField("format", T.StringType()),
+    ]
+)
+
+
+#: Numbers of batches that were written without a lock begin here. Spark makes them 32-bit integers.
+_UNLOCKED, _END = 1 << 30, (1 << 31) - 1
+#: The batch of a data file, and the part of its name that all files of one write have in common.
+_WRITTEN = re.compile(r"/batch=(\d+)/(?:.*/)?part-\d+-([0-9a-f-]{36})")
+
+
+class DamagedTable(ValueError):
+    """Two runs have written the same batch of a table, so it has lines twice; one sentence that says what to do."""
+
+
+class OtherFormat(ValueError):
+    """A table has another format than it should be written in; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableBatch:
+    """A batch of a table: its number, its files by URI with their sizes, how many lines and other texts they had.
+
+    `form` is one of parquet, delta and iceberg, for all batches of a table the same. Known of a batch that was just
+    made: `example`, one of these texts with its file; `corrupt_files`, the files that have some; and `damaged`,
+    sentences about the `damaged_files`, which cannot be read to their end.
+    """
+
+    number: int
+    files: dict[str, int]
+    lines: int
+    corrupt: int
+    form: str
+    example: str | None = None
+    corrupt_files: Sequence[str] = ()
+    damaged: Sequence[str] = ()
+    damaged_files: int = 0
+
+
+def batches(spark: SparkSession, table: str) -> list[TableBatch] | None:
+    """The batches of a table, in their order; None if there is no table.
+
+    Raises:
+        DamagedTable: There are several records of a batch.
+    """
+    found = records(spark, table)
+    if found is not None and len(found) > len({batch.number for batch in found}):
+        raise DamagedTable(_sentence(table))
+    return found
+
+
+def records(spark: SparkSession, table: str) -> list[TableBatch] | None:
+    """The records of batches in a table, sound or not, in their order; None if there is no table."""
+    try:
+        rows = spark.read.schema(_RECORD).json(f"{table}/_files").collect()
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return None
+    return sorted(
+        (
+            TableBatch(row["batch"], dict(row["files"]), row["lines"], row["corrupt"], row["format"] or PARQUET)
+            for row in rows
+        ),
+        key=lambda batch: batch.number,
+    )
+
+
+def convert(
+    spark: SparkSession,
+    files: Sequence[File],
+    table: str,
+    options: CaptureOptions,
+    *,
+    where: Column | None = None,
+    form: str | None = None,
+    made: Callable[[TableBatch], object] = lambda batch: None,
+    waiting: Callable[[], object] = lambda: None,
+) -> list[TableBatch]:
+    """Add the files that are not in the table yet; the batches that this made.
+
+    `where`, of columns of TABLE, says which lines are kept. `form` is that of a new table: Parquet, if it is None.
+    `made` is told each batch when it is part of the table. `waiting` is called if another run has to end first.
+
+    Raises:
+        DamagedTable: The table has lines twice.
+        OtherFormat: There is a table, and not in `form`.
+    """
+    with locked(spark, table, waiting) as has_lock:
+        known = batches(spark, table) or []
+        there = known[0].form if known else form or PARQUET
+        if form not in (None, there):
+            raise OtherFormat(f"{table} is a table of {there}: write {form} to another directory")
+        check(spark, table, known)
+        have = {uri for batch in known for uri in batch.files}
+        numbers = {batch.number for batch in known}
+        added = []
+        for group in _groups([file for file in files if file.uri not in have]):
+            number = next_number(numbers, has_lock=has_lock)
+            numbers.add(number)
+            added.append(_write(spark, group, table, there, number, options, where))
+            made(added[-1])
+        return added
+
+
+def next_number(numbers: Set[int], *, has_lock: bool) -> int:
+    """A number for a new batch, where `numbers` are taken; without a lock no other run will take the same."""
+    if has_lock:
+        return max((number for number in numbers if number < _UNLOCKED), default=0) + 1
+    return _UNLOCKED + secrets.randbelow(_END - _UNLOCKED)
+
+
+def grown(files: Sequence[File], known: Sequence[TableBatch]) -> list[File]:
+    """The files that are in a table with another size than they have now: what came since is not in it."""
+    sizes = {uri: size for batch in known for uri, size in batch.files.items()}
+    return [file for file in files if sizes.get(file.uri, file.size) != file.size]
+
+
+def _groups(files: Sequence[File]) -> Iterator[list[File]]:
+    group: list[File] = []
+    size = 0
+    for file in files:
+        if group and size + file.size > BATCH_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += file.size
+    if group:
+        yield group
+
+
+def _write(
+    spark: SparkSession,
+    files: Sequence[File],
+    table: str,
+    form: str,
+    number: int,
+    options: CaptureOptions,
+    where: Column | None,
+) -> TableBatch:
+    rows = read_files(spark, files, options)
+    counted = Observation()
+    rows = dated(rows.observe(counted, *counts(), *bad_files()))
+    if where is not None:
+        rows = rows.where(where | F.col("corrupt").isNotNull() | F.col("damage").isNotNull())
+    write_batch(rows, table, form, number)
+    batch = TableBatch(number, {file.uri: file.size for file in files}, form=form, **counted.get)
+    write_record(spark, table, batch)
+    return batch
+
+
+def write_record(spark: SparkSession, table: str, batch: TableBatch) -> None:
+    """Make a batch, whose rows are written, part of its table."""
+    record = spark.createDataFrame([(list(batch.files.items()), batch.lines, batch.corrupt, batch.form)], _RECORD)
+    record.coalesce(1).write.mode("overwrite").json(f"{table}/_files/batch={batch.number}")
+
+
+def dated(rows: DataFrame) -> DataFrame:
+    """Rows of ROW as TABLE: with the date and the hour of `ts` in UTC, whatever zone the session has."""
+    at = F.unix_seconds("ts")  # Spark divides doubles, which are exact for seconds, but not for microseconds
+    return rows.withColumns(
+        {
+            "date": F.date_from_unix_date(F.floor(at / _DAY_S).cast("int")),
+            "hour": F.pmod(F.floor(at / _HOUR_S), F.lit(24)).cast("int"),
+        }
+    )
+
+
+def read_table(spark: SparkSession, table: str) -> DataFrame:
+    """The lines of a table, as TABLE.
+
+    Raises:
+        ValueError: There is no table, or it has lines twice (DamagedTable).
+    """
+    found = batches(spark, table)
+    if found is None:
+        raise ValueError(f"{table}: no table of traces")
+    if not found:
+        return spark.createDataFrame([], TABLE)
+    check(spark, table, found)
+    surplus = again(found)
+    form = found[0].form
+    parts = [read_batches(spark, table, form, [batch.number for batch in found if batch.number not in surplus])]
+    for number, files in surplus.items():
+        parts.append(read_batches(spark, table, form, [number]).where(~F.col("file").isin(*files)))
+    return reduce(DataFrame.unionAll, parts).where(F.col("date").isNotNull())
+
+
+def again(found: Sequence[TableBatch]) -> dict[int, set[str]]:
+    """By batch the files of it that are in an earlier one, too: two runs without a lock have converted them."""
+    seen: set[str] = set()
+    surplus = {}
+    for batch in found:
+        if files := batch.files.keys() & seen:
+            surplus[batch.number] = files
+        seen |= batch.files.keys()
+    return surplus
+
+
+def check(spark: SparkSession, table: str, found: Sequence[TableBatch]) -> None:
+    """Find out whether the batches of a table are sound.
+
+    Raises:
+        DamagedTable: One of them has lines twice.
+    """
+    if found and found[0].form == PARQUET and written_twice(spark, table, found):
+        raise DamagedTable(_sentence(table))
+
+
+def written_twice(spark: SparkSession, table: str, found: Sequence[TableBatch]) -> set[int]:
+    """The batches of a Parquet table whose rows are of several writes; those of a sound one are of one."""
+    writes: dict[int, set[str]] = {}
+    for path in read_batches(spark, table, PARQUET, sorted({batch.number for batch in found})).inputFiles():
+        if (name := _WRITTEN.search(path)) is not None:
+            writes.setdefault(int(name[1]), set()).add(name[2])
+    return {number for number, names in writes.items() if len(names) > 1}
+
+
+def _sentence(table: str) -> str:
+    return (
+        f"{table} has lines twice, because two runs of convert wrote to it at once: "
+        f"run kproxy analyze convert --repair --out {table}"
+    )

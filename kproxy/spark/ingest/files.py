@@ -1,0 +1,101 @@
+"""Files of traces and captures as rows, the texts that are no lines included."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from functools import partial, reduce
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kproxy.spark.ingest.arrow import MOST_CORRUPT, Batches
+from kproxy.spark.ingest.decode import CaptureOptions, decode, decode_file
+from kproxy.spark.ingest.inputs import File
+from kproxy.spark.ingest.schema import ROW, TRACE, is_whole
+
+_BAD = "_bad"
+#: Characters of an example.
+_EXAMPLE = 200
+_JSON = {
+    "columnNameOfCorruptRecord": _BAD,
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+    "maxStringLen": str((1 << 31) - 1),  # the bytes of a frame may be long
+}
+#: Files that Python reads are dealt out to tasks of about this size; to some tasks at least, for all cores to work.
+_TASK_BYTES, _LEAST_TASKS = 32 << 20, 8
+
+
+def read_files(spark: SparkSession, files: Sequence[File], options: CaptureOptions) -> DataFrame:
+    """The lines of files, in no order, as ROW.
+
+    Spark reads plain traces by itself; the others are read by Python on the executors, which need kproxy for it.
+    """
+    plain = [each.path for each in files if each.plain]
+    near = [each for each in files if not each.plain and each.is_local]
+    far = [each.path for each in files if not each.plain and not each.is_local]
+    parts = []
+    if plain:
+        parts.append(parsed(spark.read.text(plain).select("value", F.col("_metadata.file_path").alias("file"))))
+    if near:
+        names = spark.createDataFrame([(each.uri,) for each in near], "uri string").coalesce(1)
+        tasks = max(_LEAST_TASKS, sum(each.size for each in near) // _TASK_BYTES)
+        parts.append(names.repartition(min(len(near), tasks)).mapInArrow(partial(_decode_named, options), ROW))
+    if far:
+        held = spark.read.format("binaryFile").load(far).select("_metadata.file_path", "content")
+        parts.append(held.mapInArrow(partial(_decode_held, options), ROW))
+    return reduce(DataFrame.unionAll, parts)
+
+
+def parsed(texts: DataFrame) -> DataFrame:
+    """Texts of plain traces, which Spark reads by itself, as ROW; their columns are value and file."""
+    read = T.StructType([*TRACE.fields, T.StructField(_BAD, T.StringType())])
+    line = F.from_json("value", read, _JSON)
+    rows = texts.where(F.trim("value") != "").select(line.alias("line"), "value", "file")
+    sound = F.col("line")[_BAD].isNull() & is_whole(F.col("line")) & F.startswith(F.ltrim("value"), F.lit("{"))
+    corrupt = F.when(~sound, F.substring("value", 1, MOST_CORRUPT))
+    rows = rows.select("line", "file", corrupt.alias("corrupt"))
+    is_line = F.col("corrupt").isNull()
+    damage = F.lit(None).cast("string").alias("damage")
+    columns = (F.when(is_line, F.col("line")[name]).alias(name) for name in TRACE.names)
+    return rows.select(*columns, "file", "corrupt", damage)
+
+
+def counts() -> list[Column]:
+    """Aggregates of ROW: lines, corrupt (texts that are none) and example (one of these with its file, or null)."""
+    is_corrupt = F.col("corrupt").isNotNull()
+    text = F.concat_ws(": ", "file", F.left("corrupt", F.lit(_EXAMPLE)))
+    return [
+        F.count_if(~is_corrupt & F.col("damage").isNull()).alias("lines"),
+        F.count_if(is_corrupt).alias("corrupt"),
+        F.min(F.when(is_corrupt, text)).alias("example"),
+    ]
+
+
+def bad_files() -> list[Column]:
+    """Aggregates of ROW: corrupt_files, with texts that are no line; damaged, sentences; damaged_files, a count."""
+    return [
+        F.array_sort(F.collect_set(F.when(F.col("corrupt").isNotNull(), F.col("file")))).alias("corrupt_files"),
+        F.array_sort(F.collect_set("damage")).alias("damaged"),
+        F.size(F.collect_set(F.when(F.col("damage").isNotNull(), F.col("file")))).alias("damaged_files"),
+    ]
+
+
+def _decode_named(options: CaptureOptions, names: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    batches = Batches(ROW)
+    for batch in names:
+        for [uri] in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield from batches.of(decode_file(uri, options), uri)
+
+
+def _decode_held(options: CaptureOptions, held: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    batches = Batches(ROW)
+    for batch in held:
+        for uri, content in zip(*batch.columns, strict=True):
+            name = Path(unquote(urlsplit(uri.as_py()).path)).name
+            yield from batches.of(decode(io.BytesIO(content.as_buffer()), name, options), uri.as_py())

@@ -1,0 +1,122 @@
+"""The files of traces and captures below paths of any kind that Spark reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from kproxy.capture import CaptureError
+from kproxy.capture.inputs import NO_INPUT, is_input, is_trace
+from kproxy.spark.ingest.decode import is_growing, local_path, uri_of, whole_name
+from kproxy.trace.reader import SUFFIXES, TraceError
+
+
+class NothingToRead(ValueError):
+    """A path that does not exist, or has no trace and no capture; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of an input: its URI, its path as Spark takes it, and its size in bytes."""
+
+    uri: str
+    path: str
+    size: int
+
+    @property
+    def plain(self) -> bool:
+        """Whether Spark reads its lines by itself."""
+        return self.path.endswith(".jsonl")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Python can open it: it is in no file system of Hadoop's (s3a, hdfs, ...)."""
+        return self.uri.startswith("file:")
+
+
+def find_files(
+    spark: SparkSession,
+    paths: Iterable[str],
+    *,
+    growing: bool = False,
+    empty: Callable[[str], object] = lambda path: None,
+) -> list[File]:
+    """The files of traces and captures at or below paths and globs, each once, by URI.
+
+    `growing`: also traces that are being written, which only a classic session finds, in local directories. `empty` is
+    called with the path of each file that has no bytes; these are left out.
+
+    Raises:
+        NothingToRead: Nothing is at one of the paths.
+    """
+    found: dict[str, File] = {}
+    for path in paths:
+        # First those that grow: one that gets its name meanwhile is in both lists, and not in none.
+        parts = _growing(path) if growing else []
+        listed = [each for each in _listed(spark, path, empty) if growing or not is_growing(each.uri)]
+        here = {each.uri: each for each in (*listed, *parts)}
+        if not here:
+            raise NothingToRead(f"{path}: {NO_INPUT} in it")
+        found |= here
+    return [found[uri] for uri in sorted(found) if not (is_growing(uri) and whole_name(uri) in found)]
+
+
+def _listed(spark: SparkSession, path: str, empty: Callable[[str], object]) -> list[File]:
+    try:
+        files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
+        rows = files.select("_metadata.file_path", "path", "length").collect()
+        everything = files.inputFiles()  # the rows are without files of 0 bytes
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise NothingToRead(f"{path}: no such file or directory") from None
+    named = _named(path)
+    for found in sorted({_plain(uri) for uri in everything} - {_plain(uri) for uri, _, _ in rows}):
+        if is_input(found):
+            empty(found)
+    return [File(uri, where, length) for uri, where, length in rows if is_input(where) or uri == named]
+
+
+def _named(path: str) -> str | None:
+    """The URI of a file of this machine that is itself given, whatever it is called, and can be read."""
+    here = _here(path)
+    if here is None or is_input(here.name) or not here.is_file():
+        return None
+    try:
+        is_trace(here)
+    except OSError as error:
+        raise NothingToRead(f"{here}: {error.strerror}") from None
+    except (CaptureError, TraceError) as error:
+        raise NothingToRead(str(error)) from None
+    return uri_of(here)
+
+
+def _plain(uri: str) -> str:
+    """The path of a file of this machine, or the URI of another one as people write it."""
+    return str(local_path(uri)) if uri.startswith("file:") else unquote(uri)
+
+
+def _here(path: str) -> Path | None:
+    """What Spark takes a path for that is one of this machine: its %XX are no bytes."""
+    return Path(path.removeprefix("file:")) if urlsplit(path).scheme in ("", "file") else None
+
+
+def _growing(path: str) -> list[File]:
+    """The hidden files at or below a path, which Spark passes over."""
+    here = _here(path)
+    if here is None:
+        return []
+    found = here.rglob(".*.part") if here.is_dir() else [here] if here.is_file() else []
+    return [File(uri_of(each), str(each), _size(each)) for each in found if each.name.endswith(SUFFIXES)]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # it has its name by now
+        return 0

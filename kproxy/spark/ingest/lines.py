@@ -1,0 +1,102 @@
+"""The lines that an analysis is about: of tables, and of traces and captures, which become one first."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.utils import is_remote
+
+from kproxy.spark.derived.clusters import clustered, names_cluster
+from kproxy.spark.ingest.convert import TableBatch, batches, convert, read_table
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.hours import hour_of
+from kproxy.spark.ingest.inputs import File, find_files
+from kproxy.spark.ingest.schema import TABLE
+
+_HOUR = timedelta(hours=1)
+
+
+class NotHere(RuntimeError):
+    """What was asked for cannot be done on this cluster; one sentence that says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Moments from `since` on and before `until`; either may be None."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def column(self) -> Column:
+        """Whether a row of TABLE is of it; partitions of other hours are not read."""
+        found, date, hour = F.lit(True), F.col("date"), F.col("hour")
+        if self.since is not None:
+            since = self.since.astimezone(UTC)
+            found &= (F.col("ts") >= since) & ((date > since.date()) | ((date == since.date()) & (hour >= since.hour)))
+        if self.until is not None:
+            until = self.until.astimezone(UTC)
+            found &= (F.col("ts") < until) & ((date < until.date()) | ((date == until.date()) & (hour <= until.hour)))
+        return found
+
+    def may_have(self, file: File) -> bool:
+        """Whether a file can have lines of it, for all that its path says: a trace has its hour there."""
+        hour = hour_of(file.path)
+        if hour is None:
+            return True
+        return (self.since is None or hour + _HOUR > self.since) and (self.until is None or hour < self.until)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Rows of TABLE with the column `kproxy.spark.derived.clusters.CLUSTER`, and the names of all clusters."""
+
+    rows: DataFrame
+    clusters: Sequence[str]
+
+
+@contextmanager
+def open_lines(
+    spark: SparkSession,
+    paths: Iterable[str],
+    options: CaptureOptions,
+    *,
+    period: Period,
+    where: Column | None = None,
+    made: Callable[[TableBatch], object] = lambda batch: None,
+    empty: Callable[[str], object] = lambda path: None,
+) -> Iterator[Lines]:
+    """The lines at paths, as TABLE with their cluster: of tables that `convert` made, of traces, and of captures.
+
+    Traces and captures become a table that lives as long as the context. It lies in a directory of this machine, so on
+    a cluster they have to be converted before. `made` is told each of its batches, `empty` the paths of files without
+    a byte.
+
+    Raises:
+        NothingToRead: Nothing is at one of the paths.
+        NotHere: Traces or captures, on a cluster or of a Spark Connect server.
+    """
+    # What names clusters is needed of lines that the filter leaves out.
+    kept = period.column() if where is None else period.column() & (where | names_cluster())
+    tables = {path: batches(spark, path) is not None for path in paths}
+    found = [path for path, is_table in tables.items() if is_table]
+    others = [path for path, is_table in tables.items() if not is_table]
+    with tempfile.TemporaryDirectory(prefix="kproxy-analyze-") as folder:
+        if others:
+            if is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local"):
+                raise NotHere(
+                    "traces are converted before a cluster analyzes them: run kproxy analyze convert TRACES --out DIR, "
+                    "with a DIR that all machines see, then kproxy analyze DIR"
+                )
+            files = [file for file in find_files(spark, others, growing=True, empty=empty) if period.may_have(file)]
+            if convert(spark, files, folder, options, where=kept, made=made):
+                found.append(folder)
+        parts = [read_table(spark, path) for path in found] or [spark.createDataFrame([], TABLE)]
+        rows, clusters = clustered(reduce(DataFrame.unionAll, parts).where(period.column()))
+        yield Lines(rows if where is None else rows.where(where), clusters)

@@ -1,0 +1,99 @@
+"""Repair of a table that several runs of convert have written to at once, so that it has lines twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.utils import is_remote
+
+from kproxy.spark.ingest.convert import TableBatch, next_number, records, write_record, written_twice
+from kproxy.spark.ingest.decode import local_path
+from kproxy.spark.ingest.locks import delete, locked
+from kproxy.spark.ingest.schema import TABLE
+from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
+
+
+class NoRepair(ValueError):
+    """A directory that cannot be repaired; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What became of a batch that had lines twice.
+
+    Attributes:
+        number: The batch.
+        removed: Lines that were there again.
+        lost: Whether lines are missing: only part of them was written.
+        again: Files that the next `convert` reads again, since lines of them were lost.
+    """
+
+    number: int
+    removed: int
+    lost: bool
+    again: Sequence[str]
+
+
+def repair(spark: SparkSession, table: str, *, waiting: Callable[[], object] = lambda: None) -> list[Repaired]:
+    """Leave each line of a table in it once; it may be killed at any time and run again.
+
+    Of batches that two runs have written, and of files that are in several batches, the different rows are written as a
+    new batch, then the old one is deleted. No two lines of a trace are the same: they have a time and an offset.
+
+    Raises:
+        NoRepair: There is no table of Parquet, or the session cannot delete files.
+    """
+    if is_remote():
+        raise NoRepair("a Spark Connect server does not delete files: repair the table with a session of its own")
+    with locked(spark, table, waiting) as has_lock:
+        found = records(spark, table)
+        if not found:
+            raise NoRepair(f"{table}: no table of traces")
+        if found[0].form != PARQUET:
+            raise NoRepair(f"{table} is a table of {found[0].form}, which writes a batch at once or not at all")
+        by_number: dict[int, list[TableBatch]] = {}
+        for batch in found:
+            by_number.setdefault(batch.number, []).append(batch)
+        several = {number for number, same in by_number.items() if len(same) > 1}
+        broken = several | written_twice(spark, table, found)
+        taken, kept, done = set(by_number), set[str](), []
+        for number in sorted(by_number, key=lambda each: (each in broken, each)):  # what is sound keeps its files
+            files = {uri for batch in by_number[number] for uri in batch.files}
+            if number in broken or files & kept:
+                new = next_number(taken, has_lock=has_lock)
+                taken.add(new)
+                done.append(_rewrite(spark, table, by_number[number], new, kept))
+            kept |= files
+        return done
+
+
+def _rewrite(spark: SparkSession, table: str, found: Sequence[TableBatch], new: int, kept: set[str]) -> Repaired:
+    """Write the rows of one batch, of which there may be several records, once, as another batch."""
+    number = found[0].number
+    files = {uri: size for batch in found for uri, size in batch.files.items()}
+    mine = {uri: size for uri, size in files.items() if uri not in kept}
+    rows = read_batches(spark, table, PARQUET, [number])
+    before = rows.where(F.col("date").isNotNull()).count()
+    lost, lines, corrupt = False, 0, 0
+    if mine:
+        once = rows.where(F.col("file").isin(*mine)).select(*TABLE.names).dropDuplicates().persist()
+        lines = once.where(F.col("date").isNotNull()).count()
+        corrupt = once.where(F.col("corrupt").isNotNull()).count()
+        whole = max(batch.lines for batch in found)
+        # Each record counts the lines of its own files: it can be compared if all of these are here.
+        lost = len(mine) == len(files) and lines < whole
+        if not (lost and all(map(_is_there, mine))):
+            write_batch(once, table, PARQUET, new)
+            write_record(spark, table, replace(found[0], number=new, files=mine, lines=lines, corrupt=corrupt))
+        once.unpersist()
+    delete(spark, f"{table}/_files/batch={number}")
+    delete(spark, f"{table}/batch={number}")
+    read_again = sorted(mine) if lost and all(map(_is_there, mine)) else []
+    return Repaired(number, before - lines, lost, read_again)
+
+
+def _is_there(uri: str) -> bool:
+    return uri.startswith("file:") and local_path(uri).is_file()

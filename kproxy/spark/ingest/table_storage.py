@@ -1,0 +1,64 @@
+"""Where the rows of a table lie, by its format: a batch that is written again replaces what there is of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kproxy.spark.ingest.schema import TABLE
+
+PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
+_BY_BATCH = ("batch", "date", "hour")
+#: Columns that a later release adds become columns of the table.
+_MERGE = {"mergeSchema": "true", "check-ordering": "false"}
+
+
+def write_batch(rows: DataFrame, table: str, form: str, number: int) -> None:
+    """Write rows of TABLE as a batch; in Delta and Iceberg, whose own readers see it too, at once or not at all."""
+    if form == PARQUET:
+        named = rows.withColumn("hour", F.lpad(F.col("hour").cast("string"), 2, "0"))  # as in the path of a trace
+        named.write.mode("overwrite").partitionBy("date", "hour").parquet(f"{table}/batch={number}")
+        return
+    rows = rows.withColumn("batch", F.lit(number))
+    if form == DELTA:
+        writer = rows.write.format(DELTA).mode("overwrite").options(replaceWhere=f"batch = {number}", **_MERGE)
+        writer.partitionBy(*_BY_BATCH).save(table)
+    else:
+        name = _iceberg(rows.sparkSession, table)
+        rows.writeTo(name).options(**_MERGE).overwrite(F.col("batch") == number)
+
+
+def read_batches(spark: SparkSession, table: str, form: str, numbers: Sequence[int]) -> DataFrame:
+    """The rows of these batches, as TABLE: lines, and what is none."""
+    if form == PARQUET:
+        paths = [f"{table}/batch={number}" for number in numbers]
+        return spark.read.schema(TABLE).option("basePath", table).parquet(*paths).select(*TABLE.names)
+    rows = spark.read.format(DELTA).load(table) if form == DELTA else spark.table(_iceberg(spark, table))
+    return rows.where(F.col("batch").isin(*numbers)).to(TABLE)
+
+
+def _iceberg(spark: SparkSession, table: str) -> str:
+    """What a session calls the table of Iceberg in a directory, which it makes if there is none.
+
+    Iceberg writes to directories by a catalog only: one for the directory that the table is in.
+    """
+    path = table if urlsplit(table).scheme else str(Path(table).absolute())
+    warehouse, _, name = path.rstrip("/").rpartition("/")
+    catalog = f"kproxy_{sha256(warehouse.encode()).hexdigest()[:16]}"
+    setting = f"spark.sql.catalog.{catalog}"
+    spark.conf.set(setting, "org.apache.iceberg.spark.SparkCatalog")
+    spark.conf.set(f"{setting}.type", "hadoop")
+    spark.conf.set(f"{setting}.warehouse", warehouse)
+    quoted = f"{catalog}.`{name.replace('`', '``')}`"
+    if not spark.catalog.tableExists(quoted):
+        schema = T.StructType([*TABLE.fields, T.StructField("batch", T.IntegerType())])
+        writer = spark.createDataFrame([], schema).writeTo(quoted).using(ICEBERG)
+        writer = writer.tableProperty("write.spark.accept-any-schema", "true")
+        writer.partitionedBy(*map(F.col, _BY_BATCH)).create()
+    return quoted

@@ -1,0 +1,62 @@
+"""Everything that a report is made of, asked of Spark: facts, charts over time, and the table of every job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark import jobs
+from kproxy.spark.derived.clusters import CLUSTER
+from kproxy.spark.report import charts
+from kproxy.spark.report.axis import Axis, axis
+from kproxy.spark.report.charts import ChartSeries
+from kproxy.spark.report.facts import Facts, facts
+from kproxy.spark.report.tables import JobTable, listed
+from kproxy.spark.sentences import text
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a report says, as plain values: bounded, however many lines there are. `tables` by names of jobs.
+
+    `observed_us` is how much of each bucket of the axis was observed.
+    """
+
+    facts: Facts
+    axis: Axis
+    observed_us: list[int]
+    heat: list[ChartSeries]
+    brokers: list[ChartSeries]
+    errors: list[ChartSeries]
+    traffic: list[ChartSeries]
+    tables: dict[str, JobTable]
+
+
+def figures(
+    lines: DataFrame,
+    during: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    *,
+    clusters: Sequence[str] = (),
+) -> Figures:
+    """Ask Spark for all of them.
+
+    `during` is given the name of what is asked, and lasts as long as that takes. If there are several clusters, they
+    are named in tables and charts.
+    """
+    several = len(clusters) > 1
+    broker = text(F.col("server"), " · ", F.col(CLUSTER)) if several else F.col("server")
+    with during("charts"):
+        counted = facts(lines)
+        over = axis(lines, counted.first_us or 0, counted.last_us or 0)
+        seen_us = charts.observed_us(lines, over) if over.begins else []
+        brokers = charts.brokers(lines.withColumn("server", broker), over)
+        heat, errors, traffic = (made(lines, over) for made in (charts.heat, charts.errors, charts.traffic))
+    tables = {}
+    for job, table in jobs.planned(jobs.names(), lines):
+        with during(job.name):
+            tables[job.name] = listed(job, table() if several else table().drop(CLUSTER))
+    return Figures(counted, over, seen_us, heat, brokers, errors, traffic, tables)

@@ -1,0 +1,128 @@
+"""The tables of the jobs as a page has them: the first rows, in plain values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kproxy.outputs.text import safe
+from kproxy.spark.jobs import Job
+
+#: Rows of a table, and of each kind of thing in one that tells of several (its column `by`).
+MOST_ROWS = 300
+MOST_OF_A_KIND = 60
+_MOST_TEXT = 400
+_PLACE, _NUMBER = "_place", "_number"
+#: What tells the kinds apart in tables that have no `by`: totals, and what these consist of.
+_TOTALS = {"clients": "api", "fetches": "topic", "throttling": "since"}
+
+
+@dataclass(frozen=True, slots=True)
+class JobTable:
+    """The table of a job.
+
+    Attributes:
+        name, help: Of the job.
+        columns: Name and kind of each: duration (us), time (us since 1970), size (bytes), share (0 to 1), number, text
+            or list (of texts).
+        rows: The first ones, in the order of the table.
+        more: Whether it has others.
+    """
+
+    name: str
+    help: str
+    columns: list[tuple[str, str]]
+    rows: list[list[Any]]
+    more: bool
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows by the names of their columns."""
+        names = [name for name, _ in self.columns]
+        return [dict(zip(names, row, strict=True)) for row in self.rows]
+
+    def cut(self, most: int) -> JobTable:
+        """With so many rows of a kind at most; a fifth of that where there may be many kinds."""
+        seen: dict[Any, int] = defaultdict(int)
+        rows = []
+        for row, record in zip(self.rows, self.records(), strict=True):
+            total = record.get(_TOTALS.get(self.name, "")) is None
+            kind = record.get("by", total)
+            seen[kind] += 1
+            if seen[kind] <= (most // 5 if "by" in record else most):
+                rows.append(row)
+        return JobTable(self.name, self.help, self.columns, rows, self.more or len(rows) < len(self.rows))
+
+
+def listed(job: Job, table: DataFrame) -> JobTable:
+    """The first rows of the table of a job."""
+    columns = [(field.name, _kind(field)) for field in table.schema]
+    plain = table.select(*(_plain(field) for field in table.schema))
+    kind = _kind_of_row(job.name, table.columns)
+    rows, more = _first(plain) if kind is None else _first_of_each(plain, *kind)
+    return JobTable(job.name, job.help, columns, [[_value(value) for value in row] for row in rows], more)
+
+
+def _kind_of_row(name: str, columns: list[str]) -> tuple[Column, int] | None:
+    """What tells the kinds of a table's rows apart, and how many of each are taken; None if there is but one."""
+    if "by" in columns:
+        return F.col("by"), MOST_OF_A_KIND
+    if name in _TOTALS:
+        return F.col(_TOTALS[name]).isNull(), MOST_ROWS
+    return None
+
+
+def _first(table: DataFrame) -> tuple[list[Any], bool]:
+    rows = table.limit(MOST_ROWS + 1).collect()
+    return rows[:MOST_ROWS], len(rows) > MOST_ROWS
+
+
+def _first_of_each(table: DataFrame, kind: Column, most: int) -> tuple[list[Any], bool]:
+    """The first rows of each kind, in the table's own order, and whether there are others."""
+    placed = table.withColumn(_PLACE, F.monotonically_increasing_id())
+    numbered = placed.withColumn(_NUMBER, F.row_number().over(Window.partitionBy(kind).orderBy(_PLACE)))
+    rows = numbered.where(F.col(_NUMBER) <= most + 1).orderBy(_PLACE).collect()
+    taken = [row[: len(table.columns)] for row in rows if row[_NUMBER] <= most]
+    return taken, len(taken) < len(rows)
+
+
+def _kind(field: T.StructField) -> str:
+    name, kind = field.name, field.dataType
+    if isinstance(kind, T.TimestampType):
+        return "time"
+    if isinstance(kind, T.ArrayType):
+        return "list"
+    if not isinstance(kind, T.NumericType):
+        return "text"
+    if name.endswith("_us"):
+        return "duration"
+    if name.endswith("bytes"):
+        return "size"
+    return "share" if name == "share" or name.endswith("_share") else "number"
+
+
+def _plain(field: T.StructField) -> Column:
+    """Times as numbers, which have no zone; what is nested as JSON."""
+    name, kind = field.name, field.dataType
+    if isinstance(kind, T.TimestampType):
+        return F.unix_micros(name).alias(name)
+    if isinstance(kind, T.ArrayType) and not isinstance(kind.elementType, T.AtomicType):
+        return F.transform(name, lambda each: F.to_json(each)).alias(name)
+    if isinstance(kind, T.StructType | T.MapType):
+        return F.to_json(name).alias(name)
+    return F.col(name)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str):
+        text = safe(value[:_MOST_TEXT])
+        return text if len(value) <= _MOST_TEXT and len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+    if isinstance(value, list):
+        return [_value(each) for each in value[:20]]
+    if isinstance(value, bool | int | float) or value is None:
+        return value
+    return str(value)

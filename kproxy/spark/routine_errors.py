@@ -1,0 +1,39 @@
+"""Errors that are part of how Kafka works: nothing went wrong, so a report does not count them as refusals.
+
+- MEMBER_ID_REQUIRED gives a new member of a group its id (KIP-394), in answer to each first JoinGroup.
+- REBALANCE_IN_PROGRESS tells a member of a group to join again.
+- UNSUPPORTED_VERSION in answer to ApiVersions: the client asks in its newest version, then in one that the broker names
+  (KIP-511). In answer to anything else it is a fault.
+
+Other errors that clients handle by themselves do count, for something changed or is missing: NOT_COORDINATOR,
+NOT_LEADER_OR_FOLLOWER and COORDINATOR_NOT_AVAILABLE (a broker restarted or a partition moved; a burst of them is worth
+knowing), FETCH_SESSION_ID_NOT_FOUND (the broker has too few fetch sessions, or restarted),
+UNKNOWN_TOPIC_OR_PARTITION (a topic is missing, or not there yet).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from kproxy.browse.overviews.groups import explanations
+
+#: Routine in answer to every API, and in answer to ApiVersions.
+OF_GROUPS: Final = frozenset({explanations.REJOIN, *explanations.ORDINARY})
+OF_API_VERSIONS: Final = frozenset({"UNSUPPORTED_VERSION"})
+
+
+def is_routine(api: str | None, error: str | None) -> bool:
+    """Whether this error is routine in answer to this API."""
+    return error in OF_GROUPS or (api == "ApiVersions" and error in OF_API_VERSIONS)
+
+
+def refusals() -> Column:
+    """The errors of a line that are not routine; null if the line has no errors."""
+    is_versions = F.coalesce(F.col("api") == "ApiVersions", F.lit(False))
+    return F.filter(
+        "errors",
+        lambda error: ~(error["name"].isin(*OF_GROUPS) | (is_versions & error["name"].isin(*OF_API_VERSIONS))),
+    )

@@ -1,0 +1,123 @@
+"""Queries that run: to files, which a checkpoint goes with, or to whoever takes their rows."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from types import TracebackType
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from kproxy.spark.streaming.events import MicroBatch, QueryListener, QueryRows
+
+#: Below the directory of tables: checkpoints by query, and what each query was asked.
+_CHECKPOINTS, _ASKED = "_checkpoints", "_asked"
+_RECORD = "query string, asked string"
+
+
+class OtherQuestion(ValueError):
+    """A directory has tables of queries that were asked something else; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Tables as files below a directory, in a format of Spark's."""
+
+    directory: str
+    form: str
+
+
+def claim(spark: SparkSession, directory: str, names: list[str], asked: str) -> None:
+    """Note what queries are asked whose tables are in a directory: who goes on must ask the same.
+
+    Raises:
+        OtherQuestion: They were asked something else.
+    """
+    try:
+        rows = spark.read.schema(_RECORD).json(f"{directory}/{_ASKED}").collect()
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        rows = []
+    known = {row["query"]: row["asked"] for row in rows}
+    for name in names:
+        if (before := known.get(name, asked)) != asked:
+            raise OtherQuestion(f"{directory}/{name} was begun as {before}: go on with that, or give another --out")
+    if new := [(name, asked) for name in names if name not in known]:
+        spark.createDataFrame(new, _RECORD).coalesce(1).write.mode("append").json(f"{directory}/{_ASKED}")
+
+
+class RunningQueries:
+    """Queries of a session while the context lasts, by name, and what they tell.
+
+    Args:
+        every: How often each of them works, in seconds; 0 is as often as it can.
+    """
+
+    def __init__(self, spark: SparkSession, *, every: float) -> None:
+        self.queries: dict[str, StreamingQuery] = {}
+        self._spark, self._every = spark, every
+        self._events: SimpleQueue[QueryRows | MicroBatch | PySparkException | Py4JError] = SimpleQueue()
+        self._listener = QueryListener(self._events.put)
+        self._folder = tempfile.TemporaryDirectory(prefix="kproxy-follow-", ignore_cleanup_errors=True)
+
+    def __enter__(self) -> RunningQueries:
+        self._spark.streams.addListener(self._listener)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        for query in self.queries.values():
+            query.stop()
+        self._spark.streams.removeListener(self._listener)
+        self._folder.cleanup()
+
+    def to_files(self, table: DataFrame, name: str, files: Files) -> None:
+        """Run a query into a table below a directory, each row once, also over a kill; from where it was, if it was."""
+        # By the day of the first column, a time: a partition without rows has no file.
+        day = F.to_date(F.to_utc_timestamp(table.columns[0], F.current_timezone()))
+        writer = table.withColumn("date", day).writeStream.format(files.form).partitionBy("date").outputMode("append")
+        writer = writer.option("header", True)  # of CSV
+        self._start(writer, name, f"{files.directory}/{_CHECKPOINTS}/{name}", f"{files.directory}/{name}")
+
+    def to_rows(self, table: DataFrame, name: str, *, mode: str = "append") -> None:
+        """Run a query whose rows are told, when they will not change (``append``) or each time they do (``update``)."""
+
+        def tell(rows: DataFrame, _: int) -> None:
+            try:
+                found = rows.collect()
+            except (PySparkException, Py4JError) as error:
+                # Not raised here: Spark would look for words in all that it says, until its stack is full.
+                self._events.put(error)
+                return
+            if found:
+                self._events.put(QueryRows(name, found))
+
+        self._start(table.writeStream.foreachBatch(tell).outputMode(mode), name, f"{self._folder.name}/{name}")
+
+    def told(self, seconds: float) -> QueryRows | MicroBatch | None:
+        """What is told next, or None if nothing is for so long.
+
+        Raises:
+            PySparkException, Py4JError: A query has failed.
+        """
+        try:
+            event = self._events.get(timeout=seconds)
+        except Empty:
+            for name, query in self.queries.items():
+                if not query.isActive:
+                    raise query.exception() or PySparkException(f"{name} has ended") from None
+            return None
+        if isinstance(event, PySparkException | Py4JError):
+            raise event
+        return event
+
+    def _start(self, writer: DataStreamWriter, name: str, checkpoint: str, path: str | None = None) -> None:
+        interval = f"{round(self._every * 1000)} milliseconds"
+        writer = writer.queryName(name).trigger(processingTime=interval).option("checkpointLocation", checkpoint)
+        self.queries[name] = writer.start(path)

@@ -1,0 +1,77 @@
+"""The lines of traces as they come, as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import reduce
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kproxy.spark.ingest.convert import batches, check, dated
+from kproxy.spark.ingest.decode import local_path
+from kproxy.spark.ingest.files import counts, parsed
+from kproxy.spark.ingest.inputs import NothingToRead
+from kproxy.spark.ingest.schema import TABLE, TEXT
+from kproxy.spark.ingest.table_storage import PARQUET
+from kproxy.spark.source import KproxyDataSource
+
+#: What is counted of each micro-batch, under this name: see `kproxy.spark.ingest.files.counts`.
+COUNTED = "counted"
+
+
+def follow_lines(
+    spark: SparkSession, paths: Sequence[str], *, late: str = "30 seconds", since: datetime | None = None
+) -> DataFrame:
+    """A stream of the lines at paths, as TABLE, with a watermark; of hours that were over before `since` not all.
+
+    Of a directory of this machine they come as they are written, of one elsewhere when its traces are whole (plain
+    ones), of a table when `convert` adds them. Texts that are no line are counted, as COUNTED.
+
+    Raises:
+        NothingToRead: There is no directory at one of the paths, or a table that is not of Parquet.
+        DamagedTable: A table has lines twice.
+    """
+    rows = reduce(DataFrame.unionAll, [_rows(spark, path, since) for path in paths])
+    # No filter gets past what is observed; else Spark would apply them first, and time would go on with few lines only.
+    timed = rows.withWatermark("ts", late).observe(COUNTED, *counts(), F.max("ts").alias("until"))
+    return timed.where(F.col("corrupt").isNull() & F.col("damage").isNull())
+
+
+def _rows(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
+    if (made := batches(spark, path)) is not None:
+        if made and made[0].form != PARQUET:
+            raise NothingToRead(f"{path} is a table of {made[0].form}: follow its traces, or a table of Parquet")
+        check(spark, path, made)
+        # A batch is whole before its record is there; only a kill between the two could make its rows come twice.
+        table = spark.readStream.schema(TABLE).option("basePath", path).parquet(f"{path}/batch=*")
+        return table.select(*TABLE.names)
+    texts = _growing(spark, path, since) if urlsplit(path).scheme in ("", "file") else _whole(spark, path)
+    return dated(parsed(texts.withColumn("value", F.col("value").cast("string"))))
+
+
+def _growing(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
+    folder = local_path(path) if path.startswith("file:") else Path(path)
+    if not folder.exists():
+        raise NothingToRead(f"{path}: no such directory")
+    if not folder.is_dir():
+        raise NothingToRead(f"{path}: a directory of traces is followed, and this is a file")
+    spark.dataSource.register(KproxyDataSource)
+    reader = spark.readStream.format("kproxy").schema(TEXT)
+    if since is not None:
+        reader = reader.option("since", since.isoformat())
+    return reader.load(str(folder))
+
+
+def _whole(spark: SparkSession, path: str) -> DataFrame:
+    reader = spark.readStream.option("recursiveFileLookup", True).option("pathGlobFilter", "*.jsonl")
+    try:
+        return reader.text(path).select("value", F.col("_metadata.file_path").alias("file"))
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise NothingToRead(f"{path}: no such directory") from None

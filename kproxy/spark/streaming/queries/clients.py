@@ -1,0 +1,70 @@
+"""Clients that were not there before: which software they say they are, and what of it newer releases refuse."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dissectors.messages.message import API_VERSIONS
+from kproxy.spark.columns import client_name
+from kproxy.spark.derived.api_versions_used import refused_since
+from kproxy.spark.streaming.queries import Span, query
+
+_NEW = ("client", "software_name", "software_version", "api", "api_version")
+
+
+@query("clients and their software, and the versions they use that newer releases refuse, when they are new")
+def clients(lines: DataFrame, span: Span) -> DataFrame:
+    """Each client with its software, and with each old version that it uses, the first time and after the horizon.
+
+    State: these, each for as long as the horizon.
+
+    Args:
+        lines: Rows of TABLE; uses connection_id, kind, ts, client, server, client_id, file, api, api_key, api_version,
+            offset, software_name and software_version of requests.
+        span: Only its watermark, which the lines have, says what is forgotten.
+
+    Returns:
+        at, client (its host if it has no client id); software_name and software_version as it says when it asks
+        ApiVersions (KIP-511; null if it says nothing there), then api, api_version and refused_from are null; or, of a
+        version of an API that brokers refuse, these three, with the release line from which on they do. Then address
+        (of the client), broker, and where: file, connection_id and offset (of the frame).
+    """
+    nothing = F.lit(None).cast("string")
+    refused = refused_since(F.col("api_key"), F.col("api_version"))
+    asks = F.col("api_key") == API_VERSIONS  # which every broker answers in every version
+    who = F.when(
+        asks,
+        F.struct(
+            "software_name",
+            "software_version",
+            nothing.alias("api"),
+            F.lit(None).cast("long").alias("api_version"),
+            nothing.alias("refused_from"),
+        ),
+    ).when(
+        refused.isNotNull(),
+        F.struct(
+            nothing.alias("software_name"),
+            nothing.alias("software_version"),
+            "api",
+            "api_version",
+            refused.alias("refused_from"),
+        ),
+    )
+    told = (
+        lines.where(F.col("kind") == "request")
+        .select(
+            F.col("ts").alias("at"),
+            client_name().alias("client"),
+            who.alias("who"),
+            F.col("client").alias("address"),
+            F.col("server").alias("broker"),
+            "file",
+            "connection_id",
+            "offset",
+        )
+        .where(F.col("who").isNotNull())
+        .select("at", "client", "who.*", "address", "broker", "file", "connection_id", "offset")
+    )
+    return told.dropDuplicatesWithinWatermark(list(_NEW))

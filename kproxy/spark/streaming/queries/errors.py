@@ -1,0 +1,68 @@
+"""Errors that brokers answer, by API and client."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dissectors import schemas
+from kproxy.spark.columns import client_name, constants, is_decoded, maybe
+from kproxy.spark.streaming.queries import Span, query
+
+#: More than there are codes, so that each has its own bin.
+_BINS = 256
+
+
+@query("errors by API, client and window, and their share of the responses")
+def errors(lines: DataFrame, span: Span) -> DataFrame:
+    """How many responses of each API to each client carried each error, in each window.
+
+    State: of each window that is open, for each API and client a count of responses and one for each error, 256 at
+    most; of who makes up more codes than that, some are counted together.
+
+    Args:
+        lines: Rows of TABLE; uses kind, ts, api, client_id, client, errors and not_decoded of responses.
+        span: `window` and `step`.
+
+    Returns:
+        window_start, window_end, api, client (its host if it has no client id), error and code; responses carry it,
+        however many times, and share is their part (0 to 1) of all that were decoded. What had no error has no row.
+    """
+    codes = F.array_distinct(F.transform(maybe(F.col("errors")), lambda error: error["code"].cast("double")))
+    # One aggregate has to count by code, since no stream can compare rows: a histogram whose bins are the codes. The
+    # null beside the codes of a response counts the response itself.
+    table = (
+        lines.where(is_decoded() & F.col("api").isNotNull())
+        .select("ts", "api", client_name().alias("client"), F.explode(F.array_append(codes, F.lit(None))).alias("code"))
+        .groupBy(span.windows().alias("window"), "api", "client")
+        .agg(
+            F.count_if(F.col("code").isNull()).alias("all"),
+            F.histogram_numeric("code", F.lit(_BINS)).alias("bins"),
+        )
+        .select("window", "api", "client", "all", F.explode(_counts(F.col("bins"))).alias("found"))
+    )
+    name = constants({each.code: each.name for each in schemas.errors()})[F.col("found.code").cast("long")]
+    return table.select(
+        F.col("window.start").alias("window_start"),
+        F.col("window.end").alias("window_end"),
+        "api",
+        "client",
+        F.coalesce(name, F.concat(F.lit("UNKNOWN_ERROR_"), F.col("found.code"))).alias("error"),
+        "found.code",
+        "found.responses",
+        (F.col("found.responses") / F.col("all")).alias("share"),
+    )
+
+
+def _counts(bins: Column) -> Column:
+    """Codes with their counts; a code may be in several bins, which were put together as weighted means are."""
+
+    def code_of(bin_: Column) -> Column:
+        return F.round(bin_["x"]).cast("int")
+
+    def count(code: Column) -> Column:
+        same = F.filter(bins, lambda each: code_of(each) == code)
+        return F.aggregate(same, F.lit(0.0), lambda sum_, each: sum_ + each["y"]).cast("long")
+
+    codes = F.array_distinct(F.transform(maybe(bins), lambda each: code_of(each)))
+    return F.transform(codes, lambda code: F.struct(code.alias("code"), count(code).alias("responses")))

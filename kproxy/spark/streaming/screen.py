@@ -1,0 +1,151 @@
+"""What happens on a terminal: new things as lines that scroll, and below them what is rolling, in its place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TextIO
+
+from pyspark.sql import Row
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from kproxy.outputs.text import duration, safe
+from kproxy.spark.streaming.events import MicroBatch, QueryRows
+from kproxy.spark.streaming.queries import Span
+from kproxy.spark.streaming.sentences import TOLD, told
+from kproxy.spark.streaming.windows import Rolling
+from kproxy.spark.tables import cell
+
+#: Rows of the screen that are not of tables: the header, and of each table its title, names, rule and what follows.
+_HEADER, _AROUND = 2, 4
+_KEYS = {"latency": ("api",), "errors": ("api", "client", "code")}
+
+
+class Screen:
+    """A terminal, while it lasts.
+
+    Args:
+        file: The terminal.
+        title: What is followed.
+        names: The queries that there are.
+        span: Theirs.
+        rows: Rows of a table, and lines at once, that are shown.
+    """
+
+    def __init__(self, file: TextIO, title: str, names: Sequence[str], span: Span, rows: int) -> None:
+        self._title, self._most, self._span = title, rows, span
+        window, step = (timedelta(microseconds=us) for us in (span.window, span.step))
+        self._rolling = {name: Rolling(_KEYS[name], window=window, step=step) for name in names if name in _KEYS}
+        self._until: datetime | None = None
+        self._console = Console(file=file)
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=sys.stderr.isatty(),
+            get_renderable=self._picture,
+        )
+
+    def __enter__(self) -> Screen:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def take(self, event: QueryRows | MicroBatch) -> None:
+        """Show what a query tells."""
+        if isinstance(event, MicroBatch):
+            if event.until is not None:
+                self._until = max(filter(None, (self._until, event.until.astimezone(UTC))))
+        elif event.query in TOLD:
+            for line in told(event.query, event.rows, self._most):
+                self._console.print(line, soft_wrap=True)
+        else:
+            self._rolling[event.query].take(event.rows)
+
+    def refresh(self) -> None:
+        """Draw what is there now."""
+        self._live.refresh()
+
+    def _picture(self) -> RenderableType:
+        return Group(Text(), self._header(), *self._tables())
+
+    def _header(self) -> Text:
+        if self._until is None:
+            return Text(f"{safe(self._title)}: waiting for lines", style="bold")
+        ago = max(timedelta(0), datetime.now(UTC) - self._until)
+        return Text.assemble(
+            (safe(self._title), "bold"), f"  as of {self._until:%H:%M:%S} UTC", (f"  {_ago(ago)} ago", "dim")
+        )
+
+    def _tables(self) -> Iterator[RenderableType]:
+        if self._until is None:
+            return
+        room = self._console.height - _HEADER - _AROUND * len(self._rolling) - 1
+        # Errors stand on top and have at most half, so that latency is never pushed out.
+        for place, (name, rolling) in enumerate(sorted(self._rolling.items())):
+            lines = list(_latency(rolling) if name == "latency" else _errors(rolling))
+            most = max(1, min(self._most, room // (len(self._rolling) - place)))
+            room -= min(most, len(lines))
+            yield _table(name, self._span, lines, most)
+
+
+def _ago(past: timedelta) -> str:
+    seconds = round(past.total_seconds())
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
+
+
+def _table(name: str, span: Span, lines: list[list[str]], most: int) -> RenderableType:
+    if not lines:
+        return Text(f"no {name}, last {_length(span.window)}", style="dim")
+    more = f", and {len(lines) - most} more" if len(lines) > most else ""
+    table = Table(
+        title=f"{name}, last {_length(span.window)}{more}", title_justify="left", title_style="bold",
+        box=box.SIMPLE_HEAD, pad_edge=False,
+    )  # fmt: skip
+    for head in _HEADS[name]:
+        table.add_column(head, justify="left" if head in ("api", "client", "error") else "right", no_wrap=True)
+    for line in lines[:most]:
+        table.add_row(*map(Text, line))
+    return table
+
+
+_HEADS = {
+    "latency": ("api", "requests/s", "p50", "p90", "p99", "max", "p99 before"),
+    "errors": ("error", "api", "client", "count", "share", "before"),
+}
+
+
+def _latency(rolling: Rolling) -> Iterator[list[str]]:
+    """The slowest first."""
+    before = rolling.before()
+    for key, row in sorted(rolling.now().items(), key=lambda each: (-(each[1]["p99_us"] or 0), each[0])):
+        values = (cell(name, row[name]) for name in ("p50_us", "p90_us", "p99_us", "max_us"))
+        yield [row["api"], f"{row['per_s']:,.1f}", *values, _of(before.get(key), "p99_us")]
+
+
+def _errors(rolling: Rolling) -> Iterator[list[str]]:
+    """The most frequent first."""
+    before = rolling.before()
+    for key, row in sorted(rolling.now().items(), key=lambda each: (-each[1]["responses"], str(each[0]))):
+        share = f"{100 * row['share']:.3g} %"
+        yield [row["error"], row["api"], safe(row["client"]), cell("", row["responses"]), share,
+               _of(before.get(key), "responses")]  # fmt: skip
+
+
+def _of(row: Row | None, name: str) -> str:
+    value: Any = None if row is None else row[name]
+    return cell(name, value)
+
+
+def _length(us: int) -> str:
+    for unit, name in ((60_000_000, "min"), (1_000_000, "s")):
+        if us % unit == 0:
+            return f"{us // unit} {name}"
+    return duration(us)

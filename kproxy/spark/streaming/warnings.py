@@ -1,0 +1,54 @@
+"""What a stream leaves out, told to the user: once when it happens, and how much it was at the end."""
+
+from __future__ import annotations
+
+from kproxy.outputs.stderr import warn
+from kproxy.outputs.text import safe
+from kproxy.spark.streaming.events import MicroBatch, QueryRows
+
+
+class StreamWarnings:
+    """Tells of texts that are no lines, and of lines that came too late.
+
+    Args:
+        first: The query whose texts are counted: they all read the same.
+        late: How late a line may come, as the user wrote it.
+    """
+
+    def __init__(self, first: str, late: str) -> None:
+        self._first, self._allowed = first, late
+        self._corrupt = self._told_corrupt = 0
+        self._late: dict[str, int] = {}
+        self._told_late: dict[str, int] = {}
+
+    def take(self, batch: QueryRows | MicroBatch) -> None:
+        """Tell of a micro-batch what was not told before."""
+        if isinstance(batch, QueryRows):
+            return
+        if batch.query == self._first and batch.corrupt:
+            self._corrupt += batch.corrupt
+            if not self._told_corrupt:
+                self._told_corrupt = self._corrupt
+                some = f", as in {safe(batch.example)}" if batch.example else ""
+                warn(f"{_lines(batch.corrupt)} could not be read and are left out{some}")
+        if batch.late:
+            self._late[batch.query] = self._late.get(batch.query, 0) + batch.late
+            if batch.query not in self._told_late:
+                self._told_late[batch.query] = batch.late
+                warn(f"{self._too_late(batch.query)}; --late {self._allowed} is how late they may come")
+
+    def close(self) -> None:
+        """Tell how much it was in all, if that was more."""
+        if self._corrupt > self._told_corrupt:
+            warn(f"{_lines(self._corrupt)} could not be read in all")
+        for query, count in self._late.items():
+            if count > self._told_late[query]:
+                warn(f"{self._too_late(query)} in all")
+
+    def _too_late(self, query: str) -> str:
+        # Lines of one window and key are one row by then.
+        return f"at least {_lines(self._late[query])} came too late for {query} and are left out"
+
+
+def _lines(count: int) -> str:
+    return f"{count} line{'s' * (count != 1)}"

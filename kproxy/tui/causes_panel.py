@@ -1,0 +1,71 @@
+"""What is wrong, on top of everything else: the worst causes, a line each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.message import Message
+from textual.widgets import Static
+
+from kproxy.browse.overviews.causes import CauseRows
+from kproxy.browse.session import BrowseSession
+from kproxy.outputs.findings import RANK
+from kproxy.outputs.text import STYLES, safe
+
+#: Causes that are told where there is room, and where there is little.
+_MOST, _FEW = 3, 2
+_LITTLE = 30  # rows of a screen
+_EVERY = 0.5
+
+
+class CausesPanel(Static):
+    """The worst causes that were found so far; hidden while there are none. A click goes to the first frame of one."""
+
+    DEFAULT_CSS = """
+    Causes { height: auto; padding: 0 1; background: $panel; display: none; }
+    Causes.some { display: block; }
+    """
+
+    @dataclass
+    class Chosen(Message):
+        """The frame with this row is to be shown."""
+
+        row: int
+
+    def __init__(self, session: BrowseSession) -> None:
+        super().__init__(id="causes")
+        self._session = session
+        self._causes: Sequence[CauseRows] = ()
+        self._looked = 0.0
+
+    def look(self) -> bool:
+        """Look what is wrong now; seldom, as that takes time: False if that is put off."""
+        now = time.monotonic()
+        if now - self._looked < _EVERY:
+            return False
+        self._looked = now
+        most = _FEW if self.app.size.height < _LITTLE else _MOST
+        found = self._session.overviews.findings.causes()
+        self._causes = [each for each in found if RANK.get(each.finding.severity, 0)][:most]
+        self.set_class(bool(self._causes), "some")
+        text = Text()
+        for number, cause in enumerate(self._causes):
+            finding = cause.finding
+            text.append("\n" if number else "")
+            here = Style(meta={"row": cause.first_row})
+            text.append(safe(f"{finding.code} {finding.name} "), STYLES.get(finding.severity, STYLES[""]) + here)
+            text.append(f"{cause.count:,}x ", Style(dim=True) + here).append(safe(finding.message), here)
+        if (more := len(found) - len(self._causes)) > 0 and self._causes:
+            text.append(f"  and {more} more", "dim")
+        self.update(text)
+        return True
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the cause that was clicked."""
+        if (row := event.style.meta.get("row")) is not None:
+            self.post_message(self.Chosen(row))

@@ -1,0 +1,86 @@
+"""Taking an exchange elsewhere: to the clipboard, into a file, into an editor."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from textual.app import App, SuspendNotSupported
+
+from kproxy.browse.export import copies
+from kproxy.browse.export.saving import save
+from kproxy.browse.rows.exchange import Exchange
+from kproxy.browse.session import BrowseSession
+from kproxy.outputs.text import safe, size
+from kproxy.tui.dialogs import Menu, Prompt
+
+_WAYS = (
+    ("x", "hex", "the bytes of this side"),
+    ("j", "JSON", "request and response, decoded"),
+    ("c", "command", "a line for kproxy explain"),
+    ("m", "Markdown", "for an issue"),
+)
+_NO_BYTES = "there are no bytes here: record with --detail raw"
+
+
+async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
+    """Ask how, and put the exchange on the clipboard of the terminal."""
+    way = await app.push_screen_wait(Menu("copy as", _WAYS))
+    if way is None:
+        return
+    text: str | None
+    if way == "JSON":
+        text = copies.as_json(exchange)
+    elif way == "Markdown":
+        text = copies.as_markdown(exchange)
+    elif way == "command":
+        text = copies.as_command(exchange, request=request)
+    else:
+        side = exchange.request if request else exchange.response
+        text = copies.as_hex(side) if side is not None else None
+    if text is None:
+        app.notify(_NO_BYTES, severity="warning", markup=False)
+        return
+    app.copy_to_clipboard(text)
+    app.notify(f"copied {way}, {size(len(text.encode(errors='replace')))}", markup=False)
+
+
+async def save_shown(app: App[None], session: BrowseSession) -> None:
+    """Ask where, and write the rows that are shown as a trace."""
+    proposed = time.strftime("kproxy-%Y%m%d-%H%M%S.jsonl")
+    name = await app.push_screen_wait(Prompt(f"save {len(session.shown):,} rows as a trace", proposed))
+    if not name:
+        return
+    path = Path(name)
+    written = 0
+    try:
+        for count in save(session, path):
+            written = count
+            await asyncio.sleep(0)
+    except OSError as error:
+        app.notify(f"{safe(str(path))}: {error.strerror}; give another name", severity="error", markup=False)
+        return
+    app.notify(f"{written:,} rows written to {safe(str(path))}", markup=False)
+
+
+def edit(app: App[None], exchange: Exchange) -> None:
+    """Open the exchange as JSON in the user's editor; what is changed there stays there."""
+    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory(prefix="kproxy-") as directory:
+        path = Path(directory) / f"exchange-{exchange.row}.json"
+        path.write_text(copies.as_json(exchange), encoding="utf-8")
+        try:
+            with app.suspend():
+                status = subprocess.run([*command, str(path)], check=False).returncode  # noqa: S603  # the user's own
+        except SuspendNotSupported:
+            app.notify("there is no editor here: copy it as JSON with y", severity="warning", markup=False)
+        except OSError as error:
+            app.notify(f"{command[0]}: {error.strerror}; set EDITOR", severity="error", markup=False)
+        else:
+            if status:
+                app.notify(f"{command[0]} ended with status {status}", severity="warning", markup=False)

@@ -1,0 +1,79 @@
+"""The line that shows the filter while there is one: what it is, how much it leaves, what the view makes of it."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.widgets import Static
+
+from kproxy.browse.rows.visible_rows import Shown
+from kproxy.browse.session import BrowseSession
+from kproxy.outputs.text import safe
+
+
+class FilterLine(Static):
+    """Hidden while all rows are shown."""
+
+    DEFAULT_CSS = """
+    FilterLine {
+        height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; display: none;
+    }
+    FilterLine.some { display: block; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="filterline")
+        self._drawn = Text()
+        self._choice = -1
+        self._percent = 0
+
+    def update_from(self, session: BrowseSession, effect: str) -> None:
+        """Show the filter of a session; `effect` is what the view on the screen makes of it."""
+        shown = session.shown
+        self.set_class(shown.is_narrowed, "some")
+        if not shown.is_narrowed:
+            return
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append("filter ", "dim").append(safe(filter_text(shown)), "bold")
+        text.append(f"  {len(shown):,} shown of {len(session.index.at):,}", "cyan")
+        if (percent := self._searched(session)) is not None:
+            text.append(f" ({percent} % searched)", "yellow")
+        text.append("  c", "bold yellow").append(" clear  ").append("/", "bold yellow").append(" edit")
+        if effect:
+            text.append(f"  {effect}", "dim")
+        if text != self._drawn or text.spans != self._drawn.spans:
+            self._drawn = text
+            self.update(text, layout=False)
+
+    def _searched(self, session: BrowseSession) -> int | None:
+        """How much was searched with this filter, in percent; it never goes back. None once it has caught up."""
+        shown = session.shown
+        if self._choice != shown.choices:
+            self._choice, self._percent = shown.choices, 0
+        done, there = min(shown.progress, session.counted, key=lambda each: each[0])
+        if self._percent == 100 or done >= there:
+            self._percent = 100
+            return None
+        self._percent = max(self._percent, min(99, 100 * done // there))
+        return self._percent
+
+
+def filter_text(shown: Shown) -> str:
+    """The filter as it is written, and whether only rows with findings are shown."""
+    parts = [str(shown.filter)] if shown.filter is not None else []
+    return "  ".join([*parts, *(["(only rows with findings)"] if shown.only_findings else [])])
+
+
+def nothing(session: BrowseSession, what: str) -> str:
+    """What to say in place of rows, if there are none: why that is so, and what to do."""
+    shown, source = session.shown, session.source
+    if not shown.is_narrowed or not session.index.at:
+        if session.index.at:
+            return f"There are no {what} in {source.name}."
+        return source.nothing
+    done, there = min(shown.progress, session.counted, key=lambda each: each[0])
+    if done < there:
+        return f"Searching {there:,} rows for {filter_text(shown)} ..."
+    return (
+        f"No {what} match the filter {filter_text(shown)}; there are {there:,} rows.\n"
+        "Press c to clear the filter, or / to edit it."
+    )

@@ -1,0 +1,33 @@
+"""Asks which of several running proxies is to be shown, before the application begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import App
+
+from kproxy.outputs.text import safe
+from kproxy.tui.dialogs import Menu
+from kproxy.tui.styled_text import DARK
+
+_LETTERS = "123456789abdefghilmnoprstuvwxyz"  # j, k and q move and leave
+
+
+class Chooser(App[str | None]):
+    """Gives the name of the chosen proxy, None if it was left.
+
+    Args:
+        choices: The name of each, and what it is.
+    """
+
+    TITLE = "kproxy"
+
+    def __init__(self, choices: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self.ansi_theme_dark = DARK
+        letters = _LETTERS.ljust(len(choices))
+        self._choices = [(letters[n], name, safe(what)) for n, (name, what) in enumerate(choices)]
+
+    def on_mount(self) -> None:
+        """Ask."""
+        self.push_screen(Menu("several proxies are running: which one?", self._choices, width=100), self.exit)

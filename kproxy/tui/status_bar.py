@@ -1,0 +1,123 @@
+"""The two lines above the views: what is watched and how it stands; which view is shown."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+from textual import events
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static
+
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.sources.source import SourcePhase
+from kproxy.outputs.text import safe
+from kproxy.tui.view import View
+
+_LIGHTS = {
+    SourcePhase.READING: ("◐", "yellow"),
+    SourcePhase.LIVE: ("●", "green"),
+    SourcePhase.LOST: ("✗", "red"),
+    SourcePhase.ENDED: ("■", "bright_black"),
+}
+
+
+class Bar(Static):
+    """What is watched, how it stands, and how much there is."""
+
+    DEFAULT_CSS = """
+    Bar { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="bar")
+        self._shown = Text()
+        self._counts: deque[tuple[float, int]] = deque(maxlen=20)
+
+    def update_from(self, session: BrowseSession, *, paused: bool, follows: bool) -> None:
+        """Show how the session stands now."""
+        source, index = session.source, session.index
+        light, colour = _LIGHTS[source.phase]
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append(f"{light} ", colour).append(safe(source.name), "bold")
+        if source.sentence:
+            text.append(f"  {safe(source.sentence)}", colour)
+        if (percent := source.percent()) is not None:
+            text.append(f"  reading {percent} %", "yellow")
+        count = len(index.at)
+        text.append(f"  {count:,} rows")
+        if source.phase is SourcePhase.LIVE:
+            text.append(f"  {self._rate(index.end)}/s")
+        if waiting := index.waiting():
+            text.append(f"  {waiting} waiting", "yellow")
+        if session.bad:
+            text.append(f"  {session.bad} bad lines", "yellow")
+        if paused:
+            text.append("  PAUSED", "reverse")
+        elif follows:
+            text.append("  FOLLOW", "green")
+        if text != self._shown or text.spans != self._shown.spans:
+            self._shown = text
+            self.update(text, layout=False)
+
+    def _rate(self, rows: int) -> int:
+        """Rows a second over the last two seconds."""
+        now = time.monotonic()
+        self._counts.append((now, rows))
+        began, before = self._counts[0]
+        return round((rows - before) / (now - began)) if now > began else 0
+
+
+class ViewTabs(Widget):
+    """The names of the views with their keys; a click chooses one."""
+
+    DEFAULT_CSS = """
+    ViewTabs { height: 1; background: $surface; padding: 0 1; }
+    """
+
+    @dataclass
+    class Chosen(Message):
+        """This view is to be shown."""
+
+        view: View
+
+    def __init__(self, views: Sequence[View]) -> None:
+        super().__init__(id="tabs")
+        self._views = views
+        self._current = views[0]
+
+    def show(self, view: View) -> None:
+        """Mark a view as the one that is shown."""
+        self._current = view
+        self.refresh()
+
+    @property
+    def _labels(self) -> list[str]:
+        """What stands there for each view: of those that are not shown only the key where room is short."""
+        labels = [f" {number} {view.title} " for number, view in enumerate(self._views, 1)]
+        if sum(map(len, labels)) <= self.content_size.width:
+            return labels
+        return [
+            label if view is self._current else f" {number} "
+            for number, (label, view) in enumerate(zip(labels, self._views, strict=True), 1)
+        ]
+
+    def render(self) -> Text:
+        """The line."""
+        text = Text(no_wrap=True)
+        for label, view in zip(self._labels, self._views, strict=True):
+            text.append(label, "reverse bold" if view is self._current else "")
+        return text
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the view whose name was clicked."""
+        at = 1  # padding
+        for label, view in zip(self._labels, self._views, strict=True):
+            at += len(label)
+            if event.x < at:
+                self.post_message(self.Chosen(view))
+                return

@@ -1,0 +1,128 @@
+"""A window above the detail: one field or record in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len, chop_cells
+from rich.segment import Segment
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.screen import ModalScreen
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from kproxy.browse.fields.field import FieldView
+from kproxy.browse.fields.full_value import whole
+from kproxy.browse.fields.records import Form
+from kproxy.outputs.text import STYLES, Piece, safe
+from kproxy.tui.dialogs import box_css
+
+_FORMS = tuple(Form)
+
+
+class Pager(ScrollView, can_focus=True):
+    """Rows of any number, broken where they are too long; it draws those that are on the screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "scroll_down", show=False),
+        Binding("k,up", "scroll_up", show=False),
+        Binding("g,home", "scroll_home", show=False),
+        Binding("G,end", "scroll_end", show=False),
+        Binding("space,ctrl+d,pagedown", "page_down", show=False),
+        Binding("ctrl+u,pageup", "page_up", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: Sequence[Sequence[Piece]] = ()
+        self._lines: list[list[Piece]] = []
+
+    def show(self, rows: Iterable[Sequence[Piece]]) -> None:
+        """Show these from the first on; the text is safe to show."""
+        self._rows = list(rows)
+        self._break()
+        self.scroll_to(y=0, animate=False, immediate=True)
+
+    def on_resize(self) -> None:
+        """Rows break elsewhere now."""
+        self._break()
+
+    def _break(self) -> None:
+        width = self.scrollable_content_region.width
+        if width > 0:
+            self._lines = [line for row in self._rows for line in _broken(row, width)]
+            self.virtual_size = Size(width, len(self._lines))
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """A line of what is on the screen."""
+        width, base = self.scrollable_content_region.width, self.rich_style
+        at = y + self.scroll_offset.y
+        line = self._lines[at] if at < len(self._lines) else []
+        return Strip(Segment(text, base + STYLES[style]) for text, style in line).adjust_cell_length(width, base)
+
+
+def _broken(row: Sequence[Piece], width: int) -> Iterable[list[Piece]]:
+    """A row as lines of at most `width` cells."""
+    line: list[Piece] = []
+    room = width
+    for text, style in row:
+        if room < width and cell_len(text) > room:
+            yield line
+            line, room = [], width
+        for number, part in enumerate(chop_cells(text, width) if text else ()):
+            if number:
+                yield line
+                line, room = [], width
+            line.append((part, style))
+            room -= cell_len(part)
+    yield line
+
+
+class ValueWindow(ModalScreen[None]):
+    """All of a field or a record; tab shows its bytes in another form.
+
+    Args:
+        way: The fields on the way to it, outermost first.
+    """
+
+    DEFAULT_CSS = box_css("ValueWindow", "width: 104; height: 90%;")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "dismiss", show=False),
+        Binding("tab", "form(1)", show=False),
+        Binding("shift+tab", "form(-1)", show=False),
+    ]
+
+    def __init__(self, way: list[FieldView]) -> None:
+        super().__init__()
+        self._way = way
+        self._form = Form.FITS
+        self._pager = Pager()
+        self._box = Vertical(self._pager, classes="box")
+
+    def compose(self) -> ComposeResult:
+        """The text in a box."""
+        yield self._box
+
+    def on_mount(self) -> None:
+        """Show it as it fits."""
+        field = self._way[-1]
+        self._box.border_title = Text(safe(field.path or field.name))
+        self._show()
+
+    def _show(self) -> None:
+        said = Text("tab: ")
+        for form in _FORMS:
+            said.append(f" {form} ", "reverse" if form is self._form else "")
+        self._box.border_subtitle = said
+        self._pager.show(whole(self._way, self._form))
+
+    def action_form(self, by: int) -> None:
+        """Show it as text, as hex, or again as it fits."""
+        self._form = _FORMS[(_FORMS.index(self._form) + by) % len(_FORMS)]
+        self._show()

@@ -1,0 +1,58 @@
+"""Who may come in: whoever has the token, from a page of this server, under a name that is its own."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+TOKEN: Final = "token"  # noqa: S105  # the name of the parameter
+
+
+class AccessControl:
+    """Knows the token of a server, and which names it goes by.
+
+    A name in `Host` that is neither an IP address nor one of these belongs to somebody who has pointed it here (DNS
+    rebinding). Its port does not matter: it is another one behind ``ssh -L``.
+
+    Args:
+        host: What the server was bound to, as the user gave it.
+        port: Where it listens; it is part of the cookie's name, since cookies do not know ports.
+    """
+
+    def __init__(self, host: str | None, port: int) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.cookie = f"kproxy-{port}"
+        self._names = {"localhost", socket.gethostname().lower(), (host or "localhost").lower()}
+
+    def is_ours(self, host: str) -> bool:
+        """Whether a `Host` header names this server."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        return name in self._names or _is_number(name)
+
+    def is_key(self, given: str | None) -> bool:
+        """Whether that is the token; takes as long whatever it is."""
+        return given is not None and secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+
+    def is_open_to(self, query: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
+        """Whether a request has the token, in its URL or in its cookie."""
+        return self.is_key(query.get(TOKEN)) or self.is_key(cookies.get(self.cookie))
+
+
+def is_same_origin(origin: str | None, host: str) -> bool:
+    """Whether a request with these headers comes from a page of the server that it goes to; browsers tell the truth."""
+    return origin == f"http://{host}"
+
+
+def _is_number(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,102 @@
+"""Readings that go on from the midst of another one end where, and cost what, those from the start do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from dissectors.diagnosis.candidates import Choice, choices, seconds
+from dissectors.diagnosis.checkpoints import Trace
+from dissectors.diagnosis.costs import FrameReading
+from dissectors.diagnosis.diagnose import right_layout
+from dissectors.diagnosis.frame_layouts import Pair
+from dissectors.diagnosis.misfit import Misfit
+from dissectors.diagnosis.struct_reader import read_whole
+from dissectors.diagnosis.structs import Proposals
+from dissectors.edits import parse
+from tests.dissectors.diagnosis.broken import Mutations
+
+ENOUGH = 1_000_000
+ANY = float("inf")
+
+
+def outcome(read: Callable[[], int], frame: FrameReading) -> tuple[int, float] | None:
+    """Where a reading ended and what it cost, None if the bytes cannot be read."""
+    try:
+        end = read()
+    except Misfit:
+        return None
+    return end, round(frame.cost, 6)
+
+
+def from_the_start(data: bytes, pair: Pair) -> tuple[int, float] | None:
+    frame = FrameReading(data, frozenset(), ENOUGH)
+    frame.begin(ANY, ENOUGH)
+    return outcome(lambda: read_whole(frame, *pair), frame)
+
+
+def broken(seed: int) -> tuple[bytes, Pair, Proposals]:
+    mutations = Mutations(seed)
+    while (layout := right_layout(message := mutations.exchange()[1].message)) is None:
+        pass  # damaged so that no schema has its version
+    return message.frame, Pair.of(layout), Proposals(layout.name, message.version)
+
+
+def traced(data: bytes, pair: Pair) -> tuple[FrameReading, Trace]:
+    frame = FrameReading(data, frozenset(), ENOUGH)
+    return frame, Trace(frame, pair, ANY, ENOUGH)
+
+
+def resumed(frame: FrameReading, trace: Trace, choice: Choice) -> tuple[int, float] | None:
+    _, proposal, spot = choice
+    assert spot is not None
+    return outcome(lambda: trace.resume(spot, proposal, ANY), frame)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_reading_goes_on_as_one_from_the_start(seed: int) -> None:
+    data, pair, proposals = broken(seed)
+    frame, trace = traced(data, pair)
+    for choice in choices(pair, proposals):
+        if choice[2] is not None:
+            edit = choice[1].edit
+            assert parse(edit.as_json()) == edit
+            assert resumed(frame, trace, choice) == from_the_start(data, pair.changed(edit)), edit
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_a_second_edit_is_read_so_too(seed: int) -> None:
+    data, pair, proposals = broken(seed)
+    known = frozenset[int]()
+    for _, first, spot in choices(pair, proposals)[::7]:
+        base = pair.under(first) if spot is None else pair.changed(first.edit)
+        frame, trace = traced(data, base)
+        for choice in seconds(base, proposals, trace, known, first):
+            if choice[2] is not None:
+                edit = choice[1].edit
+                assert resumed(frame, trace, choice) == from_the_start(data, base.changed(edit)), (first.edit, edit)
+
+
+@pytest.mark.parametrize("seed", range(200, 230))
+def test_an_edit_of_one_element_is_read_so_too(seed: int) -> None:
+    data, pair, proposals = broken(seed)
+    frame, trace = traced(data, pair)
+    for _, proposal, spot in choices(pair, proposals):
+        if spot is None or spot.outer is None or not spot.path[0].endswith("[]"):
+            continue
+        for element in range(3):
+            found = outcome(lambda: trace.resume_in_one(spot, proposal, element, ANY), frame)  # noqa: B023
+            path = proposal.field.replace("[]", f"[{element}]", 1)
+            whole = from_the_start(data, pair.changed(replace(proposal.edit, field=path)))
+            assert found == whole or (found is None and whole == from_the_start(data, pair)), path  # there is no such
+
+
+def test_what_a_second_edit_would_undo_is_not_tried() -> None:
+    data, pair, proposals = broken(3)
+    body = next(each for _, each, _ in choices(pair, proposals) if each.kind == "body_version")
+    base = pair.under(body)
+    _, trace = traced(data, base)
+    kinds = {each.kind for _, each, _ in seconds(base, proposals, trace, frozenset(), body)}
+    assert not kinds & {"body_version", "generic_error_body"}

@@ -1,0 +1,189 @@
+"""The offset is exact: a diagnosis begins at the first item on the wire that the right layout would not have there.
+
+What it should be is worked out another way here: the same values are written in both layouts, both frames are cut into
+their items (a value, a count, a mark, a tag buffer, a tag), and the two lists are compared.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from dissectors.diagnosis import diagnose
+from dissectors.diagnosis.candidates import singles
+from dissectors.diagnosis.first_difference import first_departure
+from dissectors.edits import Edit, frame_layout, write
+from dissectors.messages.message import plan, read_request, read_response
+from dissectors.schemas import api_by_name
+from dissectors.wire.errors import EncodeError
+from dissectors.wire.layout import Field, Layout
+from dissectors.wire.node import Node
+from dissectors.wire.walk import walk
+from tests.dissectors.diagnosis.realistic import Realistic
+
+
+class Item(NamedTuple):
+    """Bytes that a reader takes in one step: where they stand in the values, how they are written."""
+
+    path: tuple[str, ...]
+    written: tuple[object, ...]
+    start: int
+
+
+def items(layout: Layout, nodes: list[Node], path: tuple[str, ...] = ()) -> Iterator[Item]:
+    """The items of a struct in wire order."""
+    for one, node in zip(layout.fields, nodes, strict=False):
+        yield from _of_field(one, node, (*path, one.name))
+    if layout.flexible:
+        yield from _of_tags(layout, nodes[-1], (*path, "_tags"))
+
+
+def _of_field(one: Field, node: Node, path: tuple[str, ...]) -> Iterator[Item]:
+    written = (one.type, one.array, one.length, one.writes)
+    if one.array:
+        yield Item(path, written, node.start)
+        for child in node.children:
+            if one.struct is not None:
+                yield from items(one.struct, child.children, (*path, child.name))
+            else:
+                yield Item((*path, child.name), (one.type, one.element_length), child.start)
+    elif one.struct is not None:
+        if one.length is not None:
+            yield Item(path, written, node.start)
+        if node.children:
+            yield from items(one.struct, node.children, path)
+    else:
+        yield Item(path, written, node.start)
+
+
+def _of_tags(layout: Layout, node: Node, path: tuple[str, ...]) -> Iterator[Item]:
+    known = {one.name: one for one in layout.tagged}
+    yield Item(path, (layout.tag_fault == "twice",), node.start)
+    for child in node.children:
+        one = known.get(child.name)
+        yield Item((*path, child.name), (one is not None and layout.tag_fault == f"size {one.tag}",), child.start)
+        if one is not None:
+            yield from _of_field(one, child.children[0], (*path, child.name))
+
+
+def _tags_above(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    return (path[: index + 2] for index, name in enumerate(path[:-1]) if name == "_tags")
+
+
+def departs_at(right: Layout, edit: Edit, values: dict[str, Any]) -> int | None:
+    """The first byte of a frame written under an edit that departs, None if none does."""
+    written = edit.apply(right)
+    lists = []
+    frames = write(edit, right, values), write(None, right, values)
+    for layout, frame in zip((written, right), frames, strict=True):
+        walked = walk(layout, frame, 4)
+        assert walked.error is None
+        lists.append(list(items(layout, walked.nodes)))
+    there, wanted = lists
+    paths = {one.path for one in there}
+    wanted = [one for one in wanted if all(tag in paths for tag in _tags_above(one.path))]  # nobody has to write a tag
+    for one, other in zip(there, wanted, strict=False):
+        if one[:2] != other[:2]:
+            return one.start
+    if len(there) > len(wanted):
+        return there[len(wanted)].start
+    return len(frames[0]) if len(there) < len(wanted) else None
+
+
+@functools.cache
+def frame_of(api: str, version: int, is_request: bool) -> Layout:
+    found = api_by_name(api)
+    assert found is not None
+    known = plan(found.key, version)
+    assert known is not None
+    if is_request:
+        return frame_layout(known.request_header, known.request)
+    return frame_layout(known.response_header, known.response)
+
+
+#: API, version, and whether it is the request.
+Of = tuple[str, int, bool]
+
+MESSAGES: list[Of] = [
+    ("ApiVersions", 0, False), ("ApiVersions", 3, False), ("Metadata", 0, False), ("Metadata", 5, False),
+    ("Metadata", 12, False), ("Metadata", 9, True), ("FindCoordinator", 0, False), ("FindCoordinator", 4, True),
+    ("JoinGroup", 2, False), ("JoinGroup", 6, True), ("ListOffsets", 2, False), ("Fetch", 5, False),
+    ("Fetch", 12, False), ("Fetch", 12, True), ("Fetch", 17, False), ("Produce", 2, False), ("Produce", 9, True),
+    ("Produce", 10, False), ("Heartbeat", 1, False), ("OffsetFetch", 8, False), ("DeleteTopics", 5, True),
+    ("ConsumerGroupHeartbeat", 0, False), ("DescribeConfigs", 3, False),
+]  # fmt: skip
+
+
+def trials(of: Of) -> Iterator[tuple[Edit, dict[str, Any]]]:
+    """Every candidate of a message with values that both layouts can hold."""
+    right = frame_of(*of)
+    for number, candidate in enumerate(singles(right, of[1])):
+        values = Realistic(number).values(right)
+        _add(values, Realistic(number).values(candidate.layout))  # what other versions have
+        values["header"]["correlation_id"] = 1
+        try:
+            write(candidate.edit, right, values)
+        except EncodeError:
+            continue  # an integer that is too large for the width
+        yield candidate.edit, values
+
+
+def _add(values: dict[str, Any], others: dict[str, Any]) -> None:
+    for name, other in others.items():
+        match values.setdefault(name, other), other:
+            case dict() as inner, dict():
+                _add(inner, other)
+            case [dict(), *_] as elements, [dict(), *_]:
+                for index, element in enumerate(elements):
+                    _add(element, other[index % len(other)])
+
+
+def misplaced(of: Of, only: Callable[[Edit], bool]) -> list[str]:
+    """The trials of a message that are not placed where they depart."""
+    right, wrong, seen = frame_of(*of), [], 0
+    for edit, values in trials(of):
+        if not only(edit):
+            continue
+        frame, written = write(edit, right, values), edit.apply(right)
+        place = first_departure(right, written, walk(written, frame, 4).nodes, 4)
+        got, expected = place.start if place else None, departs_at(right, edit, values)
+        seen += 1
+        if got != expected:
+            wrong.append(f"{edit.kind} {edit.field}: {got}, not {expected} in {frame.hex()}")
+    assert seen
+    return wrong
+
+
+def is_of_size(edit: Edit) -> bool:
+    return edit.kind == "tag_size"
+
+
+@pytest.mark.parametrize("of", MESSAGES, ids=str)
+def test_the_first_departure_is_exact(of: Of) -> None:
+    assert not misplaced(of, lambda edit: not is_of_size(edit))
+
+
+@pytest.mark.parametrize("of", [("ApiVersions", 3, False), ("Fetch", 12, True)], ids=str)
+def test_the_first_departure_of_a_tag_with_a_wrong_size_is_exact(of: Of) -> None:
+    assert not misplaced(of, is_of_size)
+
+
+@pytest.mark.parametrize("of", MESSAGES, ids=str)
+def test_a_diagnosis_begins_at_the_first_departure(of: Of) -> None:
+    api, version, is_request = of
+    right = frame_of(*of)
+    found = api_by_name(api)
+    assert found is not None
+    usable = [(edit, values) for edit, values in trials(of) if not is_of_size(edit)]
+    for edit, values in Random(version).sample(usable, 4):
+        if is_request:
+            values["header"] |= {"request_api_key": found.key, "request_api_version": version}
+        frame = write(edit, right, values)
+        message = read_request(frame) if is_request else read_response(frame, found.key, version)
+        diagnosis = diagnose(message)
+        if diagnosis is not None and diagnosis.edit == edit:
+            assert diagnosis.start == departs_at(right, edit, values), f"{edit} {frame.hex()}"

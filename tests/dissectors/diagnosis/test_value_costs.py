@@ -1,0 +1,138 @@
+"""Evidence: what values cost where they are read, and what the fields of a frame say of each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dissectors.diagnosis import diagnose
+from dissectors.diagnosis.best_explanation import leaves_the_same
+from dissectors.diagnosis.diagnose import right_layout
+from dissectors.diagnosis.integer_costs import integer
+from dissectors.diagnosis.relation_costs import agreement
+from dissectors.diagnosis.string_costs import text
+from dissectors.edits import Edit, frame_layout, write
+from dissectors.messages.message import Message, read_request, read_response
+from dissectors.wire.layout import Field, layout
+
+MEMBER = "shop-5b776efe-8e7e-4a5d-9f89-641f34d89cbe"
+
+
+@pytest.mark.parametrize(
+    ("name", "type", "likely", "unlikely"),
+    [
+        ("partition_index", "int32", 3, -1),
+        ("leader_epoch", "int32", -1, 70_000_000),
+        ("session_timeout_ms", "int32", 45_000, 3),
+        ("session_id", "int32", 0, 5),
+        ("max_bytes", "int32", 52_428_800, 2),
+        ("permission_type", "int8", 3, 77),
+        ("resource_type", "int8", 32, 33),
+        ("api_key", "int16", 18, 4_000),
+        ("port", "int32", 9092, 151_552),
+        ("timestamp", "int64", -2, -200),
+    ],
+)
+def test_numbers_that_a_field_can_hold_cost_less(name: str, type: str, likely: int, unlikely: int) -> None:
+    cost = integer(Field(name, type))
+    assert cost(likely) < cost(unlikely)
+
+
+@pytest.mark.parametrize(
+    ("raw", "likely", "unlikely"),
+    [
+        (b"Stable", "group_state", "group_id"),
+        (b"billing", "group_id", "group_state"),
+        (b"User:alice", "principal", "host"),
+        (b"User", "principal_type", "principal_name"),
+        (b"/10.0.0.7", "client_host", "client_id"),
+        (b"10.0.0.7", "host", "principal"),
+        (b"4.1.0", "client_software_version", "client_software_name"),
+        (MEMBER.encode(), "member_id", "group_id"),
+        (b"console-consumer-48121", "group_id", "member_id"),
+        (b"Unknown topic.", "error_message", "member_id"),
+    ],
+)
+def test_a_string_costs_less_where_such_strings_stand(raw: bytes, likely: str, unlikely: str) -> None:
+    assert text(Field(likely, "string"))(raw) < text(Field(unlikely, "string"))(raw)
+
+
+def test_what_a_field_mostly_holds_is_worth_a_few_bits_only() -> None:
+    """A long string is not cheap because it stands in the right place: the rest of the frame has a say too."""
+    raw = MEMBER.encode()
+    assert text(Field("group_id", "string"))(raw) - text(Field("member_id", "string"))(raw) < 16
+
+
+def test_control_characters_are_dear_in_any_field() -> None:
+    assert text(Field("member_id", "string"))(b"\x17" + MEMBER.encode()) > 1.5 * text(Field("topic", "string"))(
+        MEMBER.encode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ({"replica_nodes": [2, 3], "leader_id": 2}, {"replica_nodes": [2, 3], "leader_id": 7}),
+        ({"replica_nodes": [2, 3], "isr_nodes": [3]}, {"replica_nodes": [2, 3], "isr_nodes": [0]}),
+        ({"log_start_offset": 3, "high_watermark": 9}, {"log_start_offset": 9, "high_watermark": 3}),
+        ({"producer_id": -1, "producer_epoch": -1}, {"producer_id": 7, "producer_epoch": -1}),
+        ({"error_code": 3, "error_message": "no"}, {"error_code": 0, "error_message": "no"}),
+        ({"topics": [{"name": "a"}, {"name": "b"}]}, {"topics": [{"name": "a"}, {"name": "a"}]}),
+        ({"topics": [{"index": 0}, {"index": 1}]}, {"topics": [{"index": 0}, {"index": 5}]}),
+        ({"brokers": [{"node_id": 1}], "controller_id": 1}, {"brokers": [{"node_id": 1}], "controller_id": 9}),
+        ({"config_type": 1, "value": "true"}, {"config_type": 5, "value": "true"}),
+        (
+            {"leader": MEMBER, "members": [{"member_id": MEMBER}]},
+            {"leader": "range", "members": [{"member_id": MEMBER}]},
+        ),
+        ({"member_id": MEMBER}, {"member_id": "range"}),
+    ],
+)
+def test_fields_that_contradict_each_other_cost(right: dict[str, Any], wrong: dict[str, Any]) -> None:
+    header = {"client_id": "shop"}
+    assert agreement(header, right) < agreement(header, wrong)
+
+
+def test_an_edit_stands_for_another_one_if_it_leaves_the_same_bytes() -> None:
+    right = frame_layout(layout("ResponseHeader", 0), layout("OffsetCommitResponse", 3))
+    last = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1).apply(right)
+    read = {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 0, "topics": []}}
+    assert leaves_the_same(right, last, read, read)
+    assert not leaves_the_same(right, last, read, {**read, "body": {"throttle_time_ms": 0}})  # topics could be any
+    assert not leaves_the_same(right, last, read, {**read, "body": {"throttle_time_ms": 9, "topics": []}})
+
+
+def _response(key: int, version: int, body: dict[str, Any], edit: Edit) -> Message:
+    probe = read_response(bytes((0, 0, 0, 4, 0, 0, 0, 1)), key, version)
+    right = right_layout(probe)
+    assert right is not None
+    return read_response(write(edit, right, {"header": {"correlation_id": 1}, "body": body}), key, version)
+
+
+def test_arrays_of_numbers_that_could_be_either_of_two_are_rivals() -> None:
+    """Their elements are called by index, whatever the array: that makes them no one reading."""
+    partition = {"partition_index": 4, "replicas": [2], "adding_replicas": [5, 1, 3], "removing_replicas": []}
+    body = {"topics": [{"name": "orders", "partitions": [partition]}]}
+    field = "topics[].partitions[].adding_replicas"
+    found = diagnose(_response(46, 0, body, Edit.of("field_duplicated", field, where=1)))
+    assert found is not None
+    assert found.confidence < 0.95
+    assert field in (found.edit.field, *(rival.edit.field for rival in found.rivals))
+
+
+def test_a_closed_set_of_words_says_which_of_two_strings_is_missing() -> None:
+    body = {"groups": [{"group_id": "billing", "group_state": "Stable", "protocol_type": "consumer"}]}
+    found = diagnose(_response(15, 1, body, Edit.of("field_missing", "groups[].group_state", where=2)))
+    assert found is not None
+    assert found.edit == Edit.of("field_missing", "groups[].group_state", where=2)
+
+
+def test_a_member_id_that_begins_with_the_client_id_is_one() -> None:
+    right = frame_layout(layout("RequestHeader", 1), layout("HeartbeatRequest", 0))
+    header = {"request_api_key": 12, "request_api_version": 0, "correlation_id": 1, "client_id": "shop"}
+    body = {"group_id": "billing", "generation_id": 3, "member_id": MEMBER}
+    edit = Edit.of("field_moved", "member_id", from_=2, to=0)
+    found = diagnose(read_request(write(edit, right, {"header": header, "body": body})))
+    assert found is not None
+    assert edit in (found.edit, *found.also)

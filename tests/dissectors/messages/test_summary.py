@@ -1,0 +1,376 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissectors import schemas
+from dissectors.hexdump import unhex
+from dissectors.messages.message import Message, plan, read_request, read_response
+from dissectors.messages.summary import ErrorSeen, TopicFacts, errors, generation_id, group_id, topics, transactional_id
+from dissectors.records import encode
+from dissectors.wire.layout import Layout
+from tests.kproxy.frames import request, response
+
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+BATCH = unhex("""
+    00 00 00 00 00 00 00 00   # base offset
+    00 00 00 31               # batch length: 49, no records
+    00 00 00 00               # partition leader epoch
+    02                        # magic
+    00 00 00 00               # crc
+    00 00                     # attributes
+    00 00 00 02               # last offset delta
+    00 00 00 00 00 00 00 00   # base timestamp
+    00 00 00 00 00 00 00 00   # max timestamp
+    ff ff ff ff ff ff ff ff   # producer id
+    ff ff                     # producer epoch
+    ff ff ff ff               # base sequence
+    00 00 00 03               # three records, it claims
+""")
+
+
+def asked(api: str, version: int, body: dict[str, Any]) -> Message:
+    return read_request(request(api, version, body))
+
+
+def answered(api: str, version: int, body: dict[str, Any]) -> Message:
+    found = schemas.api_by_name(api)
+    assert found is not None
+    return read_response(response(api, version, body), found.key, version)
+
+
+def test_the_topics_of_a_produce_come_with_their_records() -> None:
+    body = {
+        "topic_data": [
+            {
+                "name": "orders",
+                "partition_data": [{"index": 0, "records": BATCH}, {"index": 4, "records": BATCH + BATCH}],
+            },
+            {"name": "audit", "partition_data": [{"index": 1, "records": None}]},
+        ]
+    }
+    assert topics(asked("Produce", 9, body)) == [
+        TopicFacts("orders", None, [0, 4], 183, 9, 3, ["none"], [61, 122]),
+        TopicFacts("audit", None, [1], 0, 0, 0, [], [0]),
+    ]
+
+
+def test_a_topic_may_be_named_by_its_id_alone() -> None:
+    body = {"responses": [{"topic_id": TOPIC_ID, "partitions": [{"partition_index": 2, "records": BATCH}]}]}
+    assert topics(answered("Fetch", 13, body)) == [TopicFacts(None, TOPIC_ID, [2], 61, 3, 1, ["none"], [61], 0)]
+
+
+def test_topics_without_record_data_have_no_bytes() -> None:
+    assert topics(asked("Metadata", 12, {"topics": [{"name": "orders", "topic_id": TOPIC_ID}]})) == [
+        TopicFacts("orders", TOPIC_ID, [], None, None)
+    ]
+    assert topics(asked("Metadata", 12, {"topics": None})) == []
+
+
+def test_the_topics_that_a_fetch_forgets_are_named_too() -> None:
+    body = {
+        "topics": [{"topic": "orders", "partitions": [{"partition": 3}]}],
+        "forgotten_topics_data": [{"topic": "audit", "partitions": [5, 6]}],
+    }
+    assert topics(asked("Fetch", 11, body)) == [
+        TopicFacts("orders", None, [3], None, None),
+        TopicFacts("audit", None, [5, 6], None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        pytest.param(
+            asked("DeleteTopics", 5, {"topic_names": ["orders", "audit"]}),
+            [TopicFacts("orders", None, [], None, None), TopicFacts("audit", None, [], None, None)],
+            id="bare names",
+        ),
+        pytest.param(
+            asked(
+                "LeaderAndIsr",
+                1,
+                {
+                    "ungrouped_partition_states": [
+                        {"topic_name": "orders", "partition_index": 0},
+                        {"topic_name": "orders", "partition_index": 1},
+                    ]
+                },
+            ),
+            [TopicFacts("orders", None, [0], None, None), TopicFacts("orders", None, [1], None, None)],
+            id="a row for each partition",
+        ),
+        pytest.param(
+            asked(
+                "AlterReplicaLogDirs",
+                2,
+                {"dirs": [{"path": "/d", "topics": [{"name": "orders", "partitions": [7]}]}]},
+            ),
+            [TopicFacts("orders", None, [7], None, None)],
+            id="below other structs",
+        ),
+        pytest.param(
+            asked("DescribeTopicPartitions", 0, {"cursor": {"topic_name": "orders", "partition_index": 9}}),
+            [TopicFacts("orders", None, [9], None, None)],
+            id="in a struct that may be null",
+        ),
+        pytest.param(asked("DescribeTopicPartitions", 0, {"cursor": None}), [], id="null struct"),
+        pytest.param(
+            asked("ConsumerGroupHeartbeat", 0, {"subscribed_topic_names": ["orders"], "topic_partitions": None}),
+            [TopicFacts("orders", None, [], None, None)],
+            id="subscription",
+        ),
+        pytest.param(
+            asked("CreatePartitions", 3, {"topics": [{"name": "orders", "count": 3, "assignments": None}]}),
+            [TopicFacts("orders", None, [], None, None)],
+            id="assignments that name no partition",
+        ),
+        pytest.param(asked("Heartbeat", 4, {}), [], id="no topics"),
+        pytest.param(read_request(unhex("0000000a 03e7 0000 00000007 ffff")), [], id="opaque"),
+    ],
+)
+def test_topics_are_found_wherever_they_stand(message: Message, named: list[TopicFacts]) -> None:
+    assert message.error is None
+    assert topics(message) == named
+
+
+def test_topics_of_a_message_that_is_cut_off_are_those_that_could_be_read() -> None:
+    body = {"topics": [{"topic": "orders", "partitions": [{"partition": 3}, {"partition": 4}]}]}
+    frame = request("Fetch", 4, body)
+    assert topics(read_request(frame[:-16])) == [TopicFacts("orders", None, [3], None, None)]
+    assert topics(read_request(frame[:-35])) == [TopicFacts("orders", None, [], None, None)]
+
+
+def test_the_codecs_of_a_topic_are_each_named_once_in_wire_order() -> None:
+    def records(*codecs: str) -> bytes:
+        return encode([{"compression": codec, "records": [{"value": b"v"}]} for codec in codecs])
+
+    partitions = [{"index": 0, "records": records("zstd", "none")}, {"index": 1, "records": records("none", "gzip")}]
+    [topic] = topics(asked("Produce", 9, {"topic_data": [{"name": "orders", "partition_data": partitions}]}))
+    assert (topic.compression, topic.batches, topic.lag) == (["zstd", "none", "gzip"], 4, None)
+
+
+def fetched(offset: int, count: int) -> bytes:
+    return encode([{"base_offset": offset, "records": [{"value": b"v"}] * count}])
+
+
+@pytest.mark.parametrize(
+    ("row", "lag"),
+    [
+        pytest.param({"high_watermark": 10, "records": fetched(3, 2)}, 5, id="from the last batch on"),
+        pytest.param({"high_watermark": 10, "records": fetched(3, 2) + fetched(5, 4)[:-1]}, 5, id="last batch cut"),
+        pytest.param({"high_watermark": 10, "records": fetched(3, 2)[:-1]}, 6, id="nothing whole"),
+        pytest.param({"high_watermark": 10, "records": b""}, 6, id="nothing"),
+        pytest.param({"high_watermark": 10, "records": None}, 6, id="null"),
+        pytest.param({"high_watermark": 10, "last_stable_offset": 4, "records": b""}, 6, id="open transactions"),
+        pytest.param({"high_watermark": 4, "records": b""}, 0, id="at the end"),
+        pytest.param({"high_watermark": 3, "records": b""}, 0, id="a follower is ahead of the high watermark"),
+        pytest.param({"high_watermark": -1, "records": b""}, None, id="not known"),
+        pytest.param({"high_watermark": 10, "error_code": 3, "records": b""}, None, id="refused"),
+        pytest.param({"high_watermark": 10, "partition_index": 9, "records": b""}, None, id="not asked for, no record"),
+        pytest.param({"high_watermark": 10, "partition_index": 9, "records": fetched(3, 2)}, 5, id="not asked for now"),
+        pytest.param({"high_watermark": 10, "records": fetched(-7, 2)}, None, id="no offset of a log"),
+    ],
+)
+@pytest.mark.parametrize("version", [0, 4, 11, 12, 13, 18])
+def test_lag_is_what_a_fetch_leaves_to_be_read(version: int, row: dict[str, Any], lag: int | None) -> None:
+    name = {"topic": "orders"} if version < 13 else {"topic_id": TOPIC_ID}
+    fetch = asked("Fetch", version, {"topics": [name | {"partitions": [{"partition": 2, "fetch_offset": 4}]}]})
+    row = {"partition_index": 2} | row
+    if version < 4:
+        row.pop("last_stable_offset", None)
+    [topic] = topics(answered("Fetch", version, {"responses": [name | {"partitions": [row]}]}), fetch)
+    assert topic.lag == lag
+
+
+def test_lag_adds_up_over_the_partitions_that_tell_it() -> None:
+    fetch = asked("Fetch", 11, {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]})
+    partitions = [
+        {"partition_index": 0, "high_watermark": 8},
+        {"partition_index": 1, "high_watermark": 20, "records": fetched(0, 10)},
+        {"partition_index": 2, "high_watermark": 100},
+    ]
+    body = {"responses": [{"topic": "t", "partitions": partitions}, {"topic": "u", "partitions": partitions[:1]}]}
+    assert [topic.lag for topic in topics(answered("Fetch", 11, body), fetch)] == [13, None]
+    assert [topic.lag for topic in topics(answered("Fetch", 11, body))] == [10, None]
+    assert topics(answered("Fetch", 11, body), read_request(request("Fetch", 11, {})[:-2]))[0].lag == 10
+
+
+def test_no_lag_is_larger_than_what_a_trace_can_hold() -> None:
+    part = {"high_watermark": 2**63 - 1, "records": fetched(0, 1)}
+    body = {"responses": [{"topic": "t", "partitions": [part | {"partition_index": n} for n in range(3)]}]}
+    assert topics(answered("Fetch", 11, body))[0].lag == 2**63 - 1
+
+
+def test_a_share_fetch_has_no_high_watermark_and_no_lag() -> None:
+    part = {"partition_index": 2, "records": BATCH}
+    message = answered("ShareFetch", 1, {"responses": [{"topic_id": TOPIC_ID, "partitions": [part]}]})
+    assert topics(message) == [TopicFacts(None, TOPIC_ID, [2], 61, 3, 1, ["none"], [61], None)]
+
+
+def test_record_data_of_a_partition_without_its_number_counts_all_the_same() -> None:
+    message = answered("Fetch", 4, {"responses": [{"topic": "t", "partitions": [{"high_watermark": 1}] * 2}]})
+    first, second = message.body["responses"][0]["partitions"]
+    del second["partition_index"]
+    second["records"] = BATCH
+    assert topics(message) == [TopicFacts("t", None, [first["partition_index"]], 61, 3, 1, ["none"], [0], None)]
+
+
+@given(
+    version=st.integers(4, 18),
+    parts=st.lists(
+        st.tuples(st.integers(0, 1000), st.integers(0, 1000), st.lists(st.integers(1, 3), max_size=3), st.booleans()),
+        max_size=4,
+    ),
+)
+def test_any_fetch_is_summed_up(version: int, parts: list[tuple[int, int, list[int], bool]]) -> None:
+    name = {"topic": "t"} if version < 13 else {"topic_id": TOPIC_ID}
+    rows: list[dict[str, Any]] = []
+    named: list[dict[str, Any]] = []
+    sizes: list[int] = []
+    lag: int | None = None
+    for number, (offset, end, counts, is_named) in enumerate(parts):
+        data, following = b"", offset
+        for count in counts:
+            data += fetched(following, count)
+            following += count
+        rows.append({"partition_index": number, "high_watermark": end, "records": data})
+        sizes.append(len(data))
+        if is_named:
+            named.append({"partition": number, "fetch_offset": offset})
+        if is_named or counts:
+            lag = (lag or 0) + max(end - following, 0)
+    fetch = asked("Fetch", version, {"topics": [name | {"partitions": named}]})
+    [topic] = topics(answered("Fetch", version, {"responses": [name | {"partitions": rows}]}), fetch)
+    assert topic.partition_bytes == sizes
+    assert topic.lag == lag
+    assert topic.records == sum(sum(counts) for *_, counts, _ in parts)
+    assert topic.batches == sum(len(counts) for *_, counts, _ in parts)
+
+
+def test_errors_have_the_path_of_their_code() -> None:
+    body = {
+        "error_code": 0,
+        "responses": [
+            {"topic": "a", "partitions": [{"error_code": 0}, {"error_code": 6}]},
+            {"topic": "b", "partitions": [{"error_code": -1}]},
+        ],
+    }
+    assert errors(answered("Fetch", 11, body)) == [
+        ErrorSeen("responses[0].partitions[1].error_code", 6, "NOT_LEADER_OR_FOLLOWER"),
+        ErrorSeen("responses[1].partitions[0].error_code", -1, "UNKNOWN_SERVER_ERROR"),
+    ]
+
+
+def test_an_error_of_the_whole_response_has_its_name_alone() -> None:
+    assert errors(answered("Heartbeat", 4, {"error_code": 27})) == [
+        ErrorSeen("error_code", 27, "REBALANCE_IN_PROGRESS")
+    ]
+
+
+def test_an_error_code_that_nobody_knows_has_its_number() -> None:
+    assert errors(answered("Heartbeat", 4, {"error_code": 9999})) == [
+        ErrorSeen("error_code", 9999, "UNKNOWN_ERROR_9999")
+    ]
+
+
+def test_errors_in_tags_and_under_other_names_count_too() -> None:
+    body = {"topics": [{"name": "t", "topic_config_error_code": 29}]}
+    assert errors(answered("CreateTopics", 7, body)) == [
+        ErrorSeen("topics[0].topic_config_error_code", 29, "TOPIC_AUTHORIZATION_FAILED")
+    ]
+
+
+def test_errors_are_only_in_responses() -> None:
+    assert errors(asked("ControlledShutdown", 0, {})) == []
+    assert errors(read_response(unhex("00000008 00000007 cafecafe"), 12, 99)) == []
+    assert errors(answered("ConsumerGroupHeartbeat", 0, {"assignment": None})) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "group"),
+    [
+        (asked("Heartbeat", 4, {"group_id": "g"}), "g"),
+        (asked("OffsetFetch", 8, {"groups": [{"group_id": "g"}]}), "g"),
+        (asked("OffsetFetch", 8, {"groups": [{"group_id": "g"}, {"group_id": "h"}]}), None),
+        (asked("DescribeGroups", 5, {"groups": ["g"]}), "g"),
+        (asked("DeleteGroups", 2, {"groups_names": ["g"]}), "g"),
+        (asked("ConsumerGroupDescribe", 0, {"group_ids": ["g"]}), "g"),
+        (asked("FindCoordinator", 0, {"key": "g"}), "g"),
+        (asked("FindCoordinator", 3, {"key": "g", "key_type": 0}), "g"),
+        (asked("FindCoordinator", 3, {"key": "t", "key_type": 1}), None),
+        (asked("FindCoordinator", 4, {"coordinator_keys": ["g"], "key_type": 0}), "g"),
+        (asked("FindCoordinator", 4, {"coordinator_keys": ["g", "h"], "key_type": 0}), None),
+        (answered("FindCoordinator", 4, {"coordinators": [{"key": "g"}]}), None),
+        (asked("Metadata", 12, {}), None),
+    ],
+)
+def test_a_message_is_about_a_group_if_it_names_just_one(message: Message, group: str | None) -> None:
+    assert group_id(message) == group
+
+
+@pytest.mark.parametrize(
+    ("message", "transaction"),
+    [
+        (asked("InitProducerId", 4, {"transactional_id": "t"}), "t"),
+        (asked("InitProducerId", 4, {"transactional_id": None}), None),
+        (asked("AddPartitionsToTxn", 3, {"v3_and_below_transactional_id": "t"}), "t"),
+        (asked("AddPartitionsToTxn", 4, {"transactions": [{"transactional_id": "t"}]}), "t"),
+        (asked("AddPartitionsToTxn", 4, {"transactions": [{"transactional_id": "t"}] * 2}), None),
+        (asked("FindCoordinator", 3, {"key": "t", "key_type": 1}), "t"),
+        (asked("FindCoordinator", 3, {"key": "g", "key_type": 0}), None),
+        (asked("Metadata", 12, {}), None),
+    ],
+)
+def test_a_message_is_about_a_transaction_if_it_names_just_one(message: Message, transaction: str | None) -> None:
+    assert transactional_id(message) == transaction
+
+
+_EPOCHS = {"generation_id", "generation_id_or_member_epoch", "member_epoch"}
+
+
+def _with_generation(layout: Layout, value: int) -> dict[str, Any] | None:
+    """A body of one group with that generation; None where the layout has none of its own."""
+    for one in layout.fields:
+        if one.name in _EPOCHS:
+            return {one.name: value}
+        if one.name == "groups" and one.struct and (row := _with_generation(one.struct, value)):
+            return {"groups": [row]}
+    return None
+
+
+def test_every_message_with_a_generation_says_it() -> None:
+    found: dict[str, list[int]] = {}
+    for api in schemas.apis():
+        for version in range(api.min_version, api.max_version + 1):
+            known = plan(api.key, version)
+            assert known is not None
+            for kind, layout, read in (("request", known.request, asked), ("response", known.response, answered)):
+                body = _with_generation(layout, 41)
+                assert generation_id(read(api.name, version, body or {})) == (41 if body else None)
+                if body:
+                    found.setdefault(f"{api.name} {kind}", []).append(version)
+    assert {name: (versions[0], versions[-1]) for name, versions in found.items()} == {
+        "OffsetCommit request": (1, 10),
+        "OffsetFetch request": (9, 10),
+        "JoinGroup response": (0, 9),
+        "Heartbeat request": (0, 4),
+        "SyncGroup request": (0, 5),
+        "TxnOffsetCommit request": (3, 6),
+        "ConsumerGroupHeartbeat request": (0, 1),
+        "ConsumerGroupHeartbeat response": (0, 1),
+        "ShareGroupHeartbeat request": (0, 1),
+        "ShareGroupHeartbeat response": (0, 1),
+        "StreamsGroupHeartbeat request": (0, 1),
+        "StreamsGroupHeartbeat response": (0, 1),
+    }
+
+
+def test_a_generation_is_that_of_one_group_and_as_on_the_wire() -> None:
+    several = {"groups": [{"group_id": "g", "member_epoch": 3}, {"group_id": "h", "member_epoch": 3}]}
+    assert generation_id(asked("OffsetFetch", 9, several)) is None
+    assert generation_id(asked("OffsetFetch", 9, {"groups": []})) is None
+    assert generation_id(asked("OffsetCommit", 8, {"generation_id_or_member_epoch": -1})) == -1
+    assert generation_id(read_request(request("SyncGroup", 3, {"group_id": "g"})[:-10])) is None
+    assert generation_id(read_request(unhex("0000000a 03e7 0000 00000007 ffff"))) is None

@@ -1,0 +1,86 @@
+"""Finding the structs with tagged fields, and which of these have their default."""
+
+from typing import Any
+
+import pytest
+
+from dissectors.messages.message import Message, read_response
+from dissectors.messages.tagged import is_default, tagged
+from dissectors.wire.encode import encode
+from dissectors.wire.layout import Layout, layout
+from tests.kproxy.frames import framed
+
+FETCH = 1
+
+
+def fetched(body: dict[str, Any], header: dict[str, Any] | None = None) -> Message:
+    head = encode(layout("ResponseHeader", 1), {"correlation_id": 1} | (header or {}))
+    return read_response(framed(head + encode(layout("FetchResponse", 16), body)), FETCH, 16)
+
+
+def partitions(*rows: dict[str, Any]) -> dict[str, Any]:
+    return {"responses": [{"partitions": list(rows)}]}
+
+
+def paths(message: Message) -> list[tuple[str | int, ...]]:
+    return [each.path for each in tagged(message)]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, []),
+        (partitions({}, {"aborted_transactions": [{"producer_id": 1}]}), []),
+        ({"_tags": [[9, b"x"]]}, [()]),
+        (partitions({}, {"_tags": [[9, b""]]}), [("responses", 0, "partitions", 1)]),
+        (partitions({"snapshot_id": {"end_offset": 4}}), [("responses", 0, "partitions", 0)]),
+        (
+            partitions({"aborted_transactions": [{}, {"_tags": [[0, b""]]}]}),
+            [("responses", 0, "partitions", 0, "aborted_transactions", 1)],
+        ),
+        (
+            {"node_endpoints": [{"host": "a", "_tags": [[1, b""]]}]},
+            [(), ("node_endpoints", 0)],
+        ),
+        (
+            partitions({"current_leader": {"leader_id": 1, "_tags": [[1, b""]]}}),
+            [("responses", 0, "partitions", 0), ("responses", 0, "partitions", 0, "current_leader")],
+        ),
+    ],
+)
+def test_finds_every_struct_with_tagged_fields(body: dict[str, Any], expected: list[tuple[str | int, ...]]) -> None:
+    assert paths(fetched(body)) == expected
+
+
+def test_the_header_has_tags_too() -> None:
+    assert paths(fetched({}, {"_tags": [[3, b""]]})) == [("header",)]
+
+
+def test_a_message_without_tag_buffers_has_none() -> None:
+    frame = framed(encode(layout("ResponseHeader", 0), {}) + encode(layout("FetchResponse", 11), {}))
+    assert paths(read_response(frame, FETCH, 11)) == []
+
+
+def field(of: Layout, *names: str) -> Any:
+    for name in names:
+        found = next(one for one in (*of.fields, *of.tagged) if one.name == name)
+        of = found.struct or of
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("current_leader", {"leader_id": -1, "leader_epoch": -1}, True),
+        ("current_leader", {"leader_id": -1, "leader_epoch": 0}, False),
+        ("current_leader", {"leader_id": -1, "leader_epoch": -1, "_tags": [[0, b""]]}, False),
+        ("diverging_epoch", {"epoch": -1, "end_offset": -1}, True),
+    ],
+)
+def test_a_struct_is_its_default_if_all_its_fields_are(name: str, value: Any, expected: bool) -> None:
+    assert is_default(field(layout("FetchResponse", 16), "responses", "partitions", name), value) is expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(None, True), ("x", False), ("", False)])
+def test_null_may_be_the_default(value: str | None, expected: bool) -> None:
+    assert is_default(field(layout("FetchRequest", 16), "cluster_id"), value) is expected

@@ -1,0 +1,129 @@
+import dataclasses
+
+import pytest
+
+from dissectors.wire.layout import Field, Layout, layout, resolve, snake_case
+
+
+def field(made: Layout, name: str) -> Field:
+    return next(one for one in (*made.fields, *made.tagged) if one.name == name)
+
+
+@pytest.mark.parametrize(
+    ("camel", "snake"),
+    [
+        ("ThrottleTimeMs", "throttle_time_ms"),
+        ("throttleTimeMs", "throttle_time_ms"),
+        ("ISRSize", "isr_size"),
+        ("V3AndBelowTransactionalId", "v3_and_below_transactional_id"),
+        ("Name", "name"),
+    ],
+)
+def test_names_are_written_in_snake_case(camel: str, snake: str) -> None:
+    assert snake_case(camel) == snake
+
+
+def test_a_layout_has_the_fields_of_its_version_in_wire_order() -> None:
+    assert [one.name for one in layout("MetadataRequest", 0).fields] == ["topics"]
+    assert [one.name for one in layout("MetadataRequest", 8).fields] == [
+        "topics",
+        "allow_auto_topic_creation",
+        "include_cluster_authorized_operations",
+        "include_topic_authorized_operations",
+    ]
+
+
+def test_lengths_are_fixed_until_a_version_is_flexible() -> None:
+    old, new = layout("MetadataRequest", 8), layout("MetadataRequest", 9)
+    assert (old.flexible, field(old, "topics").length) == (False, "int32")
+    assert (new.flexible, field(new, "topics").length) == (True, "uvarint")
+    old_topic, new_topic = field(old, "topics").struct, field(new, "topics").struct
+    assert old_topic is not None
+    assert new_topic is not None
+    assert (old_topic.flexible, field(old_topic, "name").length) == (False, "int16")
+    assert (new_topic.flexible, field(new_topic, "name").length) == (True, "uvarint")
+
+
+def test_elements_have_a_length_of_their_own() -> None:
+    assert (field(layout("DescribeGroupsRequest", 4), "groups").length) == "int32"
+    assert (field(layout("DescribeGroupsRequest", 4), "groups").element_length) == "int16"
+    assert (field(layout("DescribeGroupsRequest", 5), "groups").element_length) == "uvarint"
+
+
+def test_the_client_id_keeps_its_length_in_the_flexible_header() -> None:
+    header = layout("RequestHeader", 2)
+    assert header.flexible
+    assert field(header, "client_id").length == "int16"
+
+
+def test_nullable_depends_on_the_version() -> None:
+    assert not field(layout("MetadataRequest", 0), "topics").nullable
+    assert field(layout("MetadataRequest", 1), "topics").nullable
+
+
+def test_a_nullable_struct_has_a_mark_of_presence() -> None:
+    assert field(layout("DescribeTopicPartitionsRequest", 0), "cursor").length == "int8"
+    assert field(layout("ConsumerGroupMemberMetadataValue", 0), "classic_member_metadata").length == "uvarint"
+    partition = field(layout("FetchRequest", 15), "replica_state")
+    assert (partition.type, partition.length, partition.tag) == ("struct", None, 1)
+
+
+def test_tagged_fields_stand_apart_in_the_order_of_their_tags() -> None:
+    assert [(one.tag, one.name) for one in layout("FetchRequest", 15).tagged] == [
+        (0, "cluster_id"),
+        (1, "replica_state"),
+    ]
+    assert not layout("FetchRequest", 11).tagged
+
+
+def test_an_entity_type_says_what_a_string_names() -> None:
+    topics = field(layout("MetadataRequest", 0), "topics").struct
+    assert topics is not None
+    assert field(topics, "name").entity == "topicName"
+
+
+def test_defaults_are_those_of_the_definition_or_of_the_type() -> None:
+    fields = [
+        {"name": "Says", "type": "int32", "versions": "0+", "default": -1},
+        {"name": "Flag", "type": "bool", "versions": "0+"},
+        {"name": "Name", "type": "string", "versions": "0+"},
+        {"name": "Blob", "type": "bytes", "versions": "0+"},
+        {"name": "Ratio", "type": "float64", "versions": "0+"},
+        {"name": "Id", "type": "uuid", "versions": "0+"},
+        {"name": "Count", "type": "int64", "versions": "0+"},
+        {"name": "List", "type": "[]int32", "versions": "0+"},
+        {"name": "Inner", "type": "Inner", "versions": "0+", "fields": []},
+        {"name": "Batch", "type": "records", "versions": "0+"},
+        {"name": "MaybeBatch", "type": "records", "versions": "0+", "nullableVersions": "0+"},
+    ]
+    made = resolve({"name": "All", "flexible": "none", "fields": fields}, 0)
+    assert {one.name: one.default for one in made.fields} == {
+        "says": -1,
+        "flag": False,
+        "name": "",
+        "blob": b"",
+        "ratio": 0.0,
+        "id": "AAAAAAAAAAAAAAAAAAAAAA",
+        "count": 0,
+        "list": [],
+        "inner": {},
+        "batch": b"",
+        "maybe_batch": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "said"),
+    [("NoSuchRequest", 0, "no message NoSuchRequest"), ("MetadataRequest", 99, "MetadataRequest has no version 99")],
+)
+def test_what_the_schemas_do_not_have_is_a_key_error(name: str, version: int, said: str) -> None:
+    with pytest.raises(KeyError, match=said):
+        layout(name, version)
+
+
+def test_an_edited_layout_shares_no_cache_with_its_original() -> None:
+    original = layout("HeartbeatRequest", 0)
+    edited = dataclasses.replace(original, fields=original.fields[:1])
+    assert edited.cache is not original.cache
+    assert edited != original
+    assert dataclasses.replace(edited, fields=original.fields) == original

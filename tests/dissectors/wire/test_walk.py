@@ -1,0 +1,263 @@
+import pytest
+
+from dissectors.hexdump import unhex
+from dissectors.wire.layout import Field, Layout
+from dissectors.wire.node import Node
+from dissectors.wire.walk import Walked, walk
+from tests.dissectors.shapes import PORT, TAGGED, one
+
+NAME = Layout("Name", (Field("name", "string", length="uvarint"),), flexible=True)
+NAMES = Layout("Names", (Field("names", "struct", array=True, nullable=True, length="int32", struct=NAME),))
+
+
+def outline(nodes: list[Node]) -> list[object]:
+    """Nodes as (name, start, end, value) or (name, start, end, [children])."""
+    return [
+        (node.name, node.start, node.end, outline(node.children) if node.children else node.value) for node in nodes
+    ]
+
+
+def decode_warnings(walked: Walked) -> list[tuple[str, str, int, int, tuple[str, ...]]]:
+    return [(odd.kind, odd.message, odd.start, odd.end, odd.path) for odd in walked.decode_warnings]
+
+
+def test_every_field_has_the_span_of_its_bytes() -> None:
+    frame = unhex("""
+        ff ff ff ff        # not of this layout
+        00 00 00 02        # names: 2
+        03 68 69  00       # name "hi", no tags
+        01        00       # name "", no tags
+        ff
+    """)
+    walked = walk(NAMES, frame, 4)
+    assert walked.values == {"names": [{"name": "hi"}, {"name": ""}]}
+    assert outline(walked.nodes) == [
+        ("names", 4, 14, [
+            ("0", 8, 12, [("name", 8, 11, "hi"), ("_tags", 11, 12, None)]),
+            ("1", 12, 14, [("name", 12, 13, ""), ("_tags", 13, 14, None)]),
+        ]),
+    ]  # fmt: skip
+    assert (walked.end, walked.error, walked.decode_warnings) == (14, None, [])
+
+
+def test_an_empty_array_and_a_null_one_are_told_apart() -> None:
+    assert outline(walk(NAMES, unhex("00 00 00 00")).nodes) == [("names", 0, 4, [])]
+    assert outline(walk(NAMES, unhex("ff ff ff ff")).nodes) == [("names", 0, 4, None)]
+    assert walk(NAMES, unhex("00 00 00 00")).nodes[0].value == []
+    assert walk(NAMES, unhex("ff ff ff ff")).values == {"names": None}
+
+
+def test_a_tagged_field_spans_its_number_and_size_too() -> None:
+    walked = walk(TAGGED, unhex("00 00  02  01 04 00 00 00 07  05 02 61 62"))
+    assert walked.values == {"error_code": 0, "epoch": 7, "_tags": [[5, b"ab"]]}
+    assert outline(walked.nodes) == [
+        ("error_code", 0, 2, 0),
+        ("_tags", 2, 13, [("epoch", 3, 9, [("epoch", 5, 9, 7)]), ("tag 5", 9, 13, b"ab")]),
+    ]
+
+
+def test_a_struct_that_may_be_null_has_its_mark_before_it() -> None:
+    shape = one("struct", nullable=True, length="int8", struct=PORT)
+    assert outline(walk(shape, unhex("01 07")).nodes) == [("it", 0, 2, [("port", 1, 2, 7)])]
+    assert outline(walk(shape, unhex("ff")).nodes) == [("it", 0, 1, None)]
+    assert walk(shape, unhex("ff")).values == {"it": None}
+
+
+def test_a_struct_in_a_tag_is_null_at_0() -> None:
+    assert walk(TAGGED, unhex("00 00  01 02 01 00")).values == {"error_code": 0, "where": None}
+    assert walk(TAGGED, unhex("00 00  01 02 02 01 09")).values == {"error_code": 0, "where": {"port": 9}}
+
+
+def test_stops_at_the_end_that_it_is_given() -> None:
+    walked = walk(one("string", length="int16"), unhex("00 03 61 62 63"), 0, 4)
+    assert str(walked.error) == "it at byte 0 (0x0000): length 3 does not fit: 2 bytes left"
+
+
+@pytest.mark.parametrize(
+    ("shape", "text", "said"),
+    [
+        pytest.param(one("int32"), "00 00", "it at byte 0 (0x0000): int32 needs 4 bytes, 2 left", id="number"),
+        pytest.param(one("bool"), "", "it at byte 0 (0x0000): bool needs 1 byte, 0 left", id="boolean"),
+        pytest.param(
+            one("string", length="int16"),
+            "00 05 61",
+            "it at byte 0 (0x0000): length 5 does not fit: 1 byte left",
+            id="string",
+        ),
+        pytest.param(
+            one("string", length="int16"),
+            "ff fe",
+            "it at byte 0 (0x0000): length of string is -2",
+            id="negative length",
+        ),
+        pytest.param(
+            one("bytes", length="int32"),
+            "00 00",
+            "it at byte 0 (0x0000): length of bytes needs 4 bytes, 2 left",
+            id="length cut off",
+        ),
+        pytest.param(
+            one("string", length="uvarint"),
+            "ff",
+            "it at byte 1 (0x0001): length of string needs 1 byte, 0 left",
+            id="varint cut off",
+        ),
+        pytest.param(
+            one("string", length="uvarint"),
+            "ff ff ff ff ff 00",
+            "it at byte 0 (0x0000): length of string is a varint of more than 5 bytes",
+            id="varint of six bytes",
+        ),
+        pytest.param(
+            one("string", length="uvarint"),
+            "ff ff ff ff 7f",
+            "it at byte 0 (0x0000): length of string is a varint of more than 32 bits",
+            id="varint of 35 bits",
+        ),
+        pytest.param(
+            NAMES,
+            "7f ff ff ff 01 00",
+            "names at byte 0 (0x0000): array of 2147483647 elements cannot fit in 2 bytes",
+            id="array of 2^31",
+        ),
+        pytest.param(
+            NAMES,
+            "00 00 00 02 03 68 69 00 09 00",
+            "names[1].name at byte 8 (0x0008): length 8 does not fit: 1 byte left",
+            id="second element",
+        ),
+        pytest.param(
+            one("int16", array=True, length="int32"),
+            "00 00 00 02 00 01 00",
+            "it[1] at byte 6 (0x0006): int16 needs 2 bytes, 1 left",
+            id="second number",
+        ),
+        pytest.param(
+            one("struct", nullable=True, length="int8", struct=PORT),
+            "",
+            "it at byte 0 (0x0000): mark of presence needs 1 byte, 0 left",
+            id="no mark",
+        ),
+        pytest.param(
+            TAGGED, "00 00 7f 00", "_tags at byte 2 (0x0002): 127 tagged fields cannot fit in 1 byte", id="127 tags"
+        ),
+        pytest.param(
+            TAGGED, "00 00", "_tags at byte 2 (0x0002): count of tagged fields needs 1 byte, 0 left", id="no tags"
+        ),
+        pytest.param(
+            TAGGED,
+            "00 00 01 05 09 00",
+            "_tags at byte 3 (0x0003): tag 5 of 9 bytes does not fit: 1 byte left",
+            id="long tag",
+        ),
+        pytest.param(
+            TAGGED,
+            "00 00 01 01 02 00 00 00 07",
+            "_tags.epoch at byte 5 (0x0005): int32 needs 4 bytes, 2 left",
+            id="tag too short for its value",
+        ),
+    ],
+)
+def test_names_the_byte_where_reading_stopped(shape: Layout, text: str, said: str) -> None:
+    walked = walk(shape, unhex(text))
+    assert str(walked.error) == said
+    assert walked.error is not None
+    assert walked.end == walked.error.offset
+
+
+def test_keeps_the_fields_before_the_bad_one_and_not_the_bad_one() -> None:
+    walked = walk(NAMES, unhex("00 00 00 02 03 68 69 00 09 00"))
+    assert walked.values == {"names": [{"name": "hi"}]}
+    assert outline(walked.nodes) == [
+        ("names", 0, 8, [("0", 4, 8, [("name", 4, 7, "hi"), ("_tags", 7, 8, None)])]),
+    ]
+    walked = walk(one("int16", array=True, length="int32"), unhex("00 00 00 02 00 01 00"))
+    assert walked.values == {"it": [1]}
+    assert outline(walked.nodes) == [("it", 0, 6, [("0", 4, 6, 1)])]
+
+
+def test_keeps_what_there_is_of_an_element_that_was_begun() -> None:
+    pair = Layout("Pair", (Field("a", "int8"), Field("b", "int16")))
+    walked = walk(one("struct", array=True, length="uvarint", struct=pair), unhex("02 07 00"))
+    assert walked.values == {"it": [{"a": 7}]}
+    assert outline(walked.nodes) == [("it", 0, 2, [("0", 1, 2, [("a", 1, 2, 7)])])]
+
+
+def test_keeps_the_bytes_of_a_length_that_was_begun() -> None:
+    walked = walk(one("string", length="uvarint"), unhex("ff"))
+    assert (walked.values, outline(walked.nodes)) == ({}, [("it", 0, 1, None)])
+
+
+@pytest.mark.parametrize(
+    ("shape", "text", "value", "odd"),
+    [
+        pytest.param(
+            one("string", length="int16"),
+            "ff ff",
+            None,
+            ("null", "null where the protocol allows none", 0, 2),
+            id="null",
+        ),
+        pytest.param(
+            one("int8", array=True, length="uvarint"),
+            "00",
+            None,
+            ("null", "null where the protocol allows none", 0, 1),
+            id="null array",
+        ),
+        pytest.param(one("bool"), "02", True, ("bool", "boolean is 2, not 0 or 1", 0, 1), id="boolean"),
+        pytest.param(
+            one("string", length="int16"), "00 02 68 ff", "h\udcff", ("utf8", "string is not UTF-8", 0, 4), id="text"
+        ),
+        pytest.param(
+            one("string", length="uvarint"),
+            "82 00 68",
+            "h",
+            ("varint", "length of string is written in 2 bytes where fewer do", 0, 2),
+            id="long varint",
+        ),
+        pytest.param(
+            one("struct", nullable=True, length="int8", struct=PORT),
+            "02 07",
+            {"port": 7},
+            ("length", "mark of presence is 2, not 1", 0, 1),
+            id="mark",
+        ),
+        pytest.param(
+            one("struct", nullable=True, length="int8", struct=PORT),
+            "fe",
+            None,
+            ("length", "mark of presence is -2, not 1", 0, 1),
+            id="negative mark",
+        ),
+    ],
+)
+def test_reads_on_over_what_is_odd(shape: Layout, text: str, value: object, odd: tuple[str, str, int, int]) -> None:
+    walked = walk(shape, unhex(text))
+    assert walked.error is None
+    assert walked.values == {"it": value}
+    assert decode_warnings(walked) == [(*odd, ("it",))]
+
+
+def test_tags_out_of_order_are_odd() -> None:
+    walked = walk(TAGGED, unhex("00 00  02  06 00  05 00"))
+    assert walked.values == {"error_code": 0, "_tags": [[6, b""], [5, b""]]}
+    assert decode_warnings(walked) == [("tag_order", "tag 5 stands after tag 6", 5, 6, ("_tags",))]
+
+
+def test_a_tag_that_is_longer_than_its_value_is_odd() -> None:
+    walked = walk(TAGGED, unhex("00 00  01  01 05 00 00 00 07 ff"))
+    assert walked.values == {"error_code": 0, "epoch": 7}
+    assert walked.end == 10
+    assert decode_warnings(walked) == [("tag_size", "tag 1 says 5 bytes, its value has 4", 3, 9, ("_tags", "epoch"))]
+
+
+def test_an_odd_mark_in_a_tag_is_read_as_the_varint_that_it_is() -> None:
+    walked = walk(TAGGED, unhex("00 00  01  02 03 81 00 09"))
+    assert walked.values == {"error_code": 0, "where": {"port": 9}}
+    assert [odd.kind for odd in walked.decode_warnings] == ["varint"]
+
+
+def test_an_oddity_in_a_tag_knows_its_field() -> None:
+    walked = walk(TAGGED, unhex("00 00  01  00 02 02 ff"))
+    assert decode_warnings(walked) == [("utf8", "string is not UTF-8", 5, 7, ("_tags", "cluster_id"))]

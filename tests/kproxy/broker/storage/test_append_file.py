@@ -1,0 +1,65 @@
+"""A file that only grows, where the disk answers at once: newer Pythons then return a future that is done already."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kproxy.broker.storage.append_file import AppendOnlyFile
+
+
+class Done(asyncio.Future[object]):
+    """Is done; fails those who ask without end, and so never let the event loop run."""
+
+    asked = 0
+
+    def done(self) -> bool:
+        self.asked += 1
+        assert self.asked < 100, "the event loop is blocked"
+        return super().done()
+
+
+@pytest.fixture(autouse=True)
+async def _work_in_threads_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+
+    def run(_executor: object, work: Callable[..., object], *args: object) -> Done:
+        future = Done(loop=loop)
+        try:
+            future.set_result(work(*args))
+        except OSError as error:
+            future.set_exception(error)
+        return future
+
+    monkeypatch.setattr(loop, "run_in_executor", run)
+
+
+async def test_is_synced(tmp_path: Path) -> None:
+    file = AppendOnlyFile(tmp_path / "log")
+    for data in (b"one", b"two"):
+        file.append(data)
+        await file.synced()
+    file.close()
+    assert file.path.read_bytes() == b"onetwo"
+
+
+async def test_takes_no_more_after_an_fsync_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = AppendOnlyFile(tmp_path / "log")
+    file.append(b"one")
+
+    def fail(_fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            await file.synced()
+    with pytest.raises(OSError, match="Input/output"):
+        await file.synced()
+    with pytest.raises(OSError, match="Input/output"):
+        file.append(b"two")
+    file.close()

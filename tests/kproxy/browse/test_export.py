@@ -1,0 +1,130 @@
+"""An exchange as text, and rows as a trace of their own."""
+
+import errno
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kproxy.browse.export import copies, saving
+from kproxy.browse.export.saving import save
+from kproxy.browse.rows.exchange import Exchange
+from kproxy.browse.session import BrowseSession
+from kproxy.filters import parse
+from kproxy.trace.encoding import encode_line, parse_line
+from kproxy.trace.lines import CloseLine, OpenLine, RequestLine, ResponseLine
+from tests.kproxy.browse.sessions import Given, read, request, response, session_of, session_of_capture
+from tests.kproxy.captured import DATA
+
+BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
+
+
+@pytest.fixture(scope="module")
+def session() -> BrowseSession:
+    return session_of_capture(BUG)
+
+
+def exchange_with(session: BrowseSession, code: str) -> Exchange:
+    for row in range(session.index.end):
+        exchange = session.exchange(row)
+        if exchange is not None and any(each.code == code for each in exchange.findings):
+            return exchange
+    raise AssertionError(code)
+
+
+def test_the_command_explains_the_frame_as_the_trace_did(session: BrowseSession) -> None:
+    exchange = exchange_with(session, "L005")
+    command = copies.as_command(exchange, request=False)
+    assert command is not None
+    said = subprocess.run([sys.executable, "-m", *command.split(), "--json"], capture_output=True, check=False)
+    assert [each["code"] for each in json.loads(said.stdout)["findings"]] == ["L005"]
+    asked = copies.as_command(exchange, request=True)
+    assert asked is not None
+    assert subprocess.run([sys.executable, "-m", *asked.split()], capture_output=True, check=False).returncode == 0
+
+
+def test_the_name_of_an_api_is_no_command() -> None:
+    forged = response(request(1), api="Fetch; rm -rf ~", frame="AAAABAAAAAE=")
+    command = copies.as_command(Exchange(0, 1, None, forged), request=False)
+    assert command == "kproxy explain --api 'Fetch; rm -rf ~' --version 12 0000000400000001"
+
+
+def test_hex_is_the_frame(session: BrowseSession) -> None:
+    exchange = exchange_with(session, "L005")
+    assert exchange.response is not None
+    text = copies.as_hex(exchange.response)
+    assert text is not None
+    assert text.startswith("00 00 00 54 00 00 00 02")
+    assert len(bytes.fromhex(text)) == exchange.response.size
+
+
+def test_json_has_the_bodies(session: BrowseSession) -> None:
+    made = json.loads(copies.as_json(exchange_with(session, "L005")))
+    assert made["request"]["body"]["topics"] == [{"name": "t"}]
+    assert made["response"]["body"]["brokers"][0]["host"] == "127.0.0.1"
+    assert "frame" not in made["response"]
+
+
+def test_markdown_says_what_is_wrong_and_cannot_be_broken_out_of(session: BrowseSession) -> None:
+    text = copies.as_markdown(exchange_with(session, "L005"))
+    assert "### Metadata v2" in text
+    assert "do not write throttle_time_ms in version 2" in text
+    assert "^^^^^^^^^^^" in text
+    hostile = request(1, client_id="`</details>\x1b[31m", body={"name": "```\nrm"})
+    made = copies.as_markdown(Exchange(0, 1, hostile, response(hostile)))
+    assert "\x1b" not in made
+    assert "````json" in made
+
+
+def test_without_bytes_there_is_none() -> None:
+    exchange = Exchange(0, 1, request(1))
+    assert copies.as_hex(request(1)) is None
+    assert copies.as_command(exchange, request=True) is None
+    assert copies.as_command(exchange, request=False) is None
+    assert "size" in copies.as_json(exchange)
+
+
+def test_what_is_shown_is_saved_with_its_notes(session: BrowseSession, tmp_path: Path) -> None:
+    session.shown.choose(parse("finding=L005"))
+    read(session)
+    session.note(session.shown[0]).text = "here"
+    path = tmp_path / "saved.jsonl"
+    assert list(save(session, path))[-1] == len(session.shown) + 2
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    lines = [parse_line(line) for line in path.read_bytes().splitlines()]
+    assert [type(line) for line in lines] == [OpenLine, RequestLine, ResponseLine, CloseLine]
+    assert lines[1].note == "here"
+    again = session_of(lines)
+    assert again.notes[1].text == "here"
+    session.shown.choose(None)
+    with pytest.raises(FileExistsError):
+        list(save(session, path))
+    assert len(path.read_bytes().splitlines()) == 4
+
+
+def test_a_line_that_cannot_be_read_to_its_end_is_saved_as_it_is(tmp_path: Path) -> None:
+    source = Given([request(1)])
+    odd = encode_line(request(2)).replace(b'"size"', b'"body":[],"size"')
+    source.spool.append(odd)
+    session = BrowseSession(source)
+    read(session)
+    session.note(0).marked = session.note(1).marked = True
+    list(save(session, tmp_path / "saved.jsonl"))
+    first, second = (tmp_path / "saved.jsonl").read_bytes().splitlines(keepends=True)
+    assert (parse_line(first).marked, second) == (True, odd)
+
+
+def test_a_save_that_fails_leaves_nothing(
+    session: BrowseSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(saving, "_write", full)
+    path = tmp_path / "saved.jsonl"
+    with pytest.raises(OSError, match="no room"):
+        list(save(session, path))
+    assert not path.exists()

@@ -1,0 +1,88 @@
+"""A field or a record in full."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissectors import records as wire
+from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.field import FieldView
+from kproxy.browse.fields.full_value import whole
+from kproxy.browse.fields.records import MOST_BYTES, Form, record_of
+from tests.kproxy.browse.sides import response_line
+from tests.kproxy.frames import response
+
+
+def fetched(*batches: dict[str, object]) -> list[FieldView]:
+    """The way to the record data of a Fetch response."""
+    partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": wire.encode(list(batches))}
+    body = {"throttle_time_ms": 0, "responses": [{"topic": "t", "partitions": [partition]}]}
+    shown = side(response_line(response("Fetch", 4, body), 1, 4))
+    return shown.find("responses[0].partitions[0].records")
+
+
+def along(way: list[FieldView], *names: str) -> list[FieldView]:
+    for name in names:
+        way = [*way, next(each for each in way[-1].children if each.name == name)]
+    return way
+
+
+def said(way: list[FieldView], form: Form = Form.FITS) -> list[str]:
+    return ["".join(text for text, _ in row) for row in whole(way, form)]
+
+
+def text(way: list[FieldView], form: Form = Form.FITS) -> str:
+    return "\n".join(said(way, form))
+
+
+RECORD = {"offset": 7, "timestamp": 1_763_690_000_123, "key": b"k", "value": b'{"a":1}',
+          "headers": [{"key": "h\x1b", "value": b"\x01"}]}  # fmt: skip
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_a_record(codec: str) -> None:
+    way = along(fetched({"compression": codec, "base_offset": 7, "records": [RECORD]}), "[0]", "records", "[0]")
+    assert said(way) == [
+        "offset     7", "timestamp  2025-11-21 01:53:20.123  1763690000123 ms",
+        "", "header h\\x1b  hex, 1 byte", f"0000  01{' ' * 45}  .",
+        "", "key  text, 1 byte", "k",
+        "", "value  json, 7 bytes", "{", '  "a": 1', "}",
+    ]  # fmt: skip
+    assert '{"a":1}' in said(way, Form.TEXT)
+    assert f'0000  7b 22 61 22 3a 31 7d{" " * 27}  {{"a":1}}' in said(way, Form.HEX)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_and_those_that_they_wrap(magic: int) -> None:
+    wrapped = along(fetched({"magic": magic, "compression": "gzip", "base_offset": 7, "records": [RECORD]}), "[0]")
+    assert record_of(wrapped) is None
+    assert said(along(wrapped, "value", "[0]"))[0] == "offset     7"
+    plain = along(fetched({"magic": magic, "base_offset": 7, "records": [RECORD]}), "[0]")
+    assert said(plain)[0] == "offset     7"
+    assert record_of(along(plain, "value")) is None
+
+
+def test_what_is_no_record() -> None:
+    way = fetched({"records": [RECORD]})
+    for names in ((), ("[0]",), ("[0]", "records"), ("[0]", "crc"), ("[0]", "records", "[0]", "headers", "[0]")):
+        assert record_of(along(way, *names)) is None
+
+
+def test_a_field() -> None:
+    way = along(fetched({"records": [RECORD]}), "[0]", "records", "[0]", "value")
+    assert said(way)[-4:] == ["value  json, 7 bytes", "{", '  "a": 1', "}"]
+    number = along(fetched({"records": [RECORD]}), "[0]", "attributes")
+    assert text(number).startswith("kind  int16\nbytes ")
+    assert said(number)[-1] == "0"
+    assert said([FieldView("name", "name", value="a\ud800\n\x1b[2J")])[-2:] == ["a\\ud800", "\\x1b[2J"]
+    assert "61 ff" in text([FieldView("name", "name", value="a\udcff")], Form.HEX)
+    assert said([FieldView("name", "name")])[-1] == "value  null"
+
+
+@pytest.mark.parametrize("form", list(Form))
+@pytest.mark.parametrize("value", ["ä" * MOST_BYTES, b"\xff" * 8 * MOST_BYTES, b"\n" * MOST_BYTES])
+def test_what_is_long_is_cut(value: str | bytes, form: Form) -> None:
+    rows = said([FieldView("value", "value", value=value)], form)
+    assert len(rows) < 5_010
+    assert sum(map(len, rows)) < 6 * MOST_BYTES
+    assert ("all" in rows[-1]) == (len(value) > MOST_BYTES or (isinstance(value, str) and form is Form.HEX))

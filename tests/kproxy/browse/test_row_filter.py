@@ -1,0 +1,62 @@
+"""A filter asked of rows sees the same as one that is given all of their lines."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kproxy.browse.rows.exchange import Exchange
+from kproxy.browse.rows.row_filter import asker
+from kproxy.browse.session import BrowseSession
+from kproxy.filters import parse
+from kproxy.filters.fields import FIELDS
+from kproxy.trace.encoding import as_mapping
+from kproxy.trace.lines import GapLine, Line
+from tests.kproxy.browse.sessions import finding, request, response, session_of, session_of_capture
+from tests.kproxy.captured import DATA
+
+FILTERS = (
+    *(field.name for field in FIELDS), "api=Fetch", "error!=0", "error=NONE", "not error", "latency>1ms",
+    "kind=request", "client~127", "finding=L*", "severity>=warning and blame=broker", "not topic=orders",
+    "direction=response", "bytes>10", "ts>2020-01-01", "not_decoded~x or requests>2", "software~java",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sessions() -> list[BrowseSession]:
+    asked = request(0, findings=[finding()], not_decoded="x")
+    other = request(1, acks=0)
+    lines: list[Line] = [
+        asked, response(asked, findings=[finding("error", "L001")]), other, response(request(2)),
+        GapLine(v=1, ts=asked.ts, connection_id="n-1", direction="both", bytes=20, reason="x"),
+    ]  # fmt: skip
+    return [
+        session_of(lines),
+        session_of_capture(DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"),
+        session_of_capture(DATA / "bugs" / "corrid-wrong--librdkafka.pcap.gz"),
+    ]
+
+
+@pytest.mark.parametrize("text", FILTERS)
+def test_it_matches_what_the_whole_exchange_matches(text: str, sessions: list[BrowseSession]) -> None:
+    chosen = parse(text)
+    for session in sessions:
+        asked = asker(chosen, session.index, session.source.store)
+        for row in range(session.index.end):
+            exchange = session.exchange(row)
+            assert exchange is not None
+            assert asked(row) == chosen.matches(whole(exchange)), row
+
+
+def whole(exchange: Exchange) -> Mapping[str, Any]:
+    """All there is of an exchange: of the response, where it has none of the request; the findings of both."""
+    request, response = (as_mapping(each) if each else {} for each in (exchange.request, exchange.response))
+    findings = request.get("findings", []) + response.get("findings", [])
+    event = as_mapping(exchange.event) if exchange.event is not None else {}
+    return request | response | ({"findings": findings} if findings else {}) | event
+
+
+def test_a_row_whose_lines_are_not_what_they_were_matches_nothing() -> None:
+    session = session_of([request(0)])
+    session.index.sizes[0][0] = 10
+    assert not asker(parse("not error"), session.index, session.source.store)(0)

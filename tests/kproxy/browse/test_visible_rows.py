@@ -1,0 +1,93 @@
+"""What is shown: filter, findings, order, while rows come and change."""
+
+import pytest
+
+from kproxy.browse.rows.visible_rows import Order
+from kproxy.browse.session import BrowseSession
+from kproxy.filters import parse
+from kproxy.trace.lines import Line
+from tests.kproxy.browse.sessions import Given, finding, read, request, response, session_of
+
+
+def rows(session: BrowseSession) -> list[int]:
+    read(session)
+    return [session.shown[position] for position in range(len(session.shown))]
+
+
+def exchanges(*latencies: int) -> list[Line]:
+    lines: list[Line] = []
+    for number, latency in enumerate(latencies):
+        asked = request(number, at=number, api_key=1 if number % 2 else 3, client_id=f"c{9 - number}")
+        lines += [asked, response(asked, after_us=latency, findings=[finding()] if latency > 500 else [])]
+    return lines
+
+
+def test_a_filter_sees_request_and_response_as_one() -> None:
+    asked = request(0, acks=1)
+    session = session_of([asked, response(asked, after_us=900), *exchanges(5)])
+    session.shown.choose(parse("acks=1 and latency>500us"))
+    assert rows(session) == [0]
+
+
+def test_a_row_comes_and_goes_with_its_response() -> None:
+    asked = request(0)
+    session = session_of([asked])
+    session.shown.choose(parse("kind=request"))
+    assert rows(session) == [0]
+    assert isinstance(session.source, Given)
+    session.source.add(response(asked))
+    assert rows(session) == []
+    session.shown.choose(parse("latency>1us"))
+    second = request(1)
+    session.source.add(second)
+    assert rows(session) == [0]
+    session.source.add(response(second))
+    assert rows(session) == [0, 1]
+
+
+def test_only_findings_and_a_filter() -> None:
+    session = session_of(exchanges(5, 600, 700, 6))
+    session.shown.choose(None, only_findings=True)
+    assert rows(session) == [1, 2]
+    session.shown.choose(parse("api_key=1"), only_findings=True)
+    assert rows(session) == [1]
+    assert session.shown.has(1)
+    assert not session.shown.has(3)
+    session.shown.choose(None)
+    assert rows(session) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (Order.TIME, [0, 1, 2, 3]),
+        (Order.LATENCY, [2, 1, 3, 0]),
+        (Order.API, [1, 3, 0, 2]),
+        (Order.CLIENT, [3, 2, 1, 0]),
+        (Order.SEVERITY, [1, 2, 0, 3]),
+    ],
+)
+def test_order(order: Order, expected: list[int]) -> None:
+    session = session_of(exchanges(5, 600, 700, 6))
+    session.shown.sort(order)
+    assert rows(session) == expected
+    assert [session.shown.position(row) for row in expected] == [0, 1, 2, 3]
+
+
+def test_order_turned_round() -> None:
+    session = session_of(exchanges(5, 600, 700, 6))
+    session.shown.sort(Order.LATENCY, reverse=True)
+    assert rows(session) == [0, 3, 1, 2]
+    session.shown.sort(Order.TIME, reverse=True)
+    assert rows(session) == [3, 2, 1, 0]
+
+
+def test_rows_that_come_later_find_their_place() -> None:
+    session = session_of(exchanges(5, 600))
+    session.shown.sort(Order.LATENCY)
+    assert rows(session) == [1, 0]
+    assert isinstance(session.source, Given)
+    asked = request(9, at=9)
+    session.source.add(asked, response(asked, after_us=100))
+    session.shown._sort_took = 0
+    assert rows(session) == [1, 2, 0]

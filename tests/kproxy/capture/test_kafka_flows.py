@@ -1,0 +1,120 @@
+"""Flows of a capture: which are Kafka, who is the client, and what comes out."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from kproxy.capture import BytesCaptured, BytesLost, Flow, FlowEnded, FlowOpened
+from kproxy.capture.kafka_flows import MOST_UNDECIDED, Dissector
+from kproxy.inspection.inspector import Inspector
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from tests.kproxy.frames import request, response
+
+CLIENT, SERVER = ("10.0.0.1", 50000), ("10.0.0.2", 19092)
+METADATA = request("Metadata", 4, {"topics": [{"name": "orders"}]})
+ANSWER = response("Metadata", 4, {})
+
+
+def run(events: Sequence[object], **options: object) -> tuple[list[Line], Dissector]:
+    dissector = Dissector(Inspector("x"), **options)  # type: ignore[arg-type]
+    return [line for event in events for line in dissector.take(event)], dissector  # type: ignore[arg-type]
+
+
+def kinds(lines: list[Line]) -> list[type]:
+    return [type(line) for line in lines]
+
+
+def flow(*, midstream: bool = False, swapped: bool = False) -> Flow:
+    return Flow(0, (SERVER, CLIENT) if swapped else (CLIENT, SERVER), midstream)
+
+
+def exchange(one: Flow, client: int = 0) -> list[object]:
+    return [
+        FlowOpened(one, 1),
+        BytesCaptured(one, client, 2, METADATA),
+        BytesCaptured(one, 1 - client, 3, ANSWER),
+        FlowEnded(one, 4, "fin", client),
+    ]
+
+
+def test_a_flow_that_begins_with_a_request_is_kafka_on_any_port() -> None:
+    lines, dissector = run(exchange(flow()))
+    assert kinds(lines) == [OpenLine, RequestLine, ResponseLine, CloseLine]
+    assert (lines[0].client, lines[0].server) == ("10.0.0.1:50000", "10.0.0.2:19092")  # type: ignore[union-attr]
+    assert (lines[-1].by, lines[-1].how) == ("client", "fin")  # type: ignore[union-attr]
+    assert dissector.flows == 1
+
+
+def test_a_request_in_small_pieces_is_kafka_too() -> None:
+    one = flow()
+    pieces = [BytesCaptured(one, 0, at, METADATA[at : at + 1]) for at in range(len(METADATA))]
+    assert kinds(run([FlowOpened(one, 0), *pieces])[0]) == [OpenLine, RequestLine]
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abc", "TLS"),
+        (b"x" * 20, "unknown"),
+    ],
+)
+def test_other_protocols_are_left_alone_and_counted(data: bytes, name: str) -> None:
+    one = flow()
+    lines, dissector = run(
+        [
+            FlowOpened(one, 1),
+            BytesCaptured(one, 0, 2, data),
+            BytesCaptured(one, 1, 3, b"y"),
+            FlowEnded(one, 4, "fin", 0),
+        ]
+    )
+    assert lines == []
+    assert dissector.other == {name: 1}
+
+
+def test_on_a_port_that_is_said_to_be_kafkas_they_are_findings() -> None:
+    one = flow()
+    lines, _ = run([FlowOpened(one, 1), BytesCaptured(one, 0, 2, b"GET / HTTP/1.1\r\n")], ports=frozenset({19092}))
+    assert kinds(lines) == [OpenLine, FindingLine]
+
+
+def test_with_ports_given_no_other_flow_is_looked_at() -> None:
+    assert run(exchange(flow()), ports=frozenset({9092}))[0] == []
+
+
+def test_a_flow_met_in_the_middle_is_turned_round_if_the_guess_was_wrong() -> None:
+    lines, _ = run(exchange(flow(midstream=True, swapped=True), client=1))
+    assert kinds(lines) == [OpenLine, RequestLine, ResponseLine, CloseLine]
+    assert lines[0].client == "10.0.0.1:50000"  # type: ignore[union-attr]
+    assert lines[-1].by == "client"  # type: ignore[union-attr]
+
+
+def test_a_response_before_the_first_request_waits_and_is_a_gap() -> None:
+    one = flow(midstream=True)
+    early = response("Heartbeat", 0, {}, correlation_id=77)
+    lines, _ = run([FlowOpened(one, 1), BytesCaptured(one, 1, 2, early), *exchange(one)[1:]])
+    assert kinds(lines) == [OpenLine, RequestLine, GapLine, FindingLine, ResponseLine, CloseLine]  # K002
+
+
+def test_lost_bytes_are_told() -> None:
+    one = flow()
+    events = [FlowOpened(one, 1), BytesCaptured(one, 0, 2, METADATA), BytesLost(one, 0, 3, 10)]
+    lines, _ = run(events)
+    assert kinds(lines) == [OpenLine, RequestLine, GapLine, FindingLine]  # K001
+
+
+def test_what_stays_unclear_is_not_kept_for_ever() -> None:
+    one = flow(midstream=True)
+    chunk = b"\xff" * 65536
+    events = [FlowOpened(one, 1), *(BytesCaptured(one, 0, 2, chunk) for _ in range(MOST_UNDECIDED // len(chunk) + 1))]
+    lines, dissector = run(events)
+    assert lines == []
+    assert dissector.other == {"unknown": 1}
+
+
+def test_a_connection_on_which_nothing_was_said_is_nothing() -> None:
+    one = flow()
+    lines, dissector = run([FlowOpened(one, 1), FlowEnded(one, 2, "fin", 0)])
+    assert lines == []
+    assert dissector.other == {}

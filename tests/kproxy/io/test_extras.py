@@ -1,0 +1,41 @@
+"""Messages that suggest an extra print a command that works."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+from kproxy.io import extras
+
+
+@pytest.mark.parametrize(
+    ("extra", "package"), [("tls", "cryptography"), ("web", "textual-serve"), ("spark", "pyspark")]
+)
+def test_names_this_python_and_the_packages_of_the_extra(extra: str, package: str) -> None:
+    command = shlex.split(extras.install_command(extra))
+    assert command[:4] == [sys.executable, "-m", "pip", "install"]
+    assert any(requirement.startswith(package) for requirement in command[4:])
+    assert not any("kproxy" in requirement for requirement in command[4:])
+
+
+def test_pip_accepts_the_command() -> None:
+    command = shlex.split(extras.install_command("tls"))
+    done = subprocess.run([*command, "--dry-run", "--no-index"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr  # cryptography is here already, so no index is asked
+
+
+def test_without_pip_the_command_is_uvs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras.importlib.util, "find_spec", lambda name: None)
+    assert extras.install_command("web").startswith(f"uv pip install --python {sys.executable} ")
+
+
+def test_a_source_tree_without_metadata_gets_a_command_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def requires(name: str) -> None:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(extras.metadata, "requires", requires)
+    assert extras.install_command("tls") == "pip install '.[tls]' in a checkout of kproxy"

@@ -1,0 +1,70 @@
+"""The summary of a run."""
+
+import io
+
+from rich.console import Console
+
+from kproxy.outputs.run_summary import Latencies, RunSummary
+from kproxy.trace.lines import CloseLine, FindingEntry, GapLine, Line, OpenLine, RepeatEntry, RequestLine, ResponseLine
+
+COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "web-1-77-12"}
+ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
+
+
+def frame(kind: type, api: str = "Fetch", **more: object) -> Line:
+    return kind(**COMMON, **ENDS, api=api, api_version=4, size=100, offset=0, **more)
+
+
+def shown(*lines: Line) -> str:
+    tally = RunSummary()
+    for line in lines:
+        tally.add(line)
+    file = io.StringIO()
+    tally.show(Console(file=file, width=120))
+    return file.getvalue()
+
+
+def test_counts_by_api_with_latencies() -> None:
+    lines = [frame(RequestLine, client_id="shop") for _ in range(3)] + [frame(ResponseLine, latency_us=5000)] * 2
+    text = shown(OpenLine(**COMMON, **ENDS), *lines)
+    assert "1 connection, 5 frames" in text
+    row = next(line for line in text.splitlines() if line.startswith("Fetch"))
+    assert row.split()[:4] == ["Fetch", "4", "3", "2"]
+    assert "5.0 ms" in row or "4.9 ms" in row
+    assert "clients: shop" in text
+
+
+def test_findings_and_gaps_are_counted() -> None:
+    finding = FindingEntry("L001", "trailing-bytes", "error", "x")
+    gap = GapLine(**COMMON, direction="request", bytes=2000, frames=3, reason="behind")
+    text = shown(frame(RequestLine, findings=[finding]), frame(RequestLine, findings=[finding]), gap)
+    assert "L001 trailing-bytes 2x" in text
+    assert "2.0 KB, 3 frames, not inspected" in text
+
+
+def test_repeats_that_were_not_told_count_too() -> None:
+    finding = FindingEntry("L001", "trailing-bytes", "error", "x")
+    close = CloseLine(**COMMON, **ENDS, repeated=[RepeatEntry("L001", "trailing-bytes", 40)])
+    assert "L001 trailing-bytes 41x" in shown(frame(RequestLine, findings=[finding]), close)
+
+
+def test_names_off_the_wire_do_not_fill_the_memory() -> None:
+    tally = RunSummary()
+    for number in range(3000):
+        tally.add(frame(RequestLine, api=f"API {number}", client_id=f"c{number}"))
+    assert len(tally._apis) <= 501
+    assert len(tally._clients) <= 1000
+
+
+def test_percentiles_are_exact_to_two_percent() -> None:
+    latencies = Latencies()
+    for us in range(1, 100_001):
+        latencies.add(us)
+    for share in (0.5, 0.9, 0.99):
+        found = latencies.percentile(share)
+        assert found is not None
+        assert abs(found - share * 100_000) <= 0.021 * share * 100_000
+
+
+def test_no_latency_has_no_percentile() -> None:
+    assert Latencies().percentile(0.5) is None

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from kproxy.spark.jobs import Job
+from kproxy.spark.report import tables
+from kproxy.spark.report.axis import Axis, axis
+from kproxy.spark.report.charts import observed_us
+from kproxy.spark.report.facts import facts
+from tests.kproxy.spark.made import BEGIN_NS, request, response, table
+
+BEGIN_US = BEGIN_NS // 1000
+SECOND_US, HOUR_US = 1_000_000, 3_600_000_000
+
+
+def run(table: DataFrame, name: str = "made") -> tables.JobTable:
+    return tables.listed(Job(name, "what it tells", lambda lines: lines), table)
+
+
+def test_values_are_plain_and_columns_say_what_they_are(spark: SparkSession) -> None:
+    at = datetime(2026, 11, 21, 5, tzinfo=UTC)
+    columns = (
+        "name string, took_us long, at timestamp, sum_bytes long, a_share double, count int, names array<string>, "
+        "on boolean, nested struct<x:int>"
+    )
+    made = run(spark.createDataFrame([("a\x1b\u202e", 7, at, 5, 0.5, 3, ["b", "\x00"], True, (1,))], columns))
+    assert made.columns == [
+        ("name", "text"), ("took_us", "duration"), ("at", "time"), ("sum_bytes", "size"), ("a_share", "share"),
+        ("count", "number"), ("names", "list"), ("on", "text"), ("nested", "text"),
+    ]  # fmt: skip
+    assert made.rows == [["a\\x1b\\u202e", 7, BEGIN_US, 5, 0.5, 3, ["b", "\\x00"], True, '{"x":1}']]
+    assert not made.more
+
+
+def test_the_first_rows_are_taken_and_of_each_kind(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_ROWS", 2)
+    monkeypatch.setattr(tables, "MOST_OF_A_KIND", 1)
+    plain = spark.createDataFrame([("c",), ("b",), ("a",)], "name string").orderBy("name")
+    assert (run(plain).rows, run(plain).more) == ([["a"], ["b"]], True)
+    of_kinds = spark.createDataFrame([("x", 1), ("y", 2), ("x", 3), ("y", 4)], "by string, n int").orderBy("n")
+    assert (run(of_kinds).rows, run(of_kinds).more) == ([["x", 1], ["y", 2]], True)
+    clients = spark.createDataFrame([("a", None), ("b", None), ("a", "Fetch")], "client string, api string")
+    assert (run(clients, "clients").rows, run(clients, "clients").more) == (
+        [["a", None], ["b", None], ["a", "Fetch"]],
+        False,
+    )
+
+
+def test_a_long_text_is_cut(spark: SparkSession) -> None:
+    [[text]] = run(spark.createDataFrame([("x" * 9999,)], "name string")).rows
+    assert text == "x" * 400 + "…"
+
+
+def test_long_times_without_a_line_are_cut_out_of_the_axis(spark: SparkSession) -> None:
+    lines = table(spark, request(at=0), request(at=25), request(at=3600), request(at=3601))
+    found = axis(lines, BEGIN_US, BEGIN_US + 3601 * SECOND_US)
+    assert found.step_us == SECOND_US
+    assert [(at - BEGIN_US) // SECOND_US for at in found.begins] == [0, 25, 3600, 3601]
+
+
+def test_short_times_without_a_line_stay_and_buckets_are_as_long_as_they_must_be(spark: SparkSession) -> None:
+    lines = table(spark, *(request(at=3600 * hour) for hour in (0, *range(4, 200))))
+    found = axis(lines, BEGIN_US, BEGIN_US + 200 * HOUR_US)
+    assert found.step_us == 3 * HOUR_US
+    assert len(found.begins) == 68
+
+
+def test_the_first_and_the_last_bucket_and_holes_were_observed_in_part(spark: SparkSession) -> None:
+    times = [300, *range(600, 7000, 600), 7100, *range(9000, 13_300, 300)]
+    lines = table(spark, *(request(at=at) for at in times))
+    observed = observed_us(lines, Axis(HOUR_US, tuple(BEGIN_US + hour * HOUR_US for hour in range(5))))
+    assert [us // SECOND_US for us in observed] == [3300, 7100 - 3600, 10_800 - 9000, 13_200 - 10_800, 0]
+
+
+def test_nothing_has_no_axis_and_counts_nothing(spark: SparkSession) -> None:
+    nothing = table(spark, request()).where("false")
+    counted = facts(nothing)
+    assert (counted.lines, counted.clients, counted.first_us) == (0, 0, None)
+    assert axis(nothing, 0, 0).begins == ()
+
+
+def test_facts(spark: SparkSession) -> None:
+    counted = facts(
+        table(
+            spark,
+            request(connection_id="a-1-1", size=7),
+            response(connection_id="a-1-1", at=1, size=3, client_id="other"),
+            request(connection_id="b-1-1", at=2, client_id=None, server="10.0.0.2:9092"),
+        )
+    )
+    assert (counted.lines, counted.requests, counted.responses, counted.wire_bytes) == (3, 2, 1, 110)
+    assert (counted.connections, counted.clients, counted.brokers, counted.proxies) == (2, 3, 2, 2)
+    assert (counted.first_us, counted.last_us) == (BEGIN_US, BEGIN_US + 2 * SECOND_US)

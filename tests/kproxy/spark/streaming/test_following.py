@@ -1,0 +1,286 @@
+"""Whole runs over traces that grow: what is told is what the jobs say, also of what came late, was torn, or killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kproxy.cli import main
+from kproxy.cli.analyze import follow
+from kproxy.spark.ingest.convert import convert, dated
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.files import read_files
+from kproxy.spark.ingest.inputs import find_files
+from kproxy.spark.jobs import find as job
+from kproxy.spark.streaming.events import MicroBatch, QueryRows
+from kproxy.spark.streaming.execution import Files, RunningQueries
+from kproxy.spark.streaming.queries import Span
+from kproxy.trace.lines import ErrorEntry, Line
+from tests.kproxy.spark.files import write
+from tests.kproxy.spark.made import found, request, response
+from tests.kproxy.spark.streaming.traces import EVERY, SECOND, TENS, Told, Traces, asked, work_off
+
+ERROR = [ErrorEntry("a", 3, "UNKNOWN_TOPIC_OR_PARTITION")]
+
+
+def traffic(second: int) -> list[Line]:
+    """Lines of a second: requests with their responses, an error, a finding, a client."""
+    asks = request("ApiVersions", at=second, client_id=f"c{second % 7}", software_name="lib", software_version="1")
+    odd = [found("L001")] if second % 5 == 0 else []
+    return [
+        asks,
+        request("Fetch", at=second + 0.1),
+        response("Fetch", at=second + 0.2, latency_us=100 + second, findings=odd),
+        response("Metadata", at=second + 0.3, latency_us=second, errors=ERROR * (second % 3 == 0)),
+    ]
+
+
+def written(events: list[QueryRows | MicroBatch], query: str) -> list[dict[str, Any]]:
+    return [
+        row.asDict() for event in events if isinstance(event, QueryRows) and event.query == query for row in event.rows
+    ]
+
+
+def drain(running: RunningQueries) -> list[QueryRows | MicroBatch]:
+    """What is told of all that is there."""
+    for query in running.queries.values():
+        work_off(query)
+    events = []
+    while (event := running.told(0)) is not None:
+        events.append(event)
+    return events
+
+
+def test_what_is_told_of_a_growing_trace_is_what_the_jobs_say_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Over several files, their renaming, and the end of an hour; in tables that read back, and as rows."""
+    folder, out = tmp_path / "traces", tmp_path / "out"
+    traces = Traces(folder, max_bytes=20_000)
+    events: list[QueryRows | MicroBatch] = []
+    with RunningQueries(spark, every=EVERY) as running:
+        running.to_rows(asked(spark, folder, "latency", TENS), "latency")
+        for name, form in (("errors", "parquet"), ("findings", "parquet"), ("clients", "json")):
+            drain(running)  # one begins after the other, for small machines
+            running.to_files(asked(spark, folder, name, TENS), name, Files(str(out), form))
+        for second in range(3570, 3640):
+            traces.write(*traffic(second), at=second)
+            if second == 3599:
+                events += drain(running)
+        traces.write(request("Heartbeat", at=4000), at=4000)  # closes the windows before it
+        traces.close(at=4000)
+        events += drain(running)
+    assert len(list(folder.rglob("*.jsonl"))) > 3
+    whole = (
+        dated(read_files(spark, find_files(spark, [str(folder)]), CaptureOptions())).where("api <> 'Heartbeat'").cache()
+    )
+    expected = {row["api"]: row for row in job("latency").run(whole).where("by = 'api'").collect()}
+    latency = written(events, "latency")
+    assert len({row["window_start"] for row in latency}) == 7
+    for api, row in expected.items():
+        mine = [each for each in latency if each["api"] == api]
+        assert sum(each["responses"] for each in mine) == row["responses"]
+        assert max(each["max_us"] for each in mine) == row["max_us"]
+    [error] = job("errors").run(whole).where("by = 'client'").collect()
+    rows = spark.read.parquet(f"{out}/errors").collect()
+    assert sum(row["responses"] for row in rows) == error["responses"]
+    assert {(row["client"], row["error"], row["code"]) for row in rows} == {("app", error["error"], 3)}
+    assert {str(row["date"]) for row in rows} == {"2026-11-21"}
+    counted = [(row["code"], row["client"], row["broker"]) for row in job("findings").run(whole).collect()]
+    told = [(row["code"], row["client"], row["broker"]) for row in spark.read.parquet(f"{out}/findings").collect()]
+    assert told == counted == [("L001", "app", "10.0.0.1:9092")]
+    software = spark.read.json(f"{out}/clients").select("client", "software_name").collect()
+    assert sorted(map(tuple, software)) == [(f"c{number}", "lib") for number in range(7)]
+    whole.unpersist()
+
+
+def test_lines_that_come_too_late_or_cannot_be_read_are_counted_and_a_window_waits_for_those_in_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    traces, other = Traces(tmp_path), Traces(tmp_path, node="slow")
+    with RunningQueries(spark, every=EVERY) as running:
+        running.to_rows(asked(spark, tmp_path, "latency", TENS), "latency")
+        traces.write(request(at=1), request(at=12), at=12)
+        assert written(drain(running), "latency") == []
+        other.write(request(at=2), at=12)  # 10 s late, and the window is open until 15
+        traces.write(request(at=16), at=16)
+        [row] = written(drain(running), "latency")
+        assert row["requests"] == 2
+        other.write(request("Produce", at=3), request("Produce", at=4), at=16)
+        write(tmp_path / "date=2026-11-21" / "hour=05" / "bad.jsonl", b"no line\n{}\n")
+        batches = [event for event in drain(running) if isinstance(event, MicroBatch)]
+        assert sum(batch.late for batch in batches) == 1  # of a window and an API: two lines
+        assert (sum(batch.lines for batch in batches), sum(batch.corrupt for batch in batches)) == (2, 2)
+        [example] = filter(None, (batch.example for batch in batches))
+        assert "bad.jsonl: " in example
+
+
+def test_on_a_terminal_windows_change_as_lines_come(spark: SparkSession, tmp_path: Path) -> None:
+    traces = Traces(tmp_path)
+    told = Told(spark, tmp_path, "latency", Span(10 * SECOND, 5 * SECOND, SECOND), mode="update")
+    traces.write(request(at=1), at=1)
+    assert [row["requests"] for row in told.rows()] == [1, 1]
+    traces.write(request(at=2), at=2)
+    assert [row["requests"] for row in told.rows()] == [1, 1, 2, 2]
+
+
+def test_old_traces_are_read_an_hour_at_a_time_so_that_none_of_their_lines_is_late(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for node in ("a", "b"):
+        traces = Traces(tmp_path, node=node)
+        for hour in range(3):
+            traces.write(*(request(at=hour * 3600 + second) for second in range(5)), at=hour * 3600)
+        traces.close(at=2 * 3600)
+    with RunningQueries(spark, every=EVERY) as running:
+        span = Span(3600 * SECOND, 3600 * SECOND, SECOND)
+        running.to_rows(asked(spark, tmp_path, "latency", span), "latency")
+        events = drain(running)
+    assert [row["requests"] for row in written(events, "latency")] == [10, 10]
+    read = [event.lines for event in events if isinstance(event, MicroBatch) and event.lines]
+    assert read == [10, 10, 10]
+    assert sum(event.late for event in events if isinstance(event, MicroBatch)) == 0
+
+
+def test_a_table_that_convert_makes_is_followed(spark: SparkSession, tmp_path: Path) -> None:
+    table = tmp_path / "table"
+
+    def add(second: int) -> None:
+        path = write(tmp_path / "in" / f"{second}.jsonl", b"")
+        Traces(path.parent / str(second)).write(*traffic(second), at=second)
+        part = next((path.parent / str(second)).rglob(".*.part"))
+        part.rename(path)
+        convert(spark, find_files(spark, [str(path)]), str(table), CaptureOptions())
+
+    add(1)
+    told = Told(spark, table, "clients", Span())
+    assert [row["client"] for row in told.rows()] == ["c1"]
+    add(2)
+    assert [row["client"] for row in told.rows()] == ["c1", "c2"]
+
+
+@pytest.fixture
+def analyze(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
+    """Run a command line on the session of the tests; it ends by itself only if something is wrong."""
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+
+    def run(*args: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        status = main(["analyze", "--follow", *map(str, args)])
+        return status, *capfd.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["/nothing/here"], "/nothing/here: no such directory"),
+        ([__file__], "a directory of traces is followed, and this is a file"),
+        (["x", "--job", "rebalances"], "--follow has clients, errors, findings, latency"),
+        (["x", "--html", "y.html"], "it has no --html"),
+        (["x", "--format", "csv"], "CSV goes to --out DIR"),
+        (["x", "--format", "table"], "--follow draws tables on a terminal"),
+        (["x", "--window", "5ms"], "--window 5ms: write a second or more"),
+        (["x", "--window", "long"], "--window long: write 50ms"),
+        (["x", "--late", "3h"], "--late 3h: write us, µs, ms, s, m"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(analyze: Callable[..., Any], args: list[str], says: str) -> None:
+    status, out, err = analyze(*args)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert says in err
+
+
+def before_it_is_told(monkeypatch: pytest.MonkeyPatch, first: Callable[[RunningQueries], object]) -> None:
+    """Do something each time before the command waits for what is told."""
+    wait = RunningQueries.told
+
+    def told(self: RunningQueries, seconds: float) -> QueryRows | MicroBatch | None:
+        first(self)
+        return wait(self, seconds)
+
+    monkeypatch.setattr(RunningQueries, "told", told)
+
+
+def interrupt_when_done(running: RunningQueries) -> None:
+    for query in running.queries.values():
+        work_off(query)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_lines_of_json_are_written_until_ctrl_c(
+    analyze: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Traces(tmp_path).write(*traffic(5), at=5)
+    write(tmp_path / "bad.jsonl", b"a\x1b[2Jb\n")
+    before_it_is_told(monkeypatch, interrupt_when_done)
+    monkeypatch.setattr(follow, "_SHOWN_S", EVERY)
+    status, out, err = analyze(tmp_path, "--job", "findings", "--where", "api=Fetch")
+    assert (status, err) == (
+        0, f"kproxy: 1 line could not be read and are left out, as in file:{tmp_path}/bad.jsonl: a\\x1b[2Jb\n"
+    )  # fmt: skip
+    [row] = map(json.loads, out.splitlines())
+    assert (row["job"], row["code"], row["client"], row["at"]) == (
+        "findings", "L001", "app", "2026-11-21T05:00:05.200000Z"
+    )  # fmt: skip
+
+
+def test_who_goes_on_asks_the_same_and_a_directory_that_vanishes_ends_it(
+    analyze: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces, out = tmp_path / "traces", tmp_path / "out"
+    traces.mkdir()
+    with monkeypatch.context() as patched:
+        before_it_is_told(patched, lambda _: shutil.rmtree(traces, ignore_errors=True))
+        status, _, err = analyze(traces, "--job", "clients", "--out", out)
+        assert (status, err.count("\n"), str(traces) in err) == (2, 1, True)
+    traces.mkdir()
+    status, _, err = analyze(traces, "--job", "clients", "--out", out, "--where", "api=Fetch")
+    assert status == 2
+    assert err.startswith(f"kproxy: {out}/clients was begun as {traces} --window 60.0 s --late 30.0 s --format parquet")
+
+
+def wait_for(what: Callable[[], object], *, seconds: float = 200) -> None:
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_after_sigkill_nothing_is_lost_and_nothing_is_there_twice(
+    spark: SparkSession, analyze: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = tmp_path / "traces", tmp_path / "out"
+    traces = Traces(folder, max_bytes=5000)
+    args = [str(folder), "--out", str(out), "--job", "findings", "--job", "latency", "--window", "1s", "--late", "1s"]
+    for second in range(20):
+        traces.write(*traffic(second), at=second)
+    command = [sys.executable, "-m", "kproxy", "analyze", "--follow", *args]
+    with subprocess.Popen(command, start_new_session=True) as run:
+        wait_for(lambda: list(out.glob("findings/date=*/*.parquet")) or run.poll() is not None)
+        for second in range(20, 40):
+            traces.write(*traffic(second), at=second)
+        os.killpg(run.pid, signal.SIGKILL)  # Java as well
+    assert run.returncode == -signal.SIGKILL
+    for second in range(40, 60):
+        traces.write(*traffic(second), at=second)
+    traces.close(at=60)
+    before_it_is_told(monkeypatch, interrupt_when_done)
+    monkeypatch.setattr(follow, "_FILES_S", EVERY)
+    status, _, err = analyze(*args)
+    assert (status, err) == (0, f"windows that are not complete will be in {out} when it is followed on\n")
+    assert spark.read.parquet(f"{out}/findings").count() == 1
+    windows = [row["api"] for row in spark.read.parquet(f"{out}/latency").collect()]
+    assert {api: windows.count(api) for api in windows} == dict.fromkeys(("ApiVersions", "Fetch", "Metadata"), 58)

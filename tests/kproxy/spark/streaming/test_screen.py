@@ -1,0 +1,153 @@
+"""What people see of it; no Spark runs for that."""
+
+from __future__ import annotations
+
+import io
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import Row
+
+from kproxy.spark.ingest.hours import hour_of, next_hour
+from kproxy.spark.streaming.events import MicroBatch, QueryRows
+from kproxy.spark.streaming.queries import Span
+from kproxy.spark.streaming.screen import Screen
+from kproxy.spark.streaming.warnings import StreamWarnings
+
+SPAN = Span(window=50_000_000, step=10_000_000)
+BEGIN = datetime(2026, 11, 21, 5, tzinfo=UTC)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def at(seconds: float) -> datetime:
+    """As Spark gives it: in the zone of this process, which it does not say."""
+    return (BEGIN + timedelta(seconds=seconds)).astimezone().replace(tzinfo=None)
+
+
+def latency(start: float, api: str = "Fetch", **more: Any) -> Row:
+    times = {"p50_us": 100.0, "p90_us": 200.0, "p99_us": 2100.0, "max_us": 30_500_000}
+    return Row(window_start=at(start), window_end=at(start + 50), api=api, per_s=4.0, **(times | more))
+
+
+def errors(start: float, client: str = "shop", responses: int = 5) -> Row:
+    return Row(window_start=at(start), api="Fetch", client=client, error="NOT_LEADER", code=6, responses=responses,
+               share=0.25)  # fmt: skip
+
+
+def finding(code: str, severity: str, **more: Any) -> Row:
+    told = {"client": "shop", "broker": "b:1", "connection_id": "n-1", "direction": "response", "offset": 7}
+    return Row(at=at(1), severity=severity, code=code, name="rule", message=f"{code} is wrong", **(told | more))
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "120"), ("LINES", "30"), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+    return Terminal()
+
+
+def shown(terminal: Terminal, *events: QueryRows | MicroBatch, rows: int = 20) -> str:
+    with Screen(terminal, "tr\x1baces", ["latency", "errors", "findings"], SPAN, rows) as screen:
+        for event in events:
+            screen.take(event)
+        drawn = len(terminal.getvalue())
+        screen.refresh()
+        return plain(terminal.getvalue()[drawn:])
+
+
+def plain(text: str) -> str:
+    """Without what moves the cursor, and colours."""
+    return re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", text)
+
+
+def until(seconds: float) -> MicroBatch:
+    return MicroBatch("latency", 1, 0, None, at(seconds), 0)
+
+
+def test_the_window_that_is_looked_at_is_the_fullest_of_those_with_the_newest_line(terminal: Terminal) -> None:
+    windows = [latency(start, max_us=1000 + start) for start in range(0, 120, 10)]
+    text = shown(
+        terminal,
+        until(115),
+        QueryRows("latency", windows[:6]),
+        QueryRows("latency", windows[6:]),
+        QueryRows("errors", []),
+    )
+    assert "tr\\x1baces  as of 05:01:55 UTC" in text
+    assert "1.1 ms" in text  # of the window from 70 on: the newest line is in 70 to 110
+    assert "1.2 ms" not in text
+    assert text.count("2.1 ms") == 2  # p99, now and before
+    assert "no errors, last 50 s" in text
+
+
+def test_the_slowest_and_the_most_frequent_come_first_and_what_does_not_fit_is_counted(terminal: Terminal) -> None:
+    apis = [latency(-40, f"Api{number:02}", p99_us=float(number)) for number in range(30)]
+    many = [errors(-40, f"c{number:02}", number) for number in range(30)]
+    text = shown(terminal, until(1), QueryRows("latency", [*apis, latency(0)]), QueryRows("errors", [*many, errors(0)]))
+    lines = text.splitlines()
+    assert len(lines) <= 32
+    assert text.index("Api29") < text.index("Api28")
+    assert text.index("c29") < text.index("c28")
+    assert "errors, last 50 s, and 21 more" in text
+
+
+def test_new_findings_are_lines_worst_first_and_hostile_text_is_escaped(terminal: Terminal) -> None:
+    with Screen(terminal, "x", ["findings", "clients"], SPAN, 2) as screen:
+        nobody = finding("C016", "warning", client=None, broker=None, direction=None)
+        hostile = finding("S001", "error", client="a\x1b[2J[b]")
+        screen.take(QueryRows("findings", [finding("L001", "info"), hostile, nobody]))
+        screen.take(QueryRows("clients", [
+            Row(at=at(2), client="shop", broker="b:1", software_name="java", software_version="3.9", api=None,
+                api_version=None, refused_from=None),
+            Row(at=at(3), client="old", broker="b:1", software_name=None, software_version=None, api="Fetch",
+                api_version=2, refused_from="4.0"),
+        ]))  # fmt: skip
+    text = plain(terminal.getvalue())
+    assert "05:00:01  error    S001 rule  a\\x1b[2J[b] > b:1  S001 is wrong  (n-1 response, byte 7)" in text
+    assert "05:00:01  warning  C016 rule  C016 is wrong  (n-1, byte 7)" in text
+    assert "L001" not in text
+    assert "and 1 more new findings; --format json has all" in text
+    assert text.index("old > b:1  uses Fetch v2, which Kafka does not serve from 4.0 on") < text.index(
+        "client   shop > b:1  java 3.9"
+    )
+
+
+def test_before_the_first_line_it_says_that_it_waits(terminal: Terminal) -> None:
+    text = shown(terminal)
+    assert "waiting for lines" in text
+    assert "errors" not in text
+
+
+def test_what_is_left_out_is_told_once_and_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    notes = StreamWarnings("latency", "30s")
+    for batch in (
+        MicroBatch("latency", 5, 2, "f: a\x1bb", None, 3), MicroBatch("errors", 5, 2, "f: a\x1bb", None, 0),
+        MicroBatch("latency", 5, 1, "f: c", None, 1), MicroBatch("errors", 5, 1, "f: c", None, 1),
+    ):  # fmt: skip
+        notes.take(batch)
+    notes.close()
+    assert capsys.readouterr().err.splitlines() == [
+        "kproxy: 2 lines could not be read and are left out, as in f: a\\x1bb",
+        "kproxy: at least 3 lines came too late for latency and are left out; --late 30s is how late they may come",
+        "kproxy: at least 1 line came too late for errors and are left out; --late 30s is how late they may come",
+        "kproxy: 3 lines could not be read in all",
+        "kproxy: at least 4 lines came too late for latency and are left out in all",
+    ]
+
+
+def test_traces_are_read_an_hour_after_the_other() -> None:
+    first, second = "a/date=2026-11-21/hour=05/x", "b/date=2026-11-21/hour=06/y"
+    assert hour_of(f"/{first}") == BEGIN
+    assert (hour_of("date=2026-13-21/hour=05/x"), hour_of("x/y")) == (None, None)
+    sizes = {second: 9, first: 7, "plain": 3}
+    assert next_hour({}, sizes) == {"plain": 3}
+    assert next_hour({"plain": 3}, sizes) == {"plain": 3, first: 7}
+    assert next_hour({"plain": 3, first: 7}, sizes) == sizes
+    assert next_hour({"plain": 3, first: 5, second: 9, "gone": 1}, sizes) == sizes
+    assert next_hour(sizes, sizes) == dict(sorted(sizes.items()))

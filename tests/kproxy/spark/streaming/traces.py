@@ -1,0 +1,70 @@
+"""A trace that grows as kproxy writes it, and queries over it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kproxy.spark.streaming.lines import follow_lines
+from kproxy.spark.streaming.queries import Span, find
+from kproxy.trace.lines import Line
+from kproxy.trace.writer import TraceWriter
+from tests.kproxy.spark.made import BEGIN_NS
+
+SECOND = 1_000_000
+#: How often queries of tests look, in seconds; without a pause they would do nothing else.
+EVERY = 0.1
+#: Windows of ten seconds.
+TENS = Span(window=10 * SECOND, step=10 * SECOND, late=5 * SECOND)
+
+
+class Traces:
+    """A directory of traces, written by the writer of the proxy."""
+
+    def __init__(self, folder: Path, *, node: str = "n", max_bytes: int = 1 << 20) -> None:
+        self.folder = folder
+        self._writer = TraceWriter(folder, node=node, max_bytes=max_bytes, warn=print)
+
+    def write(self, *lines: Line, at: float) -> None:
+        """Add lines of the file that is open `at` seconds, and hand them to the system."""
+        now = BEGIN_NS + round(at * 1e9)
+        for line in lines:
+            self._writer.add(line, at=now)
+        self._writer.flush(at=now, final=True)
+
+    def close(self, *, at: float) -> None:
+        """The last file gets its name."""
+        self._writer.close(at=BEGIN_NS + round(at * 1e9))
+
+
+def asked(spark: SparkSession, folder: Path, name: str, span: Span) -> DataFrame:
+    """A query over a directory, as the command makes it."""
+    return find(name).run(follow_lines(spark, [str(folder)], late=span.watermark(name)), span)
+
+
+def work_off(query: StreamingQuery) -> None:
+    """Wait until a query has done all that there is to do, and listeners know of it.
+
+    It is asked twice, the second time for what its new watermark closes.
+    """
+    for _ in range(2):
+        query.processAllAvailable()
+    SparkSession.active()._jsc.sc().listenerBus().waitUntilEmpty()
+
+
+class Told:
+    """A query over a directory that is asked again and again what it has told."""
+
+    def __init__(self, spark: SparkSession, folder: Path, name: str, span: Span, *, mode: str = "append") -> None:
+        self.name = f"told_{name}"
+        self._spark = spark
+        table = asked(spark, folder, name, span)
+        writer = table.writeStream.format("memory").queryName(self.name).outputMode(mode)
+        self.query = writer.trigger(processingTime=f"{EVERY * 1000:.0f} milliseconds").start()
+
+    def rows(self) -> list[Row]:
+        """All that it told until now, of lines that are there."""
+        work_off(self.query)
+        return list(self._spark.table(self.name).collect())

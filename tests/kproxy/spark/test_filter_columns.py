@@ -1,0 +1,107 @@
+"""A filter as a column says of every line what the filter itself says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from kproxy.filters import FilterError, parse
+from kproxy.filters.fields import FIELDS, FilterField, Kind
+from kproxy.spark.filter_columns import where
+from tests.kproxy.spark.files import line_of
+
+ORDERED = (Kind.NUMBER, Kind.COUNT, Kind.DURATION, Kind.SIZE, Kind.TIME, Kind.SEVERITY)
+BY_HAND = [
+    "api=Fetch and error!=0", "not api", "kind=response and not error", "error=NONE", "error!=NONE", "error",
+    "error=35", "error~UNSUPPORTED", "error in (3, 35)", "latency>=1ms", "latency<999us", "size>1KB", "acks=-1", "acks",
+    "tls", "not tls", "tls=false", "midstream!=true", "client=10.*", "client~'^10[.]'", "client!=shop", "client_id=''",
+    "topic=*o*", "topic~'^o.*s$'", "not topic", "partition=0", "partition!=0", "partition>0", "bytes", "bytes=0",
+    "records<2", "batches>=1", "compression=none", "compression!=none", "lag", "lag=0", "software~kafka", "software",
+    "finding=L*", "finding~'^(L00[1-5]|V0)'", "finding in (L003, V011)", "finding!=L003", "severity>=warning",
+    "severity=error", "severity!=info", "blame=broker", "message~version", "hint", "expected~bytes", "got", "marked",
+    "ts>=2026-01-01T00:00:00.01", "ts=2026-01-01*", "ts~'00:00:0[0-3]'", "ts<2025-01-01", "request_ts>2026-01-01",
+    "direction=request", "direction", "kind in (open, close)", "throttle>0", "throttle", "correlation=1", "offset>100",
+    "generation>=0", "group~.", "member", "reason~.", "note", "not_decoded", "unanswered", "unanswered=0", "requests>3",
+    "api_version>=3 and (api=Metadata or api=Fetch) and not (finding or error!=0)", "connection~'-[02468]$'",
+]  # fmt: skip
+
+
+def _filters(lines: list[dict[str, Any]]) -> Iterator[str]:
+    """Every field, with every operator that it takes, and values that it has in some line or just not."""
+    yield from BY_HAND
+    for field in FIELDS:
+        yield field.name
+        for value in _values(field, lines):
+            quoted = "'" + value.replace("'", "") + "'"
+            for sign in ("=", "!=", *(("<", "<=", ">", ">=") if field.kind in ORDERED else ())):
+                yield f"{field.name} {sign} {value if field.kind in ORDERED or field.closed else quoted}"
+
+
+def _values(field: FilterField, lines: list[dict[str, Any]]) -> list[str]:
+    found = {}
+    for line in lines:
+        value = field.read(line)
+        for each in value if field.many else [value]:
+            if each is not None:
+                found[str(each).lower() if field.kind is Kind.FLAG else str(each)] = None
+    some = sorted(found)
+    return [*some[len(some) // 2 :][:1], *map(str, list(field.known())[-1:])]
+
+
+def _parsable(texts: Iterator[str]) -> Iterator[str]:
+    for text in texts:
+        try:
+            parse(text)
+        except FilterError:
+            assert text not in BY_HAND
+            continue
+        yield text
+
+
+def test_every_field_and_operator_says_the_same_of_all_lines_of_the_captures(captured: DataFrame) -> None:
+    rows = captured.where("corrupt is null").select(*captured.columns[:-5])
+    lines = [line_of(row) for row in rows.collect()]
+    texts = list(_parsable(iter(dict.fromkeys(_filters(lines)))))
+    assert len(texts) > 200
+    matched = 0
+    for start in range(0, len(texts), 80):
+        part = texts[start : start + 80]
+        said = rows.select(*(where(parse(text)).alias(str(place)) for place, text in enumerate(part))).collect()
+        for place, text in enumerate(part):
+            expected = [parse(text).matches(line) for line in lines]
+            assert [row[place] for row in said] == expected, text
+            matched += 0 < sum(expected) < len(lines)
+    assert matched > 100  # most filters tell lines apart
+
+
+PATTERNS = [
+    "", "a", "A.c", "^ab", "b$", "a|b", "(a|b)c", "(?:ab)?c", "[a-c]+", "[^a]", r"\d", r"\D", r"\w+", r"\W", r"\s",
+    r"\S", r"\.", "a{2}", "a{1,2}b", "x*y?", "é", "ß", "[à-ü]", "İ", "ſ", "k", "Σ", ".", "(?i)AB", "\n", "^$",
+]  # fmt: skip
+TEXTS = [
+    "", "a", "ab", "abc", "AbC", "aab", "b", "ac", "a.c", "a\nc", "x\n", "\n", "1", "٣", "_", " ", "\u00a0", "é", "É",
+    "ss", "ß", "ẞ", "I", "i", "İ", "ı", "s", "ſ", "S", "k", "\u212a", "σ", "ς", "Σ", "\U0001f600", "\u2028", "à",
+    "\r\n", "\x85",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["group_id", "not_decoded"])  # one whose case counts, and one whose does not
+def test_patterns_find_what_they_find_in_python(spark: SparkSession, field: str) -> None:
+    rows = spark.createDataFrame([(text,) for text in TEXTS], f"{field} string")
+    filters = [parse(f'{field}~"{pattern}"') for pattern in PATTERNS]
+    said = rows.select(*(where(each).alias(str(place)) for place, each in enumerate(filters))).collect()
+    for place, pattern in enumerate(PATTERNS):
+        expected = [filters[place].matches({field: text}) for text in TEXTS]
+        assert [row[place] for row in said] == expected, pattern
+
+
+def test_a_pattern_that_java_would_take_forever_for_is_refused(spark: SparkSession) -> None:
+    assert spark is not None
+    for pattern in ("(a+)+", "(a|b)*c", "((a?){2}){9}"):
+        with pytest.raises(FilterError, match="no pattern for Spark"):
+            where(parse(f"topic~'{pattern}'"))
+    with pytest.raises(FilterError, match="no time"):
+        where(parse("ts>2026-02-31"))

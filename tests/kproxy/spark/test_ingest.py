@@ -1,0 +1,170 @@
+"""Files as they are found: compressed, torn, damaged, still being written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+import zstandard
+from pyspark.sql import Row, SparkSession
+
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.files import read_files
+from kproxy.spark.ingest.inputs import NothingToRead, find_files
+from tests.kproxy.spark.files import CAPTURES, lines_in, parsed, text_of, write
+from tests.kproxy.spark.made import request, response
+
+LINES = [request("Produce", at=second, correlation_id=second) for second in range(20)]
+DATA = text_of(*LINES)
+NAMES = ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"]
+
+
+def read(spark: SparkSession, *paths: Path | str, growing: bool = False) -> tuple[list[int], list[str]]:
+    """Correlation ids of the lines, and the texts that are none, and sentences about damaged files."""
+    files = find_files(spark, map(str, paths), growing=growing)
+    rows: list[Row] = read_files(spark, files, CaptureOptions()).select("correlation_id", "corrupt", "damage").collect()
+    ids = sorted(row["correlation_id"] for row in rows if row["correlation_id"] is not None)
+    return ids, sorted(filter(None, (row["corrupt"] or row["damage"] for row in rows)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_torn_last_line_is_kept_aside_and_a_whole_one_without_its_newline_is_read(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    ids, [torn] = read(spark, write(tmp_path / "torn" / name, DATA[:-30]))
+    assert ids == list(range(19))
+    assert torn.startswith('{"kind":"request"') or torn.endswith("the last line is torn and left out")
+    assert read(spark, write(tmp_path / "whole" / name, DATA[:-1])) == (list(range(20)), [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_no_line_is_kept_aside_wherever_it_stands(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    first, second, *_ = DATA.splitlines()
+    texts = [
+        b"no JSON", b"[1]", b'"a"', b"7", b"null", b"{}", b"{", b'{"kind":"request"}', first[:80], b"\xff\xfe", b"\0",
+        first.replace(b'"size":100', b'"size":"x"'), first.replace(b'"size":100', b'"size":1e400'),
+        first.replace(b'"size":100', b'"size":9223372036854775808'), first.replace(b"2026-11-21", b"2026-13-41"),
+        first.replace(b'"size":100', b'"size":1.5'), first.replace(b'"size":100', b'"size":NaN'), b"[" * 2000,
+        first.replace(b'"', b"'"), first[:40] + first,
+    ]  # fmt: skip
+    data = b"\n".join([*texts, b"", b"  ", second, b""])
+    ids, corrupt = read(spark, write(tmp_path / name, data))
+    assert ids == [1]
+    assert len(corrupt) == len(texts)
+    assert {"no JSON", "[1]", "null", "{}", "{"} < set(corrupt)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_a_client_wrote_stays_what_it_is(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    line = json.loads(DATA.splitlines()[0])
+    hostile = [
+        "",
+        "\0",
+        "\x1b[2J",
+        "t\u202e\U0001f600",
+        "\\u0041",
+        '"},{"',
+        "<script>",
+        "a\u2028b\x85c\rd\ne",
+        "x" * 100_000,
+    ]
+    edit = {"kind": "k", "field": "f", "detail": {"a": [1, {"b": None}]}, "then": {"kind": "k", "field": "g"}}
+    finding = {"code": "L001", "name": "n", "severity": "error", "message": "m", "edit": edit, "rivals": [edit, edit]}
+    lines = [
+        *(line | {"client_id": text, "topics": [{"topic": text}], "body": {text[:99]: [text]}} for text in hostile),
+        line | {"body": {"deep": [[[{"a": [1, -2.5, True, None]}]]], "big": 1 << 62}, "offset": (1 << 63) - 1},
+        line | {"findings": [finding, finding | {"span": [1, 2], "confidence": 0.25}], "topics": [{}]},
+    ]  # fmt: skip
+    path = write(tmp_path / name, "\n".join(map(json.dumps, lines)).encode())
+    rows = read_files(spark, find_files(spark, [str(path)]), CaptureOptions()).cache()
+    assert rows.where("corrupt is not null").count() == 0
+    assert lines_in(rows) == parsed(map(json.dumps, lines))
+
+
+def test_of_compressed_data_that_ends_early_what_stands_before_is_read_and_it_is_said(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    noise = text_of(*(response(connection_id=os.urandom(40).hex(), correlation_id=99) for _ in range(2000)))
+    cut = write(tmp_path / "a.jsonl.gz", DATA + noise)
+    cut.write_bytes(cut.read_bytes()[:-5000])
+    torn = write(tmp_path / "b.jsonl.zst", DATA)
+    torn.write_bytes(torn.read_bytes() + zstandard.ZstdCompressor().compress(noise)[:-5000])
+    garbage = tmp_path / "c.jsonl.gz"
+    garbage.write_bytes(gzip.compress(b"x")[:10] + b"\xff" * 100)
+    after = write(tmp_path / "d.jsonl", DATA)
+    ids, told = read(spark, cut, torn, garbage, after)
+    assert ids[:60] == [each for each in range(20) for _ in range(3)]
+    assert 1000 < ids.count(99) < 4000
+    told = [text.removeprefix(f"{tmp_path}/") for text in told]
+    assert [text[:10] for text in told if "ends early" in text] == ["a.jsonl.gz", "c.jsonl.gz"]
+    assert "b.jsonl.zst: the last line is torn and left out" in told
+
+
+def test_captures_that_are_none_or_end_early_are_said_and_the_others_are_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    whole = gzip.decompress((CAPTURES / "metadata-retry-loop.pcap.gz").read_bytes())
+    write(tmp_path / "a.pcap", b"no capture at all")
+    write(tmp_path / "b.pcap", whole[:-7])
+    write(tmp_path / "c.pcap", whole)
+    ids, told = read(spark, tmp_path)
+    assert len(ids) > 20
+    no_capture, early = sorted(text.removeprefix(f"{tmp_path}/") for text in told)
+    assert no_capture.startswith("a.pcap is no capture file")
+    assert early.startswith("b.pcap: ")
+
+
+def test_a_directory_without_traces_and_a_path_without_anything_are_said(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(NothingToRead, match=r"no trace .* and no capture"):
+        find_files(spark, [str(tmp_path)])
+    write(tmp_path / "notes.txt", b"hello")
+    with pytest.raises(NothingToRead, match=r"no trace .* and no capture"):
+        find_files(spark, [str(tmp_path)])
+    with pytest.raises(NothingToRead, match="no such file or directory"):
+        find_files(spark, [str(tmp_path / "nothing")])
+
+
+@pytest.mark.parametrize("path", ["{}/what it is", "file:{}/what it is"])
+def test_a_file_that_is_named_is_read_whatever_its_name(spark: SparkSession, tmp_path: Path, path: str) -> None:
+    write(tmp_path / "what it is", DATA)
+    assert read(spark, path.format(tmp_path)) == (list(range(20)), [])
+    write(tmp_path / "what it is", b"just words")
+    with pytest.raises(NothingToRead, match="what it is is no capture file"):
+        find_files(spark, [path.format(tmp_path)])
+
+
+def test_a_trace_is_read_while_it_is_written_and_once_when_it_has_its_name(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "date=2026-11-21" / "hour=05"
+    part = write(folder / ".kproxy-n-1-1.jsonl.part", DATA[:-30])
+    assert read(spark, tmp_path, growing=True) == (list(range(19)), [])  # the torn end is still being written
+    assert read(spark, part, growing=True) == (list(range(19)), [])
+    with pytest.raises(NothingToRead):  # nothing is whole
+        find_files(spark, [str(tmp_path)])
+    listed = find_files(spark, [str(tmp_path)], growing=True)
+    part.write_bytes(DATA)
+    part.rename(folder / "kproxy-n-1-1.jsonl")  # between listing and reading
+    assert read_files(spark, listed, CaptureOptions()).count() == 20
+    write(folder / ".kproxy-n-1-2.jsonl.zst.part", DATA)
+    write(folder / "other.jsonl.part", DATA)  # of a writer that does not hide it
+    assert read(spark, tmp_path, growing=True) == ([each for each in range(20) for _ in range(3)], [])
+    assert [Path(file.path).name for file in find_files(spark, [str(tmp_path)])] == ["kproxy-n-1-1.jsonl"]
+
+
+def test_of_a_trace_listed_by_both_of_its_names_the_whole_one_counts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = write(tmp_path / ".x.jsonl.part", DATA)
+    [grown] = find_files(spark, [str(tmp_path)], growing=True)
+    part.rename(tmp_path / "x.jsonl")
+    monkeypatch.setattr("kproxy.spark.ingest.inputs._growing", lambda _: [grown])  # it was renamed after this look
+    assert read(spark, tmp_path, growing=True) == (list(range(20)), [])
+
+
+def test_paths_with_spaces_and_letters_of_uris_are_paths(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "a b%20c#d"
+    write(folder / "é +x.jsonl.gz", DATA)
+    write(folder / ".y z.jsonl.part", DATA)
+    assert read(spark, folder, growing=True) == ([each for each in range(20) for _ in range(2)], [])
