@@ -88,8 +88,8 @@ def rule(
 @functools.cache
 def rules() -> tuple[Rule, ...]:
     """Every rule, by code."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
     return tuple(_RULES[code] for code in sorted(_RULES))
 
 

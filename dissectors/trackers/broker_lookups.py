@@ -104,7 +104,7 @@ class BrokerLookups:
                 if _lets_go_on(message, event.asked):
                     self._count(seeker, message, event.request.at, event.at)
                 self._sent[host_of(connection.client), event.request.message.client_id] = seeker
-                connection.run.subscribe("Seekers")
+                connection.run.subscribe("BrokerLookups")
 
     def _request(self, message: Message, connection: Any) -> None:
         key = host_of(connection.client), message.client_id
@@ -116,7 +116,7 @@ class BrokerLookups:
             seeker.arrived_at = seeker.told
             del self._sent[key]
             if not self._sent:
-                connection.run.unsubscribe("Seekers")
+                connection.run.unsubscribe("BrokerLookups")
 
     def _answer(self, seeker: BrokerLookup, message: Message, connection: Any) -> None:
         named = list(endpoints(message))

@@ -210,7 +210,7 @@ def test_requests_in_flight_are_bounded() -> None:
         message = read_request(request("Metadata", 8, {}, correlation_id=number))
         flight.observe(RequestReceived(number, number, 0, message), connection)
     assert len(flight.waiting) == MAX_IN_FLIGHT
-    assert len(connection.cluster.deadlines) == 1
+    assert len(connection.run.deadlines) == 1
 
 
 def test_an_end_takes_its_deadlines_along() -> None:

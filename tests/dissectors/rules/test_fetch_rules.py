@@ -135,7 +135,7 @@ def test_a_session_with_too_many_partitions_is_not_followed(most: int, monkeypat
     teller = Teller()
     teller.tell(OPENED + in_session(1, topics=[{"topic": "u", "partitions": [{"partition": 0, "fetch_offset": 1}]}]))
     [state] = teller.inspector._connections.values()
-    connection: ConnectionState = state.connection
+    connection: ConnectionState = state.connection_state
     assert connection.state(Fetches).offsets({"session_id": 7, "session_epoch": 2}) == {}
 
 

@@ -48,12 +48,12 @@ def test_a_response_to_a_request_that_cannot_be_read(api: str) -> None:
     )
     assert response.reads_well
     assert not broken.reads_well
-    connection = ConnectionState(marks=EVERY)
+    connection = ConnectionState(flags=EVERY)
     for second in range(0, 60, 10):
         request = RequestReceived(second * SECOND, 0, 11, broken)
         for event in (request, ResponseReceived(second * SECOND + 1, 0, len(body), 9, response, request)):
-            for kind, shared in trackers.listening(event, EVERY):
-                (connection.cluster if shared else connection).state(kind).observe(event, connection)
+            for kind, shared in trackers.interested(event, EVERY):
+                (connection.run if shared else connection).state(kind).observe(event, connection)
             assert not [each.code for each in rules.check(event, connection) if "S019" <= each.code <= "S035"]
 
 

@@ -24,7 +24,7 @@ def authentication(story: str) -> Authentication:
     """What is known of connection 1 at the end."""
     teller = Teller()
     teller.tell(story)
-    connection: ConnectionState = teller.inspector._connections[1].connection
+    connection: ConnectionState = teller.inspector._connections[1].connection_state
     return connection.state(Authentication)
 
 

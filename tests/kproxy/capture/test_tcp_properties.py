@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.capture import BytesCaptured, BytesLost, FlowEnded, Packet, Reassembler
+from kproxy.capture import BytesCaptured, BytesLost, FlowEnded, FlowOpened, Packet, Reassembler
 from tests.kproxy.capture.packets import ACK, SYN, SYN_ACK, sent
 
 
@@ -69,7 +69,7 @@ def test_any_segments_whatever_their_flags_neither_raise_nor_leave_anything_wait
     for seq, payload, flags, server in segments:
         for event in reassembler.receive(sent(seq, payload, ack=seq, flags=flags, server=server)):
             ended += isinstance(event, FlowEnded)
-            opened += type(event).__name__ == "Opened"
+            opened += isinstance(event, FlowOpened)
     ended += sum(isinstance(event, FlowEnded) for event in reassembler.close())
     assert opened == ended
     assert reassembler._waiting_total == 0

@@ -204,26 +204,26 @@ def test_a_selection_is_of_what_is_shown_and_the_trace_has_all(tmp_path: Path, b
 FAILING = """
 import sys
 from kproxy.cli import main
-from kproxy.proxy.tap_protocol import Data
-from kproxy.live.sink import Watcher
-seen, hear = [], Watcher.hear
+from kproxy.proxy.tap_protocol import TapData
+from kproxy.live.sink import InspectionSink
+seen, observe = [], InspectionSink.observe
 def fail(self, message):
-    if isinstance(message, Data):
+    if isinstance(message, TapData):
         seen.append(message)
     if len(seen) == 2:
         raise KeyError("no such thing")
-    return hear(self, message)
-Watcher.hear = fail
+    return observe(self, message)
+InspectionSink.observe = fail
 sys.exit(main(sys.argv[1:]))
 """
 
 #: Runs kproxy with something that fails at the second request alone: {} is a line that puts `fail` there.
 BUGGY = """
 import sys
-from kproxy import framelines, inspector
+from kproxy.inspection import frame_lines, inspector
 from kproxy.cli import main
-from kproxy.live.sink import Watcher
-from dissectors import compiled
+from kproxy.live.sink import InspectionSink
+from dissectors.wire import compiled
 asked = []
 def failing(plain, which):
     def fail(*args, **named):
@@ -239,7 +239,7 @@ sys.exit(main(sys.argv[1:]))
 BUGS = {
     "decoder": "compiled.decoder = failing(compiled.decoder, lambda layout: layout.name == 'RequestHeader')",
     "message": "inspector.Inspector.data = failing(inspector.Inspector.data, lambda _, number, way, *__: way == 0)",
-    "line": "Watcher._take = failing(Watcher._take, lambda _, line: type(line).__name__ == 'RequestLine')",
+    "line": "InspectionSink._take = failing(InspectionSink._take, lambda _, line: type(line).__name__ == 'RequestLine')",
 }  # fmt: skip
 
 

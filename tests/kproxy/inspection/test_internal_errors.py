@@ -28,7 +28,7 @@ from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, RequestLin
 from tests.kproxy.frames import request
 from tests.kproxy.stories import Teller
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CAPTURE = ROOT / "tests" / "data" / "pcap" / "kcat-4.3.1.pcap.gz"
 STORY = """
 > ApiVersions v0
@@ -63,10 +63,10 @@ def break_rule(patch: Patch) -> None:
         yield from ()
 
     one = rules.Rule("Z999", "z", rules.Severity.INFO, None, "0", (), check)
-    listening = rules._listening
+    interested = rules._interested
     patch.setattr(
-        rules, "_listening",
-        lambda event, *more: (*((one,) if isinstance(event, RequestReceived) else ()), *listening(event, *more)),
+        rules, "_interested",
+        lambda event, *more: (*((one,) if isinstance(event, RequestReceived) else ()), *interested(event, *more)),
     )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def break_tracker(patch: Patch) -> None:
     def which(_: object, event: object, __: object) -> bool:
         return isinstance(event, RequestReceived) and event.message.api == "Heartbeat"
 
-    patch.setattr(InFlight, "hear", failing(InFlight.observe, which))
+    patch.setattr(InFlight, "observe", failing(InFlight.observe, which))
 
 
 def break_line(patch: Patch) -> None:
@@ -161,7 +161,7 @@ def test_the_text_of_an_exception_is_left_out_where_it_may_be_a_secret(
     def fail(*_: object) -> None:
         raise ValueError("hunter2")
 
-    monkeypatch.setattr(InFlight, "hear", fail)
+    monkeypatch.setattr(InFlight, "observe", fail)
     inspector = Inspector("t")
     inspector.open(1, "10.0.0.1:1", "10.0.0.2:9092", at=0)
     lines = inspector.data(1, Direction.REQUEST, request(api, 0, {}), at=0)

@@ -15,7 +15,7 @@ from kproxy.inspection.length_prefix import framed
 from tests.dissectors.embedded.samples import FRAMES
 from tests.kproxy.frames import request, response
 
-CORPUS = Path(__file__).parents[1] / "data" / "corpus-tame.jsonl.gz"
+CORPUS = Path(__file__).parents[2] / "data" / "corpus-tame.jsonl.gz"
 
 
 def corpus() -> Iterator[tuple[bytes, Asked]]:
