@@ -62,7 +62,7 @@ def break_rule(patch: Patch) -> None:
             raise TypeError("unhashable type: 'slice'")
         yield from ()
 
-    one = rules.Rule("Z999", "z", rules.Severity.INFO, None, "0", (), check)
+    one = rules.Rule("Z999", "z", rules.Severity.INFO, None, "0", (), (), check)
     listening = rules._listening
     patch.setattr(
         rules, "_listening",
