@@ -29,9 +29,10 @@ from dissectors.connections.framing import (
 )
 from dissectors.connections.resync import FrameFinder
 from dissectors.messages.message import Message, read_request, read_response
+from dissectors.schemas.codes import ApiKey
 
-PRODUCE = 0
-SASL_HANDSHAKE = 17
+PRODUCE = ApiKey.PRODUCE
+SASL_HANDSHAKE = ApiKey.SASL_HANDSHAKE
 
 _REQUEST_HEAD = struct.Struct(">ihhih").unpack_from
 _RESPONSE_HEAD = struct.Struct(">ii").unpack_from

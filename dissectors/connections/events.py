@@ -154,7 +154,10 @@ class ConnectionEnded:
 
 @dataclass(slots=True)
 class DeadlinePassed:
-    """Something that a rule waited for has not happened by `at`. `code` is the rule, `about` what it put down."""
+    """What was expected has not happened by `at`.
+
+    `code` is the rule that waited for it, or the name that a tracker gave the deadline; `about` was put down with it.
+    """
 
     at: int
     code: str

@@ -11,7 +11,7 @@ from dissectors.diagnosis.proposals import Proposal, of_body, of_header
 from dissectors.diagnosis.struct_reader import Array, inner_of, part_of
 from dissectors.diagnosis.structs import Proposals, of_struct
 from dissectors.edits import Edit
-from dissectors.wire.layout import Layout
+from dissectors.wire.layout import Layout, once
 
 #: The prior, in bits, of the departures that servers are known for.
 COMMON = 6.0
@@ -102,12 +102,10 @@ def singles(frame: Layout, version: int, most: float = float("inf")) -> tuple[Ca
     return tuple(Candidate(edit, edit.apply(frame), prior) for edit, prior in edits)
 
 
+@once
 def spots_of(body: Layout) -> list[StructLocation]:
     """The structs of a body that are read in one way alone, looked for once: for bodies that are kept anyway."""
-    made: list[StructLocation] | None = body.cache.get("structs")
-    if made is None:
-        made = body.cache["structs"] = _spots(body)
-    return made
+    return _spots(body)
 
 
 def _spots(body: Layout) -> list[StructLocation]:

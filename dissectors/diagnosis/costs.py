@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from dissectors.diagnosis import value_costs
 from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
 from dissectors.diagnosis.prefixes import length_reader
 from dissectors.wire.layout import CODES, WIDTHS, Field
 
-if TYPE_CHECKING:
-    from dissectors.diagnosis.struct_reader import Replacement
-
 #: Elements of an array of integers that are looked at; they stand for the others.
 SAMPLE = 16
 
 #: Reads a field at a position and gives where it ends.
 Step = Callable[["FrameReading", int], int]
+
+
+class Exchange(NamedTuple):
+    """The steps that stand in for those of one part (`dissectors.diagnosis.struct_reader`).
+
+    `above` are the arrays that hold it, of which nothing may be remembered; `array` is the one whose elements have
+    `least` bytes then. Parts and arrays are compared by identity only.
+    """
+
+    part: object
+    steps: tuple[Step, ...]
+    above: frozenset[object]
+    array: object
+    least: int
 
 
 class FrameReading:
@@ -42,7 +53,7 @@ class FrameReading:
         self.cost = 0.0
         self.limit = 0.0
         self.horizon = 0
-        self.exchange: Replacement | None = None
+        self.exchange: Exchange | None = None
         self.copies: dict[object, bytes] = {}
         self._known: dict[tuple[object, int], tuple[int, float] | int] = {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from dissectors.diagnosis import wording
@@ -13,6 +13,7 @@ from dissectors.diagnosis.ranking import SMALL, Ranked, rank
 from dissectors.diagnosis.search import Search
 from dissectors.diagnosis.value_costs import ordinary
 from dissectors.edits import LOOSE, Edit, frame_layout, write
+from dissectors.messages.diagnosis_result import Diagnosis, Rival
 from dissectors.messages.message import Message, plan
 from dissectors.messages.sensitive import may_hold_secrets
 from dissectors.wire.decode import decode
@@ -49,42 +50,6 @@ MOST_LOOSE = 0.6
 
 #: Elements of an array that are tried alone.
 MOST_SUSPECTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Rival:
-    """Another edit that explains the frame, and how likely it is (0 to 1)."""
-
-    edit: Edit
-    confidence: float
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """How a frame departs from its layout, most likely.
-
-    `confidence` is the share (0 to 1) of all that was found likely. The span is that of the first departure, empty
-    where something is missing, and counts from the length prefix. `surplus` is how many bytes the frame has too many,
-    negative if too few, None if that was not computed. `also` are edits that read every byte in the same way.
-    `layout` is what the frame was read in, as `dissectors.edits.frame_layout` makes it, None if that is the right one.
-    """
-
-    edit: Edit
-    confidence: float
-    path: str
-    start: int
-    end: int
-    sentence: str
-    hint: str
-    surplus: int | None = None
-    also: tuple[Edit, ...] = ()
-    rivals: tuple[Rival, ...] = ()
-    layout: Layout | None = None
-
-
-def certain(edit: Edit, path: str, start: int, end: int, sentence: str, hint: str) -> Diagnosis:
-    """A departure that needs no search: the frame says itself what it is."""
-    return Diagnosis(edit, 1.0, path, start, end, sentence, hint)
 
 
 def right_layout(message: Message) -> Layout | None:
@@ -224,23 +189,22 @@ def _words(values: Any) -> Iterator[bytes]:
             yield value.encode("utf-8", "replace")
 
 
-def repaired(message: Message, diagnosis: Diagnosis) -> None:
-    """Put what a frame holds under its diagnosis in place of what was read of it."""
-    message.diagnosis = diagnosis
-    message.settle()
+def repaired(message: Message, diagnosis: Diagnosis) -> Message:
+    """The message with its diagnosis, and with what its frame holds under that."""
+    diagnosed = replace(message, diagnosis=diagnosis, reads_well=False, errors_seen=None)
     if may_hold_secrets(message):
-        return  # what another layout makes of a secret, nothing would redact
+        return diagnosed  # what another layout makes of a secret, nothing would redact
     if diagnosis.layout is None or diagnosis.edit.kind in LOOSE or diagnosis.confidence < LIKELY:
-        return
+        return diagnosed
     header, body = _parts(diagnosis.layout)
     head = decode(header, message.frame, 4)
     rest = decode(body, message.frame, head.end)
     if head.error is not None or rest.error is not None:
-        return
-    message.header_layout, message.layout = header, body
-    message.header, message.body = head.values, rest.values
-    message.body_start, message.end = head.end, rest.end
-    message.error, message.decode_warnings = None, head.decode_warnings + rest.decode_warnings
+        return diagnosed
+    return replace(
+        diagnosed, header_layout=header, layout=body, header=head.values, body=rest.values, body_start=head.end,
+        end=rest.end, error=None, decode_warnings=head.decode_warnings + rest.decode_warnings,
+    )  # fmt: skip
 
 
 def again(message: Message, known: Diagnosis) -> Diagnosis | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dissectors.diagnosis.proposals import Proposal
 from dissectors.edits import Edit, EditError, frame_layout
-from dissectors.wire.layout import Layout
+from dissectors.wire.layout import Layout, once
 from dissectors.wire.layout import layout as layout_of
 
 _EMPTY = Layout("", ())
@@ -48,11 +48,17 @@ class Pair(NamedTuple):
 
 def _kept(layout: Layout, proposal: Proposal, apply: Callable[[Edit], Layout]) -> Layout:
     """What a proposal makes of a layout, once; nothing else where it does not fit one that another edit has made."""
-    key = ("under", proposal.kind, proposal.arguments)
-    if key not in layout.cache:
+    known, key = _under(layout), (proposal.kind, proposal.arguments)
+    if key not in known:
         try:
             made = apply(proposal.edit)
         except EditError:
             made = layout
-        layout.cache[key] = None if made == layout else made
-    return layout.cache[key] or layout
+        known[key] = None if made == layout else made
+    return known[key] or layout
+
+
+@once
+def _under(layout: Layout) -> dict[tuple[str, tuple[Any, ...]], Layout | None]:
+    """What each proposal makes of a layout, by its kind and arguments; None where that is the same."""
+    return {}

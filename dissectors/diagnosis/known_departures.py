@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
-from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.diagnosis.diagnose import Diagnosis, again, diagnose, repaired
+from dissectors.bounded import BoundedDict
+from dissectors.diagnosis.diagnose import again, diagnose, repaired
 from dissectors.edits import LOOSE
+from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.messages.message import Message
-from dissectors.trackers import BoundedDict
-
-if TYPE_CHECKING:
-    from dissectors.trackers.state import ConnectionState
 
 #: Messages (by server, API, version and direction) of which departures are kept, and how many of each.
 MOST_MESSAGES = 2_000
@@ -58,15 +54,22 @@ class KnownDepartures:
         return diagnosis
 
 
-def examine(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
-    """Find out how the frame of an event departs, if it does not read well, and read it in that way."""
-    message = event.message
-    if message is None or event.damaged or message.opaque:
-        return
+def examine(message: Message, request: Message | None, learned: KnownDepartures, server: str) -> Message:
+    """Find out how a frame departs, if it does not read well.
+
+    Args:
+        message: As read by the right layout; it is not changed.
+        request: What a response answers, if that is known.
+        learned: The departures that this run has seen so far; a new one is added.
+        server: The address of the connection's server: its peers depart in their own ways.
+
+    Returns:
+        The message as it reads under its diagnosis, or the same message if there is none.
+    """
+    if message.opaque:
+        return message
     reads = message.error is None and message.end == len(message.frame)
     if reads and not (message.decode_warnings and any(odd.kind in SUSPICIOUS for odd in message.decode_warnings)):
-        return
-    request = event.request.message if isinstance(event, ResponseReceived) and event.request else None
-    diagnosis = connection.run.known_departures.explain(message, request, connection.server)
-    if diagnosis is not None:
-        repaired(message, diagnosis)
+        return message
+    diagnosis = learned.explain(message, request, server)
+    return message if diagnosis is None else repaired(message, diagnosis)

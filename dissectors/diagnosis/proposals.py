@@ -8,13 +8,13 @@ from typing import Any
 
 from dissectors import schemas
 from dissectors.diagnosis.checkpoints import StructLocation
-from dissectors.diagnosis.costs import Step
+from dissectors.diagnosis.costs import Exchange, Step
 from dissectors.diagnosis.other_versions import versions
-from dissectors.diagnosis.struct_reader import Replacement, StructSteps, copied, least_of, step_of
+from dissectors.diagnosis.struct_reader import StructSteps, copied, least_of, step_of
 from dissectors.edits import KINDS, Edit
 from dissectors.edits.fields import moved_in, with_field, without
 from dissectors.edits.tags import with_tag
-from dissectors.wire.layout import Field, Layout
+from dissectors.wire.layout import Field, Layout, once
 
 #: The edits that there are most of: they only put the steps of a struct in another order, or one in or out.
 _IN_STEPS = ("field_moved", "field_missing", "field_duplicated", "field_from_version")
@@ -45,7 +45,7 @@ class Proposal:
         """The edit as a value."""
         return Edit(self.kind, self.field, tuple(zip(KINDS[self.kind].details, self.arguments, strict=True)))
 
-    def exchange(self, spot: StructLocation) -> Replacement:
+    def exchange(self, spot: StructLocation) -> Exchange:
         """What reads the struct at a spot under the edit."""
         if self._read is None:
             self._read = self._in_steps(spot.part)
@@ -94,11 +94,18 @@ class Proposal:
     def _written(self, one: Field) -> Field:
         """The field as it is written under the edit, made once for all the structs that have it."""
         key = (self.kind, self.field.endswith("[]"), self.arguments)
-        made: Field | None = one.cache.get(key)
+        known = _written_fields(one)
+        made = known.get(key)
         if made is None:
             edit = replace(self.edit, field=_name(self.field))
-            made = one.cache[key] = edit.apply(Layout("", (one,))).fields[0]
+            made = known[key] = edit.apply(Layout("", (one,))).fields[0]
         return made
+
+
+@once
+def _written_fields(one: Field) -> dict[tuple[str, bool, tuple[Any, ...]], Field]:
+    """How a field is written under each edit: by kind, whether it is one of the elements, and arguments."""
+    return {}
 
 
 def _name(path: str) -> str:

@@ -6,27 +6,11 @@ of its own (`Replacement`), and all the others as they are. Arrays that no excha
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dissectors.diagnosis import value_costs
 from dissectors.diagnosis.costs import FrameReading, Step, array_reader, value_reader
 from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
 from dissectors.diagnosis.prefixes import length_reader, uvarint
-from dissectors.wire.layout import WIDTHS, Field, Layout
-
-
-class Replacement(NamedTuple):
-    """The steps that stand in for those of one part.
-
-    `above` are the arrays that hold it, of which nothing may be remembered; `array` is the one whose elements have
-    `least` bytes then.
-    """
-
-    part: StructSteps
-    steps: tuple[Step, ...]
-    above: frozenset[Array]
-    array: Array | None
-    least: int
+from dissectors.wire.layout import WIDTHS, Field, Layout, once
 
 
 def read_whole(frame: FrameReading, header: Layout, body: Layout) -> int:
@@ -78,12 +62,10 @@ class StructSteps:
         return pos
 
 
+@once
 def part_of(layout: Layout) -> StructSteps:
-    """The part of a struct, made once."""
-    made: StructSteps | None = layout.cache.get("part")
-    if made is None:
-        made = layout.cache["part"] = StructSteps(layout)
-    return made
+    """The part of a struct."""
+    return StructSteps(layout)
 
 
 class Nested:
@@ -173,17 +155,12 @@ def inner_of(one: Field) -> Array | Nested | None:
     return _step(one)[1]
 
 
+@once
 def _step(one: Field) -> tuple[Step, Array | Nested | None]:
-    made: tuple[Step, Array | Nested | None] | None = one.cache.get("step")
-    if made is None:
-        inner: Array | Nested | None = None
-        if one.struct is None:
-            step = array_reader(one) if one.array else value_reader(one, one.length, nullable=one.nullable)
-        else:
-            inner = Array(one) if one.array else Nested(part_of(one.struct), one.length)
-            step = inner.read
-        made = one.cache["step"] = step, inner
-    return made
+    if one.struct is None:
+        return array_reader(one) if one.array else value_reader(one, one.length, nullable=one.nullable), None
+    inner = Array(one) if one.array else Nested(part_of(one.struct), one.length)
+    return inner.read, inner
 
 
 def least_of(one: Field) -> int:

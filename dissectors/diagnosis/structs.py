@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.diagnosis.checkpoints import StructLocation
 from dissectors.diagnosis.other_versions import Others, others
 from dissectors.diagnosis.proposals import Proposal
 from dissectors.edits.fields import INTEGERS
-from dissectors.trackers import BoundedDict
 from dissectors.wire.layout import WIDTHS, Field, Layout
 
 THROTTLE = "throttle_time_ms"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dissectors.edits.edit import EditError, kind
 from dissectors.edits.targets import change_field, change_struct, index_of, not_empty, parent, parts, struct_of
+from dissectors.wire.edit import EditError, kind
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.layout import layout as layout_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dissectors.edits.edit import EditError, kind
 from dissectors.edits.targets import Everywhere, change_field, parts
+from dissectors.wire.edit import EditError, kind
 from dissectors.wire.layout import Field, Layout
 
 FIXED = {"string": "int16", "bytes": "int32", "records": "int32"}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dissectors import records, schemas
-from dissectors.edits.edit import Edit, EditError, kind
 from dissectors.edits.targets import change_field, parts
 from dissectors.edits.write import write
 from dissectors.embedded.registry import VERSION, lenient
@@ -14,6 +13,7 @@ from dissectors.records.formats import entries
 from dissectors.records.layout_departures import write_departed
 from dissectors.records.layout_variants import WAYS
 from dissectors.wire.decode import decode
+from dissectors.wire.edit import Edit, EditError, kind
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout
 

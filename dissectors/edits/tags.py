@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors import schemas
-from dissectors.edits.edit import EditError, kind
 from dissectors.edits.targets import change_struct, not_empty, parent, parts, struct_of
 from dissectors.schemas import VersionRange
+from dissectors.wire.edit import EditError, kind
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.layout import layout as layout_of
 

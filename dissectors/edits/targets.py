@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dissectors.edits.edit import EditError
-from dissectors.wire.layout import Field, Layout, layout_of_element
+from dissectors.wire.edit import EditError
+from dissectors.wire.layout import Field, Layout, layout_of_element, once
 
 #: A single element of an array: ``topics[2]``.
 _SINGLE = re.compile(r"(\w+)\[(\d{1,6})\]").fullmatch
@@ -87,6 +87,18 @@ def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> 
     return change_struct(layout, above, lambda struct: _replaced(struct, name, change))
 
 
+@once
+def _changed_structs(struct: Layout) -> dict[tuple[str, Any], Layout]:
+    """What each change makes of a struct, by its key."""
+    return {}
+
+
+@once
+def _changed_fields(field: Field) -> dict[tuple[str, Any], Field]:
+    """What each change makes of a field, by its key."""
+    return {}
+
+
 class Everywhere(NamedTuple):
     """A change of every field of a body and of the structs in it, innermost first, and then of those structs.
 
@@ -103,19 +115,21 @@ class Everywhere(NamedTuple):
 
     def struct(self, struct: Layout) -> Layout:
         """A struct changed, and all in it."""
-        made: Layout | None = struct.cache.get(self.key)
+        changed = _changed_structs(struct)
+        made = changed.get(self.key)
         if made is None:
             fields, tagged = tuple(map(self.field, struct.fields)), tuple(map(self.field, struct.tagged))
-            made = struct.cache[self.key] = self.of_struct(replace(struct, fields=fields, tagged=tagged))
+            made = changed[self.key] = self.of_struct(replace(struct, fields=fields, tagged=tagged))
         return made
 
     def field(self, field: Field) -> Field:
         """A field changed, and all in it."""
-        made: Field | None = field.cache.get(self.key)
+        changed = _changed_fields(field)
+        made = changed.get(self.key)
         if made is None:
             made = self.of_field(replace(field, struct=self.struct(field.struct)) if field.struct else field)
             if made is not field:  # which would hold itself
-                field.cache[self.key] = made
+                changed[self.key] = made
         return made
 
 

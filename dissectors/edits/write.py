@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dissectors.edits.edit import KINDS, Edit
 from dissectors.edits.targets import is_frame
+from dissectors.wire.edit import KINDS, Edit
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import Layout
 

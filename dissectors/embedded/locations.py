@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dissectors.embedded.registry import Reader, Row, Rows, reader_of
-from dissectors.wire.layout import Layout
+from dissectors.wire.layout import Layout, once
 
 #: Topic id -> name, None where it is not known.
 TopicName = Callable[[str], str | None]
@@ -23,12 +23,10 @@ class EmbeddedLocation:
     below: tuple[EmbeddedLocation, ...] = ()
 
 
+@once
 def spots(layout: Layout) -> tuple[EmbeddedLocation, ...]:
     """The fields of a message or payload that hold something, empty for most."""
-    made: tuple[EmbeddedLocation, ...] | None = layout.cache.get("spots")
-    if made is None:
-        made = layout.cache["spots"] = _find(layout, layout.name, "")
-    return made
+    return _find(layout, layout.name, "")
 
 
 def _find(layout: Layout, owner: str, prefix: str) -> tuple[EmbeddedLocation, ...]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dissectors import schemas
 from dissectors.failures import Failure
+from dissectors.messages.diagnosis_result import Diagnosis
+from dissectors.schemas.codes import ApiKey, Error
 from dissectors.wire import compiled
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import Crowded, DecodeError
@@ -15,19 +17,30 @@ from dissectors.wire.layout import Layout, layout
 from dissectors.wire.node import Node
 from dissectors.wire.walk import DecodeWarning, walk
 
-if TYPE_CHECKING:
-    from dissectors.diagnosis import Diagnosis
-
-API_VERSIONS = 18
-UNSUPPORTED_VERSION = 35
+API_VERSIONS = ApiKey.API_VERSIONS
+UNSUPPORTED_VERSION = Error.UNSUPPORTED_VERSION
 
 _HEAD = struct.Struct(">hhi").unpack_from
+
+
+class FrameKind(NamedTuple):
+    """What a frame is read as: one direction of one API version. Without a body layout, `opaque` says why."""
+
+    is_request: bool
+    api_key: int
+    api: str
+    version: int
+    header_layout: Layout
+    body_layout: Layout | None
+    opaque: str | None = None
 
 
 class Plan(NamedTuple):
     """How the two messages of one API version stand on the wire."""
 
     api: str
+    request_kind: FrameKind
+    response_kind: FrameKind
     request_header: Layout
     request: Layout
     response_header: Layout
@@ -36,12 +49,14 @@ class Plan(NamedTuple):
 
 def _plan(api: str, api_key: int, version: int) -> Plan:
     request_header, response_header = schemas.header_versions(api_key, version)
+    request = layout("RequestHeader", request_header), layout(f"{api}Request", version)
+    response = layout("ResponseHeader", response_header), layout(f"{api}Response", version)
     return Plan(
         api,
-        layout("RequestHeader", request_header),
-        layout(f"{api}Request", version),
-        layout("ResponseHeader", response_header),
-        layout(f"{api}Response", version),
+        FrameKind(True, api_key, api, version, *request),
+        FrameKind(False, api_key, api, version, *response),
+        *request,
+        *response,
     )
 
 
@@ -111,14 +126,6 @@ class Message:
         """Bytes after the last field, in a body that is otherwise well read."""
         return 0 if self.error or self.opaque else len(self.frame) - self.end
 
-    def settle(self) -> Message:
-        """Find out whether it reads well, when all else is set."""
-        whole = self.error is None and self.opaque is None and self.diagnosis is None and self.end == len(self.frame)
-        self.reads_well = whole and not (
-            self.decode_warnings and any(odd.kind == "null" for odd in self.decode_warnings)
-        )
-        return self
-
     def unread(self, failure: Failure) -> Message:
         """The same frame without its body, because reading it has failed."""
         return replace(
@@ -142,13 +149,12 @@ def read_request(frame: bytes) -> Message:
         header_layout = layout("RequestHeader", 1)
         header = decode(header_layout, frame, 4).values
         api_key, version = header.get("request_api_key", -1), header.get("request_api_version", -1)
-        return _read(frame, True, api_key, version, api_name(api_key), header_layout, None)
+        return _read(frame, FrameKind(True, api_key, api_name(api_key), version, header_layout, None))
     api_key, version, _ = _HEAD(frame, 4)
     known = plan(api_key, version)
     if known is None:
-        name, why = api_name(api_key), _why_opaque(api_key, version)
-        return _read(frame, True, api_key, version, name, layout("RequestHeader", 1), None, why)
-    return _read(frame, True, api_key, version, known.api, known.request_header, known.request)
+        return _read(frame, _opaque(True, api_key, version, layout("RequestHeader", 1)))
+    return _read(frame, known.request_kind)
 
 
 def read_response(frame: bytes, api_key: int, version: int) -> Message:
@@ -158,77 +164,55 @@ def read_response(frame: bytes, api_key: int, version: int) -> Message:
     """
     known = plan(api_key, version)
     if api_key == API_VERSIONS and version != 0 and int.from_bytes(frame[8:10], "big") == UNSUPPORTED_VERSION:
-        header_layout, body_layout = layout("ResponseHeader", 0), layout("ApiVersionsResponse", 0)
-        message = _read(frame, False, api_key, version, "ApiVersions", header_layout, body_layout)
+        layouts = layout("ResponseHeader", 0), layout("ApiVersionsResponse", 0)
+        message = _read(frame, FrameKind(False, api_key, "ApiVersions", version, *layouts))
         if message.error is None and not message.trailing:
             return message
     if known is None:
-        name, why = api_name(api_key), _why_opaque(api_key, version)
-        return _read(frame, False, api_key, version, name, layout("ResponseHeader", 0), None, why)
-    return _read(frame, False, api_key, version, known.api, known.response_header, known.response)
+        return _read(frame, _opaque(False, api_key, version, layout("ResponseHeader", 0)))
+    return _read(frame, known.response_kind)
 
 
-def _why_opaque(api_key: int, version: int) -> str:
+def _opaque(is_request: bool, api_key: int, version: int, header_layout: Layout) -> FrameKind:
     api = schemas.api(api_key)
     if api is None:
-        return f"no API has the key {api_key}"
-    return f"{api.name} v{version} is not in the schemas, which end at v{api.max_version}"
+        why = f"no API has the key {api_key}"
+    else:
+        why = f"{api.name} v{version} is not in the schemas, which end at v{api.max_version}"
+    return FrameKind(is_request, api_key, api_name(api_key), version, header_layout, None, why)
 
 
-def _read(
-    frame: bytes,
-    is_request: bool,
-    api_key: int,
-    version: int,
-    api: str,
-    header_layout: Layout,
-    body_layout: Layout | None,
-    opaque: str | None = None,
-) -> Message:
+def _read(frame: bytes, kind: FrameKind) -> Message:
     try:
-        return _read_frame(frame, is_request, api_key, version, api, header_layout, body_layout, opaque)
+        return _read_quickly(frame, kind) or _read_closely(frame, kind)
     except Exception as error:  # noqa: BLE001  # a bug must not end the stream that the frame is of
+        is_request, api_key, api, version, header_layout, *_ = kind
         header = {"correlation_id": int.from_bytes(frame[8:12] if is_request else frame[4:8], "big", signed=True)}
         start = min(12 if is_request else 8, len(frame))
         unread = Message(frame, is_request, api_key, api, version, header, {}, start, start, header_layout)
         return unread.unread(Failure.of("decoding a frame", error))
 
 
-def _read_frame(
-    frame: bytes,
-    is_request: bool,
-    api_key: int,
-    version: int,
-    api: str,
-    header_layout: Layout,
-    body_layout: Layout | None,
-    opaque: str | None,
-) -> Message:
-    if body_layout is not None:
-        try:
-            header, start, flags = compiled.decoder(header_layout)(frame, 4)
-            body, end, more = compiled.decoder(body_layout)(frame, start)
-        except compiled.Irregular:
-            pass
-        else:
-            if end == len(frame):
-                flags |= more
-                return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout,
-                               body_layout, reads_well=True, tagged=bool(flags & compiled.TAGGED),
-                               may_refuse=bool(flags & compiled.ERROR_CODE))  # fmt: skip
-    return _read_closely(frame, is_request, api_key, api, version, header_layout, body_layout, opaque)
+def _read_quickly(frame: bytes, kind: FrameKind) -> Message | None:
+    """A frame in which everything is regular, None if it is not."""
+    is_request, api_key, api, version, header_layout, body_layout, _ = kind
+    if body_layout is None:
+        return None
+    try:
+        header, start, flags = compiled.decoder(header_layout)(frame, 4)
+        body, end, more = compiled.decoder(body_layout)(frame, start)
+    except compiled.Irregular:
+        return None
+    if end != len(frame):
+        return None
+    flags |= more
+    return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
+                   reads_well=True, tagged=bool(flags & compiled.TAGGED),
+                   may_refuse=bool(flags & compiled.ERROR_CODE))  # fmt: skip
 
 
-def _read_closely(
-    frame: bytes,
-    is_request: bool,
-    api_key: int,
-    api: str,
-    version: int,
-    header_layout: Layout,
-    body_layout: Layout | None,
-    opaque: str | None,
-) -> Message:
+def _read_closely(frame: bytes, kind: FrameKind) -> Message:
+    is_request, api_key, api, version, header_layout, body_layout, opaque = kind
     header, start, error, decode_warnings, flags = decode(header_layout, frame, 4)
     body: dict[str, Any] = {}
     end = start
@@ -238,8 +222,15 @@ def _read_closely(
         decode_warnings += more_oddities
         if isinstance(error, Crowded):
             opaque, error = f"{error.message} in it", None
-    return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
-                   error, decode_warnings, opaque, tagged=bool(flags & compiled.TAGGED)).settle()  # fmt: skip
+    message = Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
+                      error, decode_warnings, opaque, tagged=bool(flags & compiled.TAGGED))  # fmt: skip
+    message.reads_well = (
+        error is None
+        and opaque is None
+        and end == len(frame)
+        and not any(odd.kind == "null" for odd in decode_warnings)
+    )
+    return message
 
 
 @dataclass(slots=True)

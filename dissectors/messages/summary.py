@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dissectors import schemas
 from dissectors.messages.message import Message
 from dissectors.records import outline
-from dissectors.wire.layout import Field, Layout
+from dissectors.wire.layout import Field, Layout, once
 
 _PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id", "partitions", "partition_indexes")
 _GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
@@ -59,7 +59,7 @@ def topics(message: Message, request: Message | None = None) -> list[TopicFacts]
     if message.layout is None:
         return []
     found: list[TopicFacts] = []
-    for reader in _cached(message.layout, "topics", _topic_readers):
+    for reader in _topic_readers(message.layout):
         reader(message.body, found, request)
     return found
 
@@ -71,7 +71,7 @@ def errors(message: Message) -> list[ErrorSeen]:
     if message.errors_seen is None:
         message.errors_seen = [
             ErrorSeen(path, code, schemas.error_name(code) or f"UNKNOWN_ERROR_{code}")
-            for reader in _cached(message.layout, "errors", _error_readers)
+            for reader in _error_readers(message.layout)
             for path, code in reader(message.body, "")
         ]
     return message.errors_seen
@@ -79,7 +79,7 @@ def errors(message: Message) -> list[ErrorSeen]:
 
 def group_id(message: Message) -> str | None:
     """The group that a message is about, if it is about just one."""
-    if message.layout is None or not _cached(message.layout, "names group", _names_group):
+    if message.layout is None or not _names_group(message.layout):
         return None
     value = message.body.get("group_id")
     if value is None:
@@ -98,7 +98,7 @@ def generation_id(message: Message) -> int | None:
     """
     if message.layout is None:
         return None
-    path = _cached(message.layout, "generation", _generation_path)
+    path = _generation_path(message.layout)
     if not path:
         return None
     values: Values | None = message.body if len(path) == 1 else _only(message.body.get(path[0]))
@@ -107,7 +107,7 @@ def generation_id(message: Message) -> int | None:
 
 def transactional_id(message: Message) -> str | None:
     """The transactional id that a message is about, if it is about just one."""
-    if message.layout is None or not _cached(message.layout, "names transaction", _names_transaction):
+    if message.layout is None or not _names_transaction(message.layout):
         return None
     body = message.body
     value = body.get("transactional_id") or body.get("v3_and_below_transactional_id")
@@ -120,15 +120,18 @@ def transactional_id(message: Message) -> str | None:
     return value if isinstance(value, str) else None
 
 
+@once
 def _names_group(layout: Layout) -> bool:
     """Whether a message can be about a group; FindCoordinator has a key."""
     return any("group" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
 
 
+@once
 def _names_transaction(layout: Layout) -> bool:
     return any("transaction" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
 
 
+@once
 def _generation_path(layout: Layout) -> tuple[str, ...]:
     """Where a generation stands: in the message, or in the rows of an array of groups."""
     for one in layout.fields:
@@ -151,13 +154,6 @@ def _coordinator_key(body: Values, key_type: int) -> str | None:
     return keys[0] if len(keys) == 1 else None
 
 
-def _cached(layout: Layout, key: str, make: Callable[[Layout], Any]) -> Any:
-    made = layout.cache.get(key)
-    if made is None:
-        made = layout.cache[key] = make(layout)
-    return made
-
-
 def _rows(values: Values, name: str, array: bool) -> list[Values]:
     """The structs under a field, none where a partial tree lacks it."""
     below = values.get(name)
@@ -169,6 +165,7 @@ def _rows(values: Values, name: str, array: bool) -> list[Values]:
 TopicReader = Callable[[Values, list[TopicFacts], Message | None], None]
 
 
+@once
 def _topic_readers(layout: Layout) -> list[TopicReader]:
     readers: list[TopicReader] = []
     for one in (*layout.fields, *layout.tagged):
@@ -281,6 +278,7 @@ def _index_of(field: Field) -> str | None:
 ErrorReader = Callable[[Values, str], Iterator[tuple[str, int]]]
 
 
+@once
 def _error_readers(layout: Layout) -> list[ErrorReader]:
     readers: list[ErrorReader] = []
     for one in (*layout.fields, *layout.tagged):

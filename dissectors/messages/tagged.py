@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from dissectors.messages.message import Message
-from dissectors.wire.layout import Field, Layout
+from dissectors.wire.layout import Field, Layout, once
 
 Row = dict[str, Any]
 _Holds = Callable[[Sequence[Row]], bool]
@@ -50,15 +50,9 @@ def _find(layout: Layout, row: Row, path: tuple[str | int, ...]) -> Iterator[Tag
             yield from _find(one.struct, element, (*path, one.name, index))
 
 
+@once
 def _holds(layout: Layout) -> _Holds:
     """Tells of some structs whether there is a tagged field in them or below: one has more keys than plain fields."""
-    made: _Holds | None = layout.cache.get("holds_tags")
-    if made is None:
-        made = layout.cache["holds_tags"] = _make(layout)
-    return made
-
-
-def _make(layout: Layout) -> _Holds:
     plain = len(layout.fields)
     below = [(itemgetter(one.name), one.array, _holds(one.struct)) for one in layout.fields if one.struct is not None]
 

@@ -11,12 +11,14 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar
 
 from dissectors.connections.events import InspectionFailed
 from dissectors.edits import LOOSE
 from dissectors.failures import Failure
 from dissectors.findings import Finding, Problem, Severity
+from dissectors.trackers import Trackers
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import ALL, ANY, Dispatch, FrameFlags, Trigger
 
@@ -34,6 +36,7 @@ class Rule:
     blame: str | None
     since: str
     triggers: tuple[Trigger, ...]
+    needs: tuple[type[Any], ...]
     check: Check
 
     @property
@@ -55,6 +58,8 @@ def rule(
     only: FrameFlags = ANY,
     versions: range = ALL,
     also: tuple[Trigger, ...] = (),
+    deadline: str = "",
+    needs: tuple[type[Any], ...] = (),
     since: str,
     blame: str | None = None,
 ) -> Callable[[CheckT], CheckT]:
@@ -70,16 +75,18 @@ def rule(
             (`connection.run.subscribe`).
         versions: Of these APIs, the versions whose frames it wants to see.
         also: Other events that it wants to see.
+        needs: The trackers whose state it reads; others do not run for it.
+        deadline: Of `DeadlinePassed`, the name of the one that it waits for if a tracker sets it; else `code`.
         since: Version of kproxy.
         blame: Who is wrong: ``broker``, ``client``, ``network``, ``proxy``; a problem may say otherwise.
     """
-    trigger = Trigger(events, apis, broken, only, versions)
+    trigger = Trigger(events, apis, broken, only, versions, deadline)
 
     def register(check: CheckT) -> CheckT:
         if code in _RULES:
             raise ValueError(f"rule {code} is registered twice")
         name = check.__name__.replace("_", "-")
-        _RULES[code] = Rule(code, name, severity, blame, since, (trigger, *also), check)
+        _RULES[code] = Rule(code, name, severity, blame, since, (trigger, *also), needs, check)
         return check
 
     return register
@@ -91,6 +98,12 @@ def rules() -> tuple[Rule, ...]:
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
     return tuple(_RULES[code] for code in sorted(_RULES))
+
+
+@functools.cache
+def trackers(*also: type[Any]) -> Trackers:
+    """The trackers that the rules need, and those that the caller reads itself; a run is made with them (`Cluster`)."""
+    return Trackers((*chain.from_iterable(each.needs for each in rules()), *also))
 
 
 _interested: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code) for each in rules()))

@@ -1,34 +1,40 @@
 """Ledgers: what several rules want to know of the past, a file each, kept up to date before any rule sees an event.
 
 A ledger is a class with `observe(event, conversation)`; the run has one of it (`connection.run.state(Groups)`), or
-each connection (`connection.state(Sessions)`). State that one rule alone needs stands beside that rule, and is
-had in the same way. Whatever grows with what peers send is bounded (`BoundedDict`).
+each connection (`connection.state(Sessions)`). It runs only where a rule or another ledger declares that it needs
+it, and after those that it needs itself. State that one rule alone needs stands beside that rule, and is had in the
+same way. Whatever grows with what peers send is bounded (`dissectors.bounded`).
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
-import pkgutil
-from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import Any, TypeVar
 
 from dissectors.trackers.triggers import ALL, ANY, Dispatch, FrameFlags, Trigger
 
-
-class Tracker(Protocol):
-    """What keeps account."""
-
-    def observe(self, event: Any, connection: Any) -> None:
-        """Take in an event that its trigger lets through."""
-
-
 TrackerT = TypeVar("TrackerT", bound=type[Any])
-KeyT = TypeVar("KeyT")
-ValueT = TypeVar("ValueT")
 
-_TRACKERS: list[tuple[tuple[type[Any], bool], tuple[Trigger, ...], str]] = []
+
+@dataclass(frozen=True, slots=True)
+class Tracker:
+    """A registered class: one instance for the run if `is_shared`, else one for each connection.
+
+    `needs` are the classes whose state it reads, `keeps` the classes of further state that it fills.
+    `flags` are those that it adds to frames, so that rules which ask for them need it too.
+    """
+
+    kind: type[Any]
+    is_shared: bool
+    triggers: tuple[Trigger, ...]
+    needs: tuple[type[Any], ...]
+    keeps: tuple[type[Any], ...]
+    flags: FrameFlags
+
+
+_TRACKERS: dict[type[Any], Tracker] = {}
 
 
 def tracker(
@@ -39,50 +45,73 @@ def tracker(
     only: FrameFlags = ANY,
     versions: range = ALL,
     also: tuple[Trigger, ...] = (),
-    per: str = "cluster",
+    needs: tuple[type[Any], ...] = (),
+    keeps: tuple[type[Any], ...] = (),
+    flags: FrameFlags = ANY,
+    per: str = "run",
 ) -> Callable[[TrackerT], TrackerT]:
     """Register a ledger class, one for the run (``run``) or for each connection (``connection``).
 
-    What it wants to hear is said as for rules; its code, by which it is woken, is the name of the class.
+    What it wants to hear is said as for rules; its code, by which it is woken, is the name of the class. It runs after
+    the classes that it `needs`. Others that need a class in `keeps`, or frames with its
+    `flags`, need this one.
     """
     trigger = Trigger(events, apis, broken, only, versions)
 
     def register(kind: TrackerT) -> TrackerT:
-        _TRACKERS.append(((kind, per == "cluster"), (trigger, *also), kind.__name__))
+        made = Tracker(kind, per == "run", (trigger, *also), needs, keeps, flags)
+        for each in (kind, *keeps):
+            _TRACKERS[each] = made
         return kind
 
     return register
 
 
-def _all() -> list[tuple[tuple[type[Any], bool], tuple[Trigger, ...], str]]:
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-    return _TRACKERS
+def keeper(kind: type[Any]) -> Tracker | None:
+    """The tracker that fills a class of state, None for the private state of a rule."""
+    return _TRACKERS.get(kind)
 
 
-#: The ledgers that want to see an event: their class, and whether the whole run has one.
-interested: Dispatch[tuple[type[Any], bool]] = Dispatch(functools.cache(_all))
+def in_order(needed: Iterable[type[Any]]) -> tuple[Tracker, ...]:
+    """The trackers that fill these classes and what they need in turn, each after those that it needs.
+
+    Raises:
+        KeyError: No tracker fills one of the classes.
+        graphlib.CycleError: Trackers need each other.
+    """
+    graph: dict[type[Any], tuple[type[Any], ...]] = {}
+    waiting = list(needed)
+    while waiting:
+        tracker = _TRACKERS[waiting.pop()]
+        if tracker.kind not in graph:
+            graph[tracker.kind] = tuple(_TRACKERS[each].kind for each in tracker.needs)
+            waiting += tracker.needs
+    named = sorted(graph, key=lambda kind: (kind.__module__, kind.__name__))  # the same order in every process
+    return tuple(_TRACKERS[kind] for kind in TopologicalSorter({kind: graph[kind] for kind in named}).static_order())
 
 
-class BoundedDict(OrderedDict[KeyT, ValueT]):
-    """A dict that forgets what was set or touched longest ago when it holds more than `most`."""
+class Trackers:
+    """The trackers of a run.
 
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self.most = most
+    Args:
+        needed: The classes of state that its rules and its lines read.
+    """
 
-    def __setitem__(self, key: KeyT, value: ValueT) -> None:
-        before = len(self)
-        super().__setitem__(key, value)
-        if len(self) == before:
-            self.move_to_end(key)
-        elif before >= self.most:
-            self.popitem(last=False)
+    def __init__(self, needed: Iterable[type[Any]] = ()) -> None:
+        self.order = in_order(needed)
+        #: The trackers that want to see an event.
+        self.interested = Dispatch(lambda: ((each, each.triggers, each.kind.__name__) for each in self.order))
+        self._kinds = frozenset(kind for each in self.order for kind in (each.kind, *each.keeps))
 
-    def touch(self, key: KeyT, make: Callable[[], ValueT]) -> ValueT:
-        """The value of `key`, made if there is none, as the newest."""
-        if key in self:
-            self.move_to_end(key)
-        else:
-            self[key] = make()
-        return self[key]
+    def check(self, kind: type[Any]) -> None:
+        """Refuse state that nobody fills.
+
+        Raises:
+            LookupError: A tracker fills it that does not run, because nobody declared a need for it.
+        """
+        if kind in _TRACKERS and kind not in self._kinds:
+            raise LookupError(f"{kind.__name__} is read, but no rule declares that it needs it")
+
+
+#: Of a run without rules.
+NO_TRACKERS = Trackers()

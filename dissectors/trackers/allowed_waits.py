@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dissectors.messages.message import Message
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 
 _S = 1_000_000_000
 
-if TYPE_CHECKING:
-    from dissectors.trackers.state import RunState
-
 #: Answered when there is something to say, and not at once: to wait is what they are for.
 HELD = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup"})
 
 
-def allowed_ms(message: Message, run: RunState) -> int:
+def allowed_ms(message: Message, timeouts: RebalanceTimeouts) -> int:
     """What the fields of a request allow the server on top of the time that it needs.
 
     A group answers a JoinGroup when all members have joined, a SyncGroup when their leader has sent the assignment:
     both within the longest rebalance timeout of its members.
     """
     if message.api in ("JoinGroup", "SyncGroup"):
-        return run.state(RebalanceTimeouts).of(message.body.get("group_id"))
+        return timeouts.of(message.body.get("group_id"))
     body = message.body
     wait = body.get("max_wait_ms", body.get("timeout_ms", 0))
     return max(wait, 0) if isinstance(wait, int) else 0

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from dissectors.trackers import BoundedDict
+from dissectors.bounded import BoundedDict
+from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import client_of
 
 MAX_SERVED = 20_000
 
-#: What a client asks to get its bearings: FindCoordinator, Metadata, ApiVersions, SASL.
-BEARINGS = frozenset({3, 10, 17, 18, 36})
+#: What a client asks to get its bearings.
+BEARINGS = frozenset(
+    {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE}
+)
 
 #: Server, client id, API key and version.
 Kind: TypeAlias = tuple[str, str | None, int, int]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import (
     BytesSkipped,
     ConnectionOpened,
@@ -13,8 +14,9 @@ from dissectors.connections.events import (
     ResponseReceived,
     TokenReceived,
 )
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers import tracker
 from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import Trigger
 
 _MS = 1_000_000
 _MOST_LISTENERS = 1000
@@ -32,20 +34,6 @@ class SaslPhase(Enum):
     TOKENS = "tokens go to and fro"
     DONE = "authenticated"
     FAILED = "refused"
-
-
-@tracker(events=(ResponseReceived,), apis=("Metadata",))
-class Listeners:
-    """What a run has learned of servers: where SASL has let somebody in, and where data was served without it."""
-
-    def __init__(self) -> None:
-        self.sasl: BoundedDict[str, None] = BoundedDict(_MOST_LISTENERS)
-        self.open: BoundedDict[str, None] = BoundedDict(_MOST_LISTENERS)
-
-    def observe(self, _: ResponseReceived, connection: ConnectionState) -> None:
-        """Data was served."""
-        if connection.state(Authentication).phase is SaslPhase.NONE:
-            self.open[connection.server] = None
 
 
 @tracker(
@@ -83,14 +71,14 @@ class Authentication:
         """Who the broker knows the client as, by Kafka's default mapping, if it has let somebody in."""
         return f"User:{self.user}" if self.phase is SaslPhase.DONE and self.user else None
 
-    def observe(self, event: object, connection: ConnectionState) -> None:
+    def observe(self, event: object, _: ConnectionState) -> None:
         """Take a step."""
         if isinstance(event, RequestReceived):
             self._request(event)
         elif isinstance(event, ResponseReceived):
-            self._response(event, connection)
+            self._response(event)
         elif isinstance(event, TokenReceived):
-            self._raw_token(event, connection)
+            self._raw_token(event)
         elif isinstance(event, BytesSkipped) or (isinstance(event, ConnectionOpened) and event.midstream):
             self.phase, self.expires_at = SaslPhase.UNKNOWN, None
         self.unproven = self.phase not in (SaslPhase.DONE, SaslPhase.UNKNOWN)
@@ -118,7 +106,7 @@ class Authentication:
             self.tokens += 1
             self._read_token(message.body.get("auth_bytes") or b"")
 
-    def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
+    def _response(self, event: ResponseReceived) -> None:
         message = event.message
         if self.phase is SaslPhase.UNKNOWN:
             return
@@ -130,32 +118,26 @@ class Authentication:
             if self.phase is SaslPhase.HANDSHAKE:
                 self.phase = SaslPhase.TOKENS
         else:
-            self._answered(message.body, event.at, connection)
+            self._answered(message.body, event.at)
 
-    def _answered(self, body: dict[str, Any], at: int, connection: ConnectionState) -> None:
+    def _answered(self, body: dict[str, Any], at: int) -> None:
         answer = body.get("auth_bytes") or b""
         if self.mechanism.startswith("SCRAM-") and self.tokens == 1:
             self.server_nonce = _attributes(answer).get("r")
         # To a token that it does not accept, OAUTHBEARER answers with a reason, and fails at the next one (RFC 7628).
         if self.tokens >= _tokens_of(self.mechanism) and not (self.mechanism == "OAUTHBEARER" and answer):
-            self._let_in(connection)
+            self.phase = SaslPhase.DONE
             lifetime = body.get("session_lifetime_ms", 0)
             self.expires_at = at + lifetime * _MS if lifetime > 0 else None
 
-    def _raw_token(self, event: TokenReceived, connection: ConnectionState) -> None:
+    def _raw_token(self, event: TokenReceived) -> None:
         if self.phase is SaslPhase.UNKNOWN:
             return
         if event.direction is Direction.REQUEST:
             self.phase = SaslPhase.TOKENS
             self.tokens += 1
         elif self.tokens >= _tokens_of(self.mechanism):
-            self._let_in(connection)
-
-    def _let_in(self, connection: ConnectionState) -> None:
-        self.phase = SaslPhase.DONE
-        if connection.server:
-            connection.run.state(Listeners).sasl[connection.server] = None
-            connection.run.subscribe("X016")
+            self.phase = SaslPhase.DONE
 
     def _read_token(self, token: bytes) -> None:
         if self.mechanism == "PLAIN":
@@ -169,6 +151,29 @@ class Authentication:
                 self.user = name.replace("=2C", ",").replace("=3D", "=") if name else None
             elif self.tokens == 2:
                 self.final_nonce = attributes.get("r")
+
+
+@tracker(
+    events=(ResponseReceived,),
+    apis=("Metadata", "SaslAuthenticate"),
+    also=(Trigger((TokenReceived,)),),
+    needs=(Authentication,),
+)
+class Listeners:
+    """What a run has learned of servers: where SASL has let somebody in, and where data was served without it."""
+
+    def __init__(self) -> None:
+        self.sasl: BoundedDict[str, None] = BoundedDict(_MOST_LISTENERS)
+        self.open: BoundedDict[str, None] = BoundedDict(_MOST_LISTENERS)
+
+    def observe(self, event: ResponseReceived | TokenReceived, connection: ConnectionState) -> None:
+        """Data was served, or somebody was let in."""
+        phase, message = connection.state(Authentication).phase, getattr(event, "message", None)
+        if message is not None and message.api == "Metadata":
+            if phase is SaslPhase.NONE:
+                self.open[connection.server] = None
+        elif phase is SaslPhase.DONE and connection.server:
+            self.sasl[connection.server] = None
 
 
 def _tokens_of(mechanism: str) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.messages.message import Message
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers import tracker
 from dissectors.trackers.brokers import AddressRoute, Brokers, Endpoint, endpoints
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
@@ -76,6 +77,7 @@ class BrokerLookup:
         Trigger((RequestReceived,), broken=True, only=FrameFlags.SUBSCRIBED),
         Trigger((ResponseReceived,), broken=True, only=FrameFlags.IRREGULAR),  # of versions that no schema has
     ),
+    needs=(Brokers,),
 )
 class BrokerLookups:
     """The clients of a run, told apart by their host and client id."""

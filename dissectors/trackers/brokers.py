@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, NamedTuple
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import canonical, is_address, is_fixed, split
 from dissectors.connections.events import ConnectionOpened
 from dissectors.messages.message import Message
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers import tracker
 
 #: Dialled addresses that are remembered.
 MAX_DIALLED = 10_000

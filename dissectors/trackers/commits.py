@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import BytesSkipped, ConnectionEnded, RequestReceived, ResponseReceived
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers import tracker
 from dissectors.trackers.partitions import Place, topic_of
 from dissectors.trackers.state import ConnectionState
 

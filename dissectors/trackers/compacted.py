@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers import tracker
 from dissectors.trackers.state import ConnectionState
 
 _MOST_TOPICS = 10_000

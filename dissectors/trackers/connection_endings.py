@@ -1,4 +1,4 @@
-"""Which rule has to say why a connection ended with requests in flight: only one of them does."""
+"""Why connections ended with requests in flight."""
 
 from __future__ import annotations
 
@@ -22,38 +22,43 @@ AT_ONCE = 2 * SECOND
 #: Connections that ended upon the same request before that is called a rule.
 OFTEN = 2
 
-CLOSED_IN_FLIGHT, CLOSED_UPON_REQUEST, CLOSED_WHILE_IDLE, LEFT_OPEN = "C013", "C015", "C016", "C004"
-TURNED_AWAY = "X006"
+#: The server closed: while requests waited, each time upon such a request, while idle, or on a client without SASL.
+#: Or anybody else ended the connection.
+CLOSED_IN_FLIGHT, CLOSED_UPON_REQUEST, CLOSED_WHILE_IDLE = "in flight", "upon request", "while idle"
+TURNED_AWAY, LEFT_OPEN = "turned away", "left open"
 
 
 class _Refused(Recurrence):
     """By server, client id, API and version."""
 
 
-@tracker(events=(ConnectionEnded,))
+@tracker(
+    events=(ConnectionEnded,),
+    needs=(Authentication, InFlight, Listeners, AnsweredApis, Versions),
+)
 class ConnectionEndings:
     """What is to be said of the connection that has just ended.
 
-    `open` are its requests in flight, `told_by` the rule that speaks of them: none where something that another rule
-    tells explains the end, or kproxy itself made it. `times` counts the connections that ended upon such a request.
+    `open` are its requests in flight, `cause` why they stayed without an answer: None where something else explains
+    the end, or kproxy itself made it. `times` counts the connections that ended upon such a request.
     """
 
     def __init__(self) -> None:
         self.open: list[RequestReceived] = []
-        self.told_by: str | None = None
+        self.cause: str | None = None
         self.times = 0
 
     def observe(self, event: ConnectionEnded, connection: ConnectionState) -> None:
         """Judge an end."""
         flight = connection.state(InFlight)
         self.open = list(flight.waiting.values())
-        self.told_by = None
+        self.cause = None
         if not self.open or event.by == "proxy" or flight.explains(event.at):
             return
         if event.by != "server":
-            self.told_by = LEFT_OPEN
-        elif not event.half_frames[1]:  # else C014 tells of the answer that was cut
-            self.told_by = self._judge(event, flight, connection)
+            self.cause = LEFT_OPEN
+        elif not event.half_frames[1]:  # else an answer was cut
+            self.cause = self._judge(event, flight, connection)
 
     def _judge(self, event: ConnectionEnded, flight: InFlight, connection: ConnectionState) -> str | None:
         oldest = self.open[0]
@@ -61,7 +66,7 @@ class ConnectionEndings:
         if oldest.offset == flight.woken and waited <= AWAKE:
             return CLOSED_WHILE_IDLE
         if _is_not_served(asked, connection):
-            return None  # V001 and V002
+            return None  # the version explains the end
         if waited <= AT_ONCE and _may_want_sasl(flight, connection):
             return TURNED_AWAY
         kind = connection.server, connection.client_id, asked.api_key, asked.version
@@ -81,7 +86,7 @@ def _is_not_served(asked: Message, connection: ConnectionState) -> bool:
 
 
 def _is_counted(asked: Message, connection: ConnectionState) -> bool:
-    """Whether it is V004 or V005 that speaks up if this happens again."""
+    """Whether the rules of versions count this end, and report it if it happens again."""
     versions = connection.state(Versions)
     served = versions.server(connection).answered
     if asked.api_key == API_VERSIONS:

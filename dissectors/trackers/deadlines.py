@@ -5,44 +5,43 @@ from __future__ import annotations
 import heapq
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from dissectors.connections.events import DeadlinePassed
 
-if TYPE_CHECKING:
-    from dissectors.trackers.state import ConnectionState
+SubjectT = TypeVar("SubjectT")
 
 #: Deadlines that wait at once; beyond, none are taken in until some have passed.
 MOST_DEADLINES = 100_000
 
 
 @dataclass(slots=True)
-class _Entry:
-    connection: ConnectionState
+class _Entry(Generic[SubjectT]):
+    subject: SubjectT
     event: DeadlinePassed
     sequence: int
 
 
-class Deadlines:
-    """One queue for all connections of a run, in the time of their events: no clock is read.
+class Deadlines(Generic[SubjectT]):
+    """One queue for all connections of a run (the subjects), in the time of their events: no clock is read.
 
     So a capture and the live traffic that it recorded give the same findings.
     """
 
     def __init__(self) -> None:
         self._queue: list[tuple[int, int, Hashable]] = []
-        self._waiting: dict[Hashable, _Entry] = {}
+        self._waiting: dict[Hashable, _Entry[SubjectT]] = {}
         self._sequence = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def expect(self, key: Hashable, connection: ConnectionState, event: DeadlinePassed) -> None:
-        """Give `event` to `connection` at its time unless `key` is met before; replaces what has the same key."""
+    def expect(self, key: Hashable, subject: SubjectT, event: DeadlinePassed) -> None:
+        """Give `event` to `subject` at its time unless `key` is met before; replaces what has the same key."""
         if key not in self._waiting and len(self._waiting) >= MOST_DEADLINES:
             return
         self._sequence += 1
-        self._waiting[key] = _Entry(connection, event, self._sequence)
+        self._waiting[key] = _Entry(subject, event, self._sequence)
         heapq.heappush(self._queue, (event.at, self._sequence, key))
         if len(self._queue) > 2 * len(self._waiting) + 1000:  # mostly met ones: leave them out
             self._queue = [(each.event.at, each.sequence, key) for key, each in self._waiting.items()]
@@ -57,11 +56,11 @@ class Deadlines:
         """Whether there may be one before `at`."""
         return bool(self._queue) and self._queue[0][0] < at
 
-    def passed(self, at: int) -> Iterator[tuple[ConnectionState, DeadlinePassed]]:
+    def passed(self, at: int) -> Iterator[tuple[SubjectT, DeadlinePassed]]:
         """Take out the deadlines before `at` that were not met, in their order."""
         while self.is_due(at):
             _, sequence, key = heapq.heappop(self._queue)
             entry = self._waiting.get(key)
             if entry is not None and entry.sequence == sequence:
                 del self._waiting[key]
-                yield entry.connection, entry.event
+                yield entry.subject, entry.event

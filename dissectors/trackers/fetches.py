@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import BytesSkipped, RequestReceived, ResponseReceived
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers import tracker
 from dissectors.trackers.partitions import Place, RefusedPartition, refusals, topic_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -73,7 +74,13 @@ class _Session:
                 self.behind.discard(place)
 
 
-@tracker(events=(RequestReceived, ResponseReceived, BytesSkipped), apis=("Fetch",), broken=True, per="connection")
+@tracker(
+    events=(RequestReceived, ResponseReceived, BytesSkipped),
+    apis=("Fetch",),
+    broken=True,
+    per="connection",
+    flags=FrameFlags.STARVED,
+)
 class Fetches:
     """One connection's fetches.
 

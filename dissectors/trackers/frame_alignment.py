@@ -14,6 +14,9 @@ KINDS = ("request", "response")
 WRITERS = ("client", "broker")
 LEAST = (LEAST_REQUEST, LEAST_RESPONSE)
 
+#: What is wrong with a length prefix: too large, negative, too small, or kproxy does not know where frames begin.
+OVER_MAX, NEGATIVE, TINY, OUT_OF_STEP = "over max", "negative", "tiny", "out of step"
+
 
 @tracker(
     events=(RequestReceived, ResponseReceived, BytesSkipped), broken=True, only=FrameFlags.IRREGULAR, per="connection"
@@ -42,14 +45,14 @@ class FrameAlignment:
         return self._misread_to[event.direction] == event.offset
 
     def verdict(self, event: FramingLost, *, midstream: bool) -> str | None:
-        """The code of the one M rule that speaks of this length prefix, None for another protocol: that is an X rule's.
+        """What is wrong with this length prefix, None for another protocol.
 
         `midstream`: the connection was open before it was seen.
         """
         if event.protocol is not None or event.size is None:
             return None
         if midstream or self._unseen[event.direction] or self.follows_misread(event):
-            return "M004"
+            return OUT_OF_STEP
         if event.size < 0:
-            return "M002"
-        return "M003" if event.size < LEAST[event.direction] else "M001"
+            return NEGATIVE
+        return TINY if event.size < LEAST[event.direction] else OVER_MAX

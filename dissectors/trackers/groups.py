@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers import tracker
 
 MAX_GROUPS = 10_000
 

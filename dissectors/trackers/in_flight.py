@@ -19,6 +19,7 @@ from dissectors.messages.message import Message
 from dissectors.trackers import tracker
 from dissectors.trackers.allowed_waits import HELD, allowed_ms
 from dissectors.trackers.answered_apis import AnsweredApis
+from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -41,8 +42,11 @@ MOST_IDEMPOTENT = 5
 #: Ids that are remembered after their answer, and of Produce requests that have none.
 _REMEMBERED = 64
 
-#: The rules that judge a request that is overdue: of Produce, of what follows a Produce without acks, of the others.
-OF_PRODUCE, OF_BLOCKED, OF_OTHERS = "C007", "C006", "C004"
+#: The deadlines of requests: of Produce, of what follows a Produce without acks, of the others.
+OF_PRODUCE, OF_BLOCKED, OF_OTHERS = "overdue Produce", "overdue after a Produce with acks=0", "overdue request"
+
+#: Responses that answer no request in flight: to a Produce with acks=0, a second one, one with an unknown id.
+ANSWERS_ACKS_0, ANSWERS_AGAIN, ANSWERS_NOTHING = "to acks=0", "again", "unknown id"
 
 _Heard: TypeAlias = RequestReceived | ResponseReceived | BytesSkipped | FramingLost | ConnectionEnded
 
@@ -50,13 +54,16 @@ _Heard: TypeAlias = RequestReceived | ResponseReceived | BytesSkipped | FramingL
 @tracker(
     events=(RequestReceived, ResponseReceived, BytesSkipped, FramingLost, ConnectionEnded),
     broken=True,
+    needs=(RebalanceTimeouts,),
+    keeps=(AnsweredApis,),
+    flags=FrameFlags.UNPAIRED | FrameFlags.THROTTLED,
     per="connection",
 )
 class InFlight:
     """The requests of a connection that wait, oldest first.
 
     `waiting` holds them by correlation id. A response with an id that does not wait is taken for the answer to the
-    oldest, so that this is not also said to be missing; `stray` then has the code of the rule whose it is and the
+    oldest, so that this is not also said to be missing; `stray` then says which kind of stray response it is, and the
     request that it is about. `reused` is the request that the newest one took the id of, `id_before` the id of the one
     before that.
 
@@ -116,16 +123,17 @@ class InFlight:
         request = self._given_up[0] if self._given_up else next(iter(self.waiting.values()), None)
         if request is None:
             return None
-        held = allowed_ms(request.message, connection.run) if request.message.api in HELD else 0
+        timeouts = connection.run.state(RebalanceTimeouts)
+        held = allowed_ms(request.message, timeouts) if request.message.api in HELD else 0
         return request, max(self._free_at, request.at) + held * _MS
 
     def overdue(self, code: str, at: int, connection: ConnectionState) -> list[RequestReceived]:
-        """Take out what should have been answered by now and is that rule's to tell; wait for the next of them."""
+        """Take out what should have been answered by now and belongs to that deadline; wait for the next of them."""
         self._expected.discard(code)
         late: list[RequestReceived] = []
-        free_at = self._free_at
+        free_at, timeouts = self._free_at, connection.run.state(RebalanceTimeouts)
         for request in list(self.waiting.values()):
-            free_at = max(free_at, request.at) + allowed_ms(request.message, connection.run) * _MS
+            free_at = max(free_at, request.at) + allowed_ms(request.message, timeouts) * _MS
             due, judge = free_at + PATIENCE, self._judge(request)
             if due <= at and judge == code:
                 late.append(self._take(request.message.correlation_id))
@@ -208,9 +216,9 @@ class InFlight:
     def _explain(self, event: ResponseReceived) -> tuple[str, RequestReceived | None]:
         self._suspect_at, self._suspect_request = event.at, -1
         if event.correlation_id in self._silent:
-            return "C005", None
+            return ANSWERS_ACKS_0, None
         oldest = self._take(next(iter(self.waiting))) if self.waiting else None
-        return "C003" if event.correlation_id in self._done else "C001", oldest
+        return ANSWERS_AGAIN if event.correlation_id in self._done else ANSWERS_NOTHING, oldest
 
     def _take(self, correlation_id: int) -> RequestReceived:
         self._blocked.discard(correlation_id)

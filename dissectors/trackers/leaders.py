@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import canonical, host_of, is_fixed, split
 from dissectors.connections.events import ResponseReceived
 from dissectors.messages.message import Message
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.schemas.codes import Error
+from dissectors.trackers import tracker
 from dissectors.trackers.partitions import Place, refusals
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
-NOT_LEADER = 6
+NOT_LEADER = Error.NOT_LEADER_OR_FOLLOWER
 
 MAX_CLIENTS = 1_000
 MAX_DENIALS = 1_000

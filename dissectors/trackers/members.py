@@ -6,18 +6,20 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import BytesSkipped, ConnectionEnded, FramingLost, RequestReceived, ResponseReceived
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.schemas.codes import Error
+from dissectors.trackers import tracker
 from dissectors.trackers.state import ConnectionState
 
 _MS = 1_000_000
 _MOST_MEMBERS = 10_000
 
-REBALANCE_IN_PROGRESS = 27
-_GONE = (25, 82)  # UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
+REBALANCE_IN_PROGRESS = Error.REBALANCE_IN_PROGRESS
+_GONE = (Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID)
 
-#: The rule that judges members which fall silent, and what it takes for a sign of life: from each on it waits anew.
-LATE = "S019"
+#: The deadline for the next sign of life of a member, and what it takes for a sign of life: from each on it waits anew.
+LATE = "member silent"
 _SIGNS = ("SyncGroup", "Heartbeat", "OffsetCommit")
 
 Event = RequestReceived | ResponseReceived | BytesSkipped | FramingLost | ConnectionEnded

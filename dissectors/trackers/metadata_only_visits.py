@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers import tracker
 from dissectors.trackers.answered_apis import BEARINGS, AnsweredApis
 from dissectors.trackers.broker_lookups import BrokerLookups
 from dissectors.trackers.brokers import AddressRoute
@@ -19,7 +20,10 @@ MAX_CLIENTS = 10_000
 REMEMBERED = 10
 
 
-@tracker(events=(ConnectionEnded,))
+@tracker(
+    events=(ConnectionEnded,),
+    needs=(InFlight, BrokerLookups, AnsweredApis),
+)
 class MetadataOnlyVisits:
     """`row` is when the latest such connections of the client ended whose connection has just ended.
 
@@ -38,7 +42,7 @@ class MetadataOnlyVisits:
             return
         seeker = connection.run.state(BrokerLookups).of(connection, connection.client_id)
         if seeker.way is not AddressRoute.HERE and seeker.is_lost(event.at):
-            return  # it is sent where nobody goes: S001
+            return  # it is sent where nobody goes
         client = client_of(connection)
         key = *client, connection.server
         if any(api not in BEARINGS for api, _ in flight.served):

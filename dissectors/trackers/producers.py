@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dissectors import schemas
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers import tracker
 from dissectors.trackers.partitions import Place, RefusedPartition, refusals, topic_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -112,7 +113,9 @@ class _InFlight:
         self.attempts: BoundedDict[int, Attempt] = BoundedDict(_MOST_IN_FLIGHT)
 
 
-@tracker(events=(RequestReceived, ResponseReceived), apis=("Produce", "InitProducerId"), broken=True)
+@tracker(
+    events=(RequestReceived, ResponseReceived), apis=("Produce", "InitProducerId"), broken=True, flags=FrameFlags.RESENT
+)
 class Producers:
     """The producers of a run, apart for each server.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers import tracker
 
 #: The default of max.poll.interval.ms in the Java client and librdkafka.
 USUAL_MS = 300_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from dissectors.trackers import BoundedDict
+from dissectors.bounded import BoundedDict
 
 SECOND = 1_000_000_000
 

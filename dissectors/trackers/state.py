@@ -7,19 +7,21 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from dissectors import diagnosis, trackers
+from dissectors import diagnosis
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionOpened, DeadlinePassed, RequestReceived, ResponseReceived
 from dissectors.failures import Failure
 from dissectors.messages.message import Message
-from dissectors.trackers import BoundedDict
+from dissectors.schemas.codes import ApiKey
+from dissectors.trackers import NO_TRACKERS, Trackers
 from dissectors.trackers.deadlines import Deadlines
 from dissectors.trackers.triggers import NOBODY_SUBSCRIBED, Subscribed, flags_of
 
-API_VERSIONS = 18
-SASL_HANDSHAKE = 17
+API_VERSIONS = ApiKey.API_VERSIONS
+SASL_HANDSHAKE = ApiKey.SASL_HANDSHAKE
 
-#: The APIs whose responses name topics with their ids: Metadata, CreateTopics, DescribeTopicPartitions.
-NAMING = frozenset({3, 19, 75})
+#: The APIs whose responses name topics with their ids.
+NAMING = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
 
 #: Topics whose ids are remembered; those named longest ago are forgotten first.
 MAX_TOPICS = 100_000
@@ -37,11 +39,12 @@ class RunState:
 
     `known_departures` is how layouts were seen to depart, so that the next frame is read in that way. `subscribed` are
     the codes of the rules and ledgers that want all frames of their APIs for the time being, and not only what is out
-    of the ordinary.
+    of the ordinary. `trackers` are run at each event, before the rules (`dissectors.rules.trackers`).
     """
 
+    trackers: Trackers = NO_TRACKERS
     topic_names: BoundedDict[str, str] = field(default_factory=lambda: BoundedDict(MAX_TOPICS))
-    deadlines: Deadlines = field(default_factory=Deadlines)
+    deadlines: Deadlines[ConnectionState] = field(default_factory=Deadlines)
     known_departures: diagnosis.KnownDepartures = field(default_factory=diagnosis.KnownDepartures)
     subscribed: Subscribed = NOBODY_SUBSCRIBED
     _reported: BoundedDict[Hashable, int] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
@@ -57,6 +60,7 @@ class RunState:
         """The run's one instance of a class of state, made at first use."""
         found: T | None = self._states.get(kind)
         if found is None:
+            self.trackers.check(kind)
             found = self._states[kind] = kind()
         return found
 
@@ -116,20 +120,23 @@ class ConnectionState:
             self.client, self.server, self.dialled = event.client, event.server, event.listener or event.server
             self.tls, self.midstream, self.opened_at = event.tls, event.midstream, event.at
         run = self.run
-        for kind, is_shared in trackers.interested(event, self.flags, run.subscribed):
+        for tracker in run.trackers.interested(event, self.flags, run.subscribed):
             try:
-                (run if is_shared else self).state(kind).observe(event, self)
+                (run if tracker.is_shared else self).state(tracker.kind).observe(event, self)
             except Exception as error:  # noqa: BLE001  # one tracker's bug is not the others'
-                self.failures.append(Failure.of(f"updating {kind.__name__}", error))
+                self.failures.append(Failure.of(f"updating {tracker.kind.__name__}", error))
 
     def _frame(self, event: RequestReceived | ResponseReceived) -> None:
         first, message = True, event.message
         if message is not None:
             if message.failure is not None:
                 self.failures.append(message.failure)
-            elif message.decode_warnings or not message.reads_well:
+            elif event.damaged is None and (message.decode_warnings or not message.reads_well):
+                request = event.request.message if isinstance(event, ResponseReceived) and event.request else None
                 try:
-                    diagnosis.examine(event, self)
+                    event.message = message = diagnosis.examine(
+                        message, request, self.run.known_departures, self.server
+                    )
                 except Exception as error:  # noqa: BLE001  # the frame as the schemas read it is still worth a look
                     self.failures.append(Failure.of("diagnosing a frame", error))
             if message.is_request:
@@ -146,13 +153,15 @@ class ConnectionState:
         """This connection's one instance of a class of state, made at first use."""
         found: T | None = self._states.get(kind)
         if found is None:
+            self.run.trackers.check(kind)
             found = self._states[kind] = kind()
         return found
 
     def expect(self, code: str, key: Hashable, *, by: int, about: Any = None) -> None:
         """Give the rule `code` a `DeadlinePassed` at the time `by` (ns) unless `met` is called with `key` before.
 
-        Keys are the rule's own and hold for the whole run; an expectation replaces the one with its key.
+        A tracker gives its deadline a name instead of the code. Keys belong to the rule or tracker and hold for the
+        whole run; an expectation replaces the one with its key.
         """
         self.run.deadlines.expect((code, key), self, DeadlinePassed(by, code, about))
 

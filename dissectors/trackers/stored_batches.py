@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.records.batch import HEADER
 from dissectors.records.record_checks import BatchSpan
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.trackers import tracker
 from dissectors.trackers.compacted import Compacted
 from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.partitions import Place, topic_of
-from dissectors.trackers.record_data import PartitionData, Seen, first_batch, record_data, sent
+from dissectors.trackers.record_data import PartitionData, RecordData, Seen, first_batch, record_data, sent
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -54,7 +55,11 @@ class Rewritten(NamedTuple):
 Log = dict[int, Stored]
 
 
-@tracker(events=(ResponseReceived,), apis=("Produce", "Fetch"))
+@tracker(
+    events=(ResponseReceived,),
+    apis=("Produce", "Fetch"),
+    needs=(Compacted, Fetches, RecordData),
+)
 class StoredBatches:
     """The latest batches of the partitions of a run, by their base offsets, apart for each server.
 

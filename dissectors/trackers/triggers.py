@@ -60,7 +60,8 @@ _FRAMES = (RequestReceived, ResponseReceived)
 class Trigger:
     """Events of these types; of frames only those of these APIs (none: all), and only well-read ones if not `broken`.
 
-    `versions` are those of the APIs. A `DeadlinePassed` goes to the rule that has its code, and to nobody else.
+    `versions` are those of the APIs. `deadline` is the name of the `DeadlinePassed` that it waits for, by default the
+    code of the listener; others do not go to it.
     """
 
     events: tuple[type, ...]
@@ -68,6 +69,7 @@ class Trigger:
     broken: bool = False
     only: FrameFlags = ANY
     versions: range = ALL
+    deadline: str = ""
 
     def matches(self, way: _EventKind, flags: int) -> bool:
         """Whether it wants an event; `flags` count for frames."""
@@ -174,7 +176,8 @@ class Dispatch(Generic[T]):
 
     def _by_code(self) -> dict[str, tuple[T, ...]]:
         return {
-            code: (listener,)
+            each.deadline or code: (listener,)
             for listener, triggers, code in self._listeners()
-            if any(DeadlinePassed in each.events for each in triggers)
+            for each in triggers
+            if DeadlinePassed in each.events
         }

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections import addresses
 from dissectors.connections.events import BytesSkipped, ConnectionEnded, FramingLost, RequestReceived, ResponseReceived
-from dissectors.trackers import BoundedDict, tracker
+from dissectors.schemas.codes import ApiKey
+from dissectors.trackers import tracker
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
-METADATA = 3
-SASL_HANDSHAKE = 17
-API_VERSIONS = 18
-SASL_AUTHENTICATE = 36
+METADATA = ApiKey.METADATA
+SASL_HANDSHAKE = ApiKey.SASL_HANDSHAKE
+API_VERSIONS = ApiKey.API_VERSIONS
+SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 
 #: APIs that come before a client is let in.
 PRELUDE = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
@@ -62,6 +64,7 @@ class Servers:
     broken=True,
     only=FrameFlags.FIRST,
     also=(Trigger((ResponseReceived,), ("ApiVersions", "Metadata"), broken=True),),
+    keeps=(Servers,),
     per="connection",
 )
 class Versions:

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from dissectors.wire.layout import CODES, WIDTHS, Field, Layout
+from dissectors.wire.layout import CODES, WIDTHS, Field, Layout, once
 from dissectors.wire.plausibility import Plausible, check_of
 from dissectors.wire.primitives import MOST_ELEMENTS, Odd, read_uvarint, uuid_text
 
@@ -31,12 +31,10 @@ _ENCODINGS = {None, "uvarint", *_LENGTH_CODES}
 _TRUTH = (False, True)
 
 
+@once
 def decoder(layout: Layout) -> Decoder:
-    """The compiled reader of a layout, made once."""
-    made: Decoder | None = layout.cache.get("decoder")
-    if made is None:
-        made = layout.cache["decoder"] = _Compiler().compile(layout) if _as_in_schemas(layout) else _refuse
-    return made
+    """The compiled reader of a layout."""
+    return _Compiler().compile(layout) if _as_in_schemas(layout) else _refuse
 
 
 def _as_in_schemas(layout: Layout) -> bool:
@@ -284,6 +282,11 @@ def least_bytes(layout: Layout) -> int:
     return total
 
 
+@once
+def _tag_readers(layout: Layout) -> dict[int | None, tuple[str, Decoder]]:
+    return {f.tag: (f.name, decoder(Layout(f.name, (f,), flexible=False))) for f in layout.tagged}
+
+
 def _tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, Any], flags: list[int]) -> int:
     """Read a tag buffer that is not empty into `values`; unknown tags as `_tags`, pairs of tag and bytes."""
     flags[0] |= TAGGED
@@ -291,11 +294,7 @@ def _tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, A
         count, pos = read_uvarint(data, pos, count)
     if count * 2 > len(data) - pos:
         raise Odd
-    readers = layout.cache.get("tags")
-    if readers is None:
-        readers = layout.cache["tags"] = {
-            f.tag: (f.name, decoder(Layout(f.name, (f,), flexible=False))) for f in layout.tagged
-        }
+    readers = _tag_readers(layout)
     last = -1
     for _ in range(count):
         tag, pos = data[pos], pos + 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from dissectors import schemas
 from dissectors.schemas import VersionRange
@@ -67,7 +67,8 @@ class Field:
     entity: str | None = None
     writes: str | None = None
     exception: tuple[int, Layout] | None = None
-    cache: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    #: For `once` alone.
+    derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,32 @@ class Layout:
     flexible: bool = False
     tagged: tuple[Field, ...] = ()
     tag_fault: str = ""
-    cache: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    #: For `once` alone.
+    derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+
+OwnerT = TypeVar("OwnerT", Field, Layout)
+ResultT = TypeVar("ResultT")
+
+
+def once(compute: Callable[[OwnerT], ResultT]) -> Callable[[OwnerT], ResultT]:
+    """Make a function compute its result once for each layout or field.
+
+    The layout or field keeps the result, so that both are freed together, also where the result refers to its owner.
+    """
+
+    @functools.wraps(compute)
+    def get(owner: OwnerT) -> ResultT:
+        try:
+            known: ResultT = owner.derived[compute]
+        except KeyError:
+            pass
+        else:
+            return known
+        made = owner.derived[compute] = compute(owner)
+        return made
+
+    return get
 
 
 def layout_of_element(field: Field, index: int) -> Layout:

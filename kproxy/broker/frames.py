@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from dissectors import schemas
 from dissectors.wire.decode import decode
 from dissectors.wire.encode import encode_into
-from dissectors.wire.layout import Field, Layout, layout, layout_of_element
+from dissectors.wire.layout import Field, Layout, layout, layout_of_element, once
 
 #: In the arrays of a request: an answer can have a struct for each. The decoder has the same bound on structs.
 _MOST_ELEMENTS: Final = 200_000
@@ -118,9 +118,7 @@ def _inside(one: Field, value: Any) -> Any:
     return without_defaults(one.struct, value)
 
 
+@once
 def _has_tagged(made: Layout) -> bool:
-    found = made.cache.get("has_tagged")
-    if found is None:
-        inner = (one.struct for one in (*made.fields, *made.tagged) if one.struct is not None)
-        found = made.cache["has_tagged"] = bool(made.tagged) or any(_has_tagged(each) for each in inner)
-    return bool(found)
+    inner = (one.struct for one in (*made.fields, *made.tagged) if one.struct is not None)
+    return bool(made.tagged) or any(_has_tagged(each) for each in inner)

@@ -14,7 +14,7 @@ from dissectors.failures import Failure
 from dissectors.findings import Finding
 from dissectors.messages import value_annotations
 from dissectors.messages.message import Message, api_name, read_request, read_response, walk_message
-from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.state import ConnectionState, RunState
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import layout
 from dissectors.wire.node import Node
@@ -71,7 +71,7 @@ def explain(
 
 
 def _explain(frame: bytes, asked: Asked) -> Explanation:
-    connection_state = ConnectionState()
+    connection_state = ConnectionState(RunState(rules.trackers()))
     event: RequestReceived | ResponseReceived
     if isinstance(asked, bytes):
         answered = RequestReceived(0, 0, len(asked) - 4, read_request(asked))

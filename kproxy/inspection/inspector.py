@@ -94,7 +94,7 @@ class Inspector:
     ) -> None:
         self._name = name
         self._detail = detail
-        self._run_state = RunState()
+        self._run_state = RunState(rules.trackers(InFlight))
         self._run = ConnectionState(self._run_state)  # of no connection
         self._frame_lines = FrameLines(self._run_state, detail, excerpts=excerpts)
         self._connections: dict[int, _State] = {}

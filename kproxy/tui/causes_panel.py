@@ -27,8 +27,8 @@ class CausesPanel(Static):
     """The worst causes that were found so far; hidden while there are none. A click goes to the first frame of one."""
 
     DEFAULT_CSS = """
-    Causes { height: auto; padding: 0 1; background: $panel; display: none; }
-    Causes.some { display: block; }
+    CausesPanel { height: auto; padding: 0 1; background: $panel; display: none; }
+    CausesPanel.some { display: block; }
     """
 
     @dataclass

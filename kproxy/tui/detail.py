@@ -83,16 +83,16 @@ class DetailPane(Vertical):
     """The exchange under the cursor; `whole` when it has the screen for itself."""
 
     DEFAULT_CSS = """
-    Detail { height: 1fr; border-top: solid $panel; }
-    Detail > #wrong { height: auto; max-height: 35%; background: $surface; padding: 0 1; }
-    Detail.whole > #wrong { max-height: 45%; }
-    Detail > #sides { height: 1fr; }
-    Detail.event > #wrong { max-height: 100%; height: 1fr; }
-    Detail.event > #sides { display: none; }
-    Detail HexView { width: 1fr; min-width: 46; height: 1fr; border-left: solid $panel; }
-    Detail.narrow SidePane { display: none; }
-    Detail.narrow SidePane.active { display: block; }
-    Detail.wide HexView { width: 79; }
+    DetailPane { height: 1fr; border-top: solid $panel; }
+    DetailPane > #wrong { height: auto; max-height: 35%; background: $surface; padding: 0 1; }
+    DetailPane.whole > #wrong { max-height: 45%; }
+    DetailPane > #sides { height: 1fr; }
+    DetailPane.event > #wrong { max-height: 100%; height: 1fr; }
+    DetailPane.event > #sides { display: none; }
+    DetailPane HexView { width: 1fr; min-width: 46; height: 1fr; border-left: solid $panel; }
+    DetailPane.narrow SidePane { display: none; }
+    DetailPane.narrow SidePane.active { display: block; }
+    DetailPane.wide HexView { width: 79; }
     """
 
     active: reactive[str] = reactive("request")

@@ -67,7 +67,7 @@ class ExchangeView(View):
     DEFAULT_CSS = """
     ExchangeView { layout: vertical; }
     ExchangeView > #exchanges { height: 1fr; min-height: 4; }
-    ExchangeView.whole > #exchanges, ExchangeView.whole > Causes { display: none; }
+    ExchangeView.whole > #exchanges, ExchangeView.whole > CausesPanel { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "app.filter", "filter", priority=True),  # at once: the next key is of the filter

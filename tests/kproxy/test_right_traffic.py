@@ -18,7 +18,7 @@ from dissectors import rules
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Finding
 from dissectors.messages.message import read_request, read_response
-from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.state import ConnectionState, RunState
 from tests.kproxy.captured import DATA, findings_of
 
 #: (capture, code) -> why that finding is right.
@@ -60,7 +60,10 @@ def test_frames_that_kafka_wrote_are_silent(name: str) -> None:
 
 def findings(row: dict[str, Any]) -> list[Finding]:
     """What the rules say of a lone frame, as `kproxy explain` has them."""
-    event, connection_state = lone_event(bytes.fromhex(row["frame_hex"]), row), ConnectionState()
+    event, connection_state = (
+        lone_event(bytes.fromhex(row["frame_hex"]), row),
+        ConnectionState(RunState(rules.trackers())),
+    )
     connection_state.observe(event)
     return rules.check(event, connection_state)
 

@@ -18,6 +18,7 @@ from dissectors.trackers.state import ConnectionState
     severity=Severity.ERROR,
     events=(ResponseReceived, DeadlinePassed),
     apis=("Metadata",),
+    needs=(Brokers, BrokerLookups),
     since="0.1",
     blame="network",
 )

@@ -11,7 +11,7 @@ from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
 from dissectors.trackers.broker_lookups import BrokerLookup, BrokerLookups
-from dissectors.trackers.brokers import AddressRoute, Endpoint, endpoints, own_address
+from dissectors.trackers.brokers import AddressRoute, Brokers, Endpoint, endpoints, own_address
 from dissectors.trackers.state import ConnectionState
 
 CODE = "S001"
@@ -27,6 +27,7 @@ ANSWERS_UNCLEAR = 5
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("Metadata", "FindCoordinator"),
+    needs=(Brokers, BrokerLookups),
     since="0.1",
     blame="network",
 )

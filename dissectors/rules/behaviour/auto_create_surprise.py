@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.state import ConnectionState
 
 #: What a broker says of a topic that it is about to create: UNKNOWN_TOPIC_OR_PARTITION, or LEADER_NOT_AVAILABLE.

@@ -27,6 +27,7 @@ _LATER = 100 * _MS
     events=(RequestReceived,),
     apis=("Produce",),
     only=FrameFlags.RESENT,
+    needs=(Producers,),
     since="0.1",
     blame="client",
 )

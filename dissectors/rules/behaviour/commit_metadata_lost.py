@@ -14,7 +14,15 @@ from dissectors.trackers.partitions import topic_of
 from dissectors.trackers.state import ConnectionState
 
 
-@rule("S042", severity=Severity.WARNING, events=(ResponseReceived,), apis=("OffsetFetch",), since="0.1", blame="broker")
+@rule(
+    "S042",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("OffsetFetch",),
+    needs=(Commits,),
+    since="0.1",
+    blame="broker",
+)
 def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that OffsetFetch gives back the metadata with which the offset was committed.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import BytesSkipped, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.message import Message
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.commits import Commits, Key, key_of
 from dissectors.trackers.partitions import topic_of
 from dissectors.trackers.recurrence import Recurrence
@@ -55,6 +55,7 @@ class _Ends:
     events=(ResponseReceived, BytesSkipped),
     apis=("OffsetCommit",),
     also=(Trigger((ResponseReceived,), ("Fetch", "ListOffsets"), only=FrameFlags.SUBSCRIBED),),
+    needs=(Commits,),
     since="0.1",
     blame="client",
 )

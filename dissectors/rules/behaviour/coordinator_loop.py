@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
+from dissectors.schemas.codes import Error
 from dissectors.trackers.coordinators import COORDINATED, Coordinators, verdicts
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.wire.paths import parts
 
-_NOT_AVAILABLE = 15
-_NOT_COORDINATOR = 16
+_NOT_AVAILABLE = Error.COORDINATOR_NOT_AVAILABLE
+_NOT_COORDINATOR = Error.NOT_COORDINATOR
 _TIMES = 5
 _MOST_SEARCHES = 10_000
 
@@ -43,6 +44,7 @@ class _Searches:
     events=(ResponseReceived,),
     apis=("FindCoordinator",),
     also=(Trigger((ResponseReceived,), COORDINATED, only=FrameFlags.REFUSED),),
+    needs=(Coordinators,),
     since="0.1",
     blame="broker",
 )

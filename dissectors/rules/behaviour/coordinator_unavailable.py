@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.coordinators import COORDINATED, verdicts
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState

@@ -20,6 +20,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(RequestReceived,),
     apis=("Produce",),
     only=FrameFlags.RESENT,
+    needs=(Producers,),
     since="0.1",
     blame="client",
 )

@@ -21,6 +21,7 @@ _TIMES = 5
     events=(RequestReceived,),
     apis=("Fetch",),
     only=FrameFlags.IRREGULAR,
+    needs=(Fetches,),
     since="0.1",
     blame="client",
 )

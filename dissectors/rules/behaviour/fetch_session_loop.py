@@ -9,11 +9,12 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas import error_name
+from dissectors.schemas.codes import Error
 from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-_SESSION_ERRORS = (70, 71)  # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
+_SESSION_ERRORS = (Error.FETCH_SESSION_ID_NOT_FOUND, Error.INVALID_FETCH_SESSION_EPOCH)
 _STUBBORN = 3
 _TIMES = 5
 

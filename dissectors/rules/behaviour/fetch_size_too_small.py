@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.records import summarize
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.fetches import Fetches, asked_for
 from dissectors.trackers.partitions import Place, spoken, topic_of
 from dissectors.trackers.state import ConnectionState
@@ -33,6 +33,7 @@ class _Cut:
     events=(RequestReceived, ResponseReceived),
     apis=("Fetch",),
     versions=range(3),
+    needs=(Fetches,),
     since="0.1",
     blame="client",
 )

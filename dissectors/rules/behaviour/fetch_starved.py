@@ -32,6 +32,7 @@ class _Starving:
     events=(ResponseReceived,),
     apis=("Fetch",),
     only=FrameFlags.STARVED,
+    needs=(Fetches,),
     since="0.1",
     blame="broker",
 )

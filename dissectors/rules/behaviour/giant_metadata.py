@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.state import ConnectionState
 
 GIANT = 1 << 20

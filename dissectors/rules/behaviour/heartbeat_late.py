@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import DeadlinePassed
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.members import Members
+from dissectors.trackers.members import LATE, Members
 from dissectors.trackers.state import ConnectionState
 
 _S = 1_000_000_000
@@ -17,6 +17,8 @@ _S = 1_000_000_000
     "S019",
     severity=Severity.ERROR,
     events=(DeadlinePassed,),
+    deadline=LATE,
+    needs=(Members,),
     since="0.1",
     blame="client",
 )
@@ -88,7 +90,7 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     silence, session = event.at - member.seen_at, f"{member.session / _S:g} s"
     who = f"member {member.id!r} of group {member.group!r}"
     if silence < member.session:
-        connection.expect("S019", event.about, by=member.seen_at + member.session, about=event.about)
+        connection.expect(LATE, event.about, by=member.seen_at + member.session, about=event.about)
         yield Problem(
             f"{who} has sent no heartbeat for {silence / _S:.3g} s; after {session} the coordinator takes it out of "
             "the group",

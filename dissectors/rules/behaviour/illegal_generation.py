@@ -29,6 +29,7 @@ class _Refused(Recurrence):
     events=(ResponseReceived,),
     apis=("Heartbeat", "SyncGroup", "OffsetCommit"),
     only=FrameFlags.REFUSED,
+    needs=(Members,),
     since="0.1",
     blame="client",
 )

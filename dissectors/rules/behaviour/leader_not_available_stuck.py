@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
+from dissectors.schemas.codes import Error
 from dissectors.trackers.partitions import Place, spoken, topic_of
 from dissectors.trackers.state import ConnectionState
 
-LEADER_NOT_AVAILABLE = 5
+LEADER_NOT_AVAILABLE = Error.LEADER_NOT_AVAILABLE
 
 #: So long (ns) and in so many answers; a lull as long ends it.
 STUCK = 30 * 1_000_000_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.members import Members
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
@@ -31,6 +31,7 @@ class _Left:
     severity=Severity.WARNING,
     events=(RequestReceived, ResponseReceived),
     apis=("LeaveGroup", "JoinGroup"),
+    needs=(Members,),
     since="0.1",
     blame="client",
 )

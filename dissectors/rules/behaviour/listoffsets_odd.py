@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.partitions import Place, spoken, topic_of
 from dissectors.trackers.state import ConnectionState
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, DeadlinePassed, RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
+from dissectors.schemas.codes import Error
 from dissectors.trackers.state import ConnectionState
 
-MEMBER_ID_REQUIRED = 79
+MEMBER_ID_REQUIRED = Error.MEMBER_ID_REQUIRED
 
 #: So many unused ids on one connection are told before the session times out.
 UNUSED = 2

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.rules.behaviour.member_id_abandoned import MEMBER_ID_REQUIRED
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.state import ConnectionState
 
 MAX_MEMBERS = 10_000

@@ -16,7 +16,15 @@ from dissectors.trackers.state import ConnectionState
 ANSWERS = 10
 
 
-@rule("S005", severity=Severity.ERROR, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="network")
+@rule(
+    "S005",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Metadata",),
+    needs=(BrokerLookups,),
+    since="0.1",
+    blame="network",
+)
 def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a client acts on Metadata that names a leader for its topic, and does not ask ten times in a row.
 

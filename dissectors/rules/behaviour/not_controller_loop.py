@@ -9,10 +9,11 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages import summary
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 
-_NOT_CONTROLLER = 41
+_NOT_CONTROLLER = Error.NOT_CONTROLLER
 _OFTEN = 3
 _WHERE_IS_IT = ("Metadata", "DescribeCluster")
 

@@ -24,6 +24,7 @@ LASTING = 2_000_000_000
     events=(ResponseReceived,),
     apis=("Produce", "Fetch"),
     only=FrameFlags.REFUSED,
+    needs=(LeaderDenials,),
     since="0.1",
     blame="client",
 )

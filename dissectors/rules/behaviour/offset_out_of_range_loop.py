@@ -8,13 +8,14 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.partitions import spoken
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-OFFSET_OUT_OF_RANGE = 1
+OFFSET_OUT_OF_RANGE = Error.OFFSET_OUT_OF_RANGE
 _TIMES = 3
 
 
@@ -28,6 +29,7 @@ class _OutOfRange(Recurrence):
     events=(ResponseReceived,),
     apis=("Fetch",),
     only=FrameFlags.REFUSED,
+    needs=(Fetches,),
     since="0.1",
     blame="client",
 )

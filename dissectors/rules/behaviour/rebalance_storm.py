@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.groups import MAX_GROUPS, MisledGroups
 from dissectors.trackers.state import ConnectionState
 
@@ -24,7 +24,15 @@ class _Generations:
         self.begun: BoundedDict[str, tuple[int, int]] = BoundedDict(MAX_GROUPS)
 
 
-@rule("S012", severity=Severity.WARNING, events=(ResponseReceived,), apis=("JoinGroup",), since="0.1", blame="client")
+@rule(
+    "S012",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("JoinGroup",),
+    needs=(MisledGroups,),
+    since="0.1",
+    blame="client",
+)
 def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a group does not go through twenty generations within a minute.
 

@@ -8,13 +8,14 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.partitions import spoken
 from dissectors.trackers.producers import Producers, batches_asked
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-_OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+_OUT_OF_ORDER_SEQUENCE_NUMBER = Error.OUT_OF_ORDER_SEQUENCE_NUMBER
 _TIMES = 3
 
 
@@ -28,6 +29,7 @@ class _Refused(Recurrence):
     events=(ResponseReceived,),
     apis=("Produce",),
     only=FrameFlags.REFUSED,
+    needs=(Producers,),
     since="0.1",
     blame="client",
 )

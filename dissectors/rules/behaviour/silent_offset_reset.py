@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.records.formats import counted
 from dissectors.rules import rule
 from dissectors.rules.behaviour.offset_out_of_range_loop import OFFSET_OUT_OF_RANGE
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.fetches import Fetches, asked_for, is_follower
 from dissectors.trackers.partitions import Place, spoken
 from dissectors.trackers.state import ConnectionState
@@ -32,6 +32,7 @@ class _OutOfRange:
     events=(RequestReceived, ResponseReceived),
     apis=("Fetch",),
     only=FrameFlags.REFUSED,
+    needs=(Fetches,),
     since="0.1",
     blame="client",
 )

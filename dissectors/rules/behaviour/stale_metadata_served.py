@@ -17,7 +17,15 @@ ROUNDS = 3
 LASTING = 5_000_000_000
 
 
-@rule("S008", severity=Severity.ERROR, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="broker")
+@rule(
+    "S008",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Metadata",),
+    needs=(LeaderDenials,),
+    since="0.1",
+    blame="broker",
+)
 def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that Metadata stops naming a leader that answers NOT_LEADER_OR_FOLLOWER.
 

@@ -9,6 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.trackers.fetches import Fetches
+from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -29,6 +30,7 @@ class _Misnamed:
     events=(ResponseReceived,),
     apis=("Fetch",),
     only=FrameFlags.THROTTLED,
+    needs=(Fetches, InFlight),
     since="0.1",
     blame="broker",
 )

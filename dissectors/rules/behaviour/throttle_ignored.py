@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -68,6 +69,7 @@ class _Throttle:
     severity=Severity.WARNING,
     events=(RequestReceived, ResponseReceived),
     only=FrameFlags.THROTTLED,
+    needs=(InFlight,),
     since="0.1",
     blame="client",
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ConnectionEnded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.allowed_waits import allowed_ms
+from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 
 _MS = 1_000_000
@@ -27,7 +28,14 @@ class _Abandoned(BoundedDict[tuple[str, str | None, str], deque[float]]):
         super().__init__(_MOST_CLIENTS)
 
 
-@rule("S039", severity=Severity.WARNING, events=(ConnectionEnded,), since="0.1", blame="client")
+@rule(
+    "S039",
+    severity=Severity.WARNING,
+    events=(ConnectionEnded,),
+    needs=(RebalanceTimeouts,),
+    since="0.1",
+    blame="client",
+)
 def timeout_inversion(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a client waits for an answer as long as it has told the server that it may take.
 
@@ -85,7 +93,7 @@ def timeout_inversion(event: ConnectionEnded, connection: ConnectionState) -> It
     waited = (event.at - first.at) / _MS
     if waited < _LEAST_MS or not message.reads_well:
         return
-    allowed = allowed_ms(message, connection.run)
+    allowed = allowed_ms(message, connection.run.state(RebalanceTimeouts))
     if waited >= allowed:
         return
     key = (host_of(connection.client), connection.client_id, message.api)

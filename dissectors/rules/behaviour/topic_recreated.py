@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas import error_name
-from dissectors.trackers import BoundedDict
+from dissectors.schemas.codes import Error
 from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-_ID_ERRORS = (100, 103)  # UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID
+_ID_ERRORS = (Error.UNKNOWN_TOPIC_ID, Error.INCONSISTENT_TOPIC_ID)
 _TIMES = 3
 _PATIENCE = 5 * SECOND
 _PAUSE = 60 * SECOND
@@ -36,6 +37,7 @@ class _Stale:
     events=(ResponseReceived,),
     apis=("Fetch", "Produce"),
     only=FrameFlags.REFUSED,
+    needs=(Fetches, Producers),
     since="0.1",
     blame="client",
 )

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
+from dissectors.schemas.codes import Error
 from dissectors.trackers.groups import MisledGroups
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-UNKNOWN_MEMBER_ID = 25
+UNKNOWN_MEMBER_ID = Error.UNKNOWN_MEMBER_ID
 
 #: So often in a row and over this time (ns): after a session has timed out a heartbeat and a commit or two are refused.
 TIMES = 5
@@ -51,6 +52,7 @@ class _Members:
         "StreamsGroupHeartbeat",
     ),
     only=FrameFlags.REFUSED,
+    needs=(MisledGroups,),
     since="0.1",
     blame="client",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages import summary
@@ -11,14 +12,14 @@ from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
 from dissectors.schemas import error_name
-from dissectors.trackers import BoundedDict
+from dissectors.schemas.codes import Error
 from dissectors.trackers.producers import Producers, batches_asked
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.wire.paths import parts
 
-_LOST = (47, 59, 90)  # INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID, PRODUCER_FENCED
+_LOST = (Error.INVALID_PRODUCER_EPOCH, Error.UNKNOWN_PRODUCER_ID, Error.PRODUCER_FENCED)
 _TIMES = 3
 _PAUSE = 600 * SECOND
 _MOST_PRODUCERS = 10_000
@@ -37,6 +38,7 @@ class _Lost:
     events=(ResponseReceived,),
     apis=("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"),
     only=FrameFlags.REFUSED,
+    needs=(Producers,),
     since="0.1",
     blame="client",
 )

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ConnectionEnded, RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.groups import MisledGroups
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
@@ -62,6 +62,7 @@ class _Here:
     events=(RequestReceived, ResponseReceived, ConnectionEnded),
     apis=("JoinGroup", "LeaveGroup"),
     also=(Trigger((ResponseReceived,), ("SyncGroup", "Heartbeat", "OffsetCommit"), only=FrameFlags.REFUSED),),
+    needs=(MisledGroups,),
     since="0.1",
     blame="client",
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.in_flight import ANSWERS_ACKS_0, InFlight
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -18,6 +18,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(ResponseReceived,),
     broken=True,
     only=FrameFlags.UNPAIRED,
+    needs=(InFlight,),
     since="0.1",
     blame="broker",
 )
@@ -51,8 +52,8 @@ def acks0_answered(event: ResponseReceived, connection: ConnectionState) -> Iter
     """
     if event.request is not None or event.damaged:
         return
-    code, _ = connection.state(InFlight).stray or ("", None)
-    if code == "C005":
+    kind, _ = connection.state(InFlight).stray or ("", None)
+    if kind == ANSWERS_ACKS_0:
         yield Problem(
             f"the Produce with correlation id {event.correlation_id} has acks=0 and is answered all the same",
             4,

@@ -12,7 +12,15 @@ from dissectors.trackers.in_flight import OF_BLOCKED, InFlight, listed
 from dissectors.trackers.state import ConnectionState
 
 
-@rule("C006", severity=Severity.ERROR, events=(DeadlinePassed,), since="0.1", blame="proxy")
+@rule(
+    "C006",
+    severity=Severity.ERROR,
+    events=(DeadlinePassed,),
+    deadline=OF_BLOCKED,
+    needs=(InFlight,),
+    since="0.1",
+    blame="proxy",
+)
 def acks0_waited(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a connection goes on after a Produce with acks=0.
 

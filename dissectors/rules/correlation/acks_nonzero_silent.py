@@ -12,7 +12,15 @@ from dissectors.trackers.in_flight import OF_PRODUCE, InFlight, named
 from dissectors.trackers.state import ConnectionState
 
 
-@rule("C007", severity=Severity.ERROR, events=(DeadlinePassed,), since="0.1", blame="broker")
+@rule(
+    "C007",
+    severity=Severity.ERROR,
+    events=(DeadlinePassed,),
+    deadline=OF_PRODUCE,
+    needs=(InFlight,),
+    since="0.1",
+    blame="broker",
+)
 def acks_nonzero_silent(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a Produce with acks other than 0 is answered within 30 s more than its timeout_ms.
 

@@ -12,7 +12,14 @@ from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.state import ConnectionState
 
 
-@rule("C015", severity=Severity.ERROR, events=(ConnectionEnded,), since="0.1", blame="client")
+@rule(
+    "C015",
+    severity=Severity.ERROR,
+    events=(ConnectionEnded,),
+    needs=(ConnectionEndings, InFlight),
+    since="0.1",
+    blame="client",
+)
 def close_after_request(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a server does not close connection after connection upon the same request of a client.
 
@@ -60,7 +67,7 @@ def close_after_request(event: ConnectionEnded, connection: ConnectionState) -> 
     https://github.com/oleksiyk/kafka/issues/177
     """
     endings = connection.run.state(ConnectionEndings)
-    if endings.told_by != CLOSED_UPON_REQUEST:
+    if endings.cause != CLOSED_UPON_REQUEST:
         return
     asked = endings.open[0].message
     why = "it refuses this request"

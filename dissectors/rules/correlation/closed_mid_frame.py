@@ -11,7 +11,7 @@ from dissectors.trackers.in_flight import InFlight, named
 from dissectors.trackers.state import ConnectionState
 
 
-@rule("C014", severity=Severity.ERROR, events=(ConnectionEnded,), since="0.1")
+@rule("C014", severity=Severity.ERROR, events=(ConnectionEnded,), needs=(InFlight,), since="0.1")
 def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a peer ends a connection between frames, not inside one.
 

@@ -13,7 +13,14 @@ from dissectors.trackers.in_flight import listed
 from dissectors.trackers.state import ConnectionState
 
 
-@rule("C013", severity=Severity.WARNING, events=(ConnectionEnded,), since="0.1", blame="broker")
+@rule(
+    "C013",
+    severity=Severity.WARNING,
+    events=(ConnectionEnded,),
+    needs=(ConnectionEndings,),
+    since="0.1",
+    blame="broker",
+)
 def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a server answers what it was asked before it ends a connection.
 
@@ -54,7 +61,7 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
     https://github.com/confluentinc/librdkafka/issues/1579
     """
     endings = connection.run.state(ConnectionEndings)
-    if endings.told_by != CLOSED_IN_FLIGHT:
+    if endings.cause != CLOSED_IN_FLIGHT:
         return
     asked = [each.message for each in endings.open]
     held = all(each.api in HELD for each in asked)

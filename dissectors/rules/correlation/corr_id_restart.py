@@ -19,7 +19,15 @@ FAR = 1000
 LAST = 2**31 - 1_000_000
 
 
-@rule("C009", severity=Severity.INFO, events=(RequestReceived,), only=FrameFlags.UNPAIRED, since="0.1", blame="client")
+@rule(
+    "C009",
+    severity=Severity.INFO,
+    events=(RequestReceived,),
+    only=FrameFlags.UNPAIRED,
+    needs=(InFlight,),
+    since="0.1",
+    blame="client",
+)
 def corr_id_restart(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Says when the correlation ids of a connection, which count up, begin anew in its midst.
 

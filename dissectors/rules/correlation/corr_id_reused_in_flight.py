@@ -18,6 +18,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(RequestReceived,),
     broken=True,
     only=FrameFlags.UNPAIRED,
+    needs=(InFlight,),
     since="0.1",
     blame="client",
 )

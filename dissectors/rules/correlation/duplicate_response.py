@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.in_flight import InFlight, named
+from dissectors.trackers.in_flight import ANSWERS_AGAIN, InFlight, named
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -18,6 +18,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(ResponseReceived,),
     broken=True,
     only=FrameFlags.UNPAIRED,
+    needs=(InFlight,),
     since="0.1",
     blame="broker",
 )
@@ -54,8 +55,8 @@ def duplicate_response(event: ResponseReceived, connection: ConnectionState) -> 
     """
     if event.request is not None or event.damaged:
         return
-    code, oldest = connection.state(InFlight).stray or ("", None)
-    if code != "C003":
+    kind, oldest = connection.state(InFlight).stray or ("", None)
+    if kind != ANSWERS_AGAIN:
         return
     message = f"correlation id {event.correlation_id} was answered before"
     if oldest is not None:

@@ -13,7 +13,14 @@ from dissectors.trackers.in_flight import InFlight, named
 from dissectors.trackers.state import ConnectionState
 
 
-@rule("C016", severity=Severity.WARNING, events=(ConnectionEnded,), since="0.1", blame="network")
+@rule(
+    "C016",
+    severity=Severity.WARNING,
+    events=(ConnectionEnded,),
+    needs=(ConnectionEndings, InFlight),
+    since="0.1",
+    blame="network",
+)
 def idle_close_race(_: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that the first request after an idle time of 30 s or more does not meet the end of the connection.
 
@@ -58,7 +65,7 @@ def idle_close_race(_: ConnectionEnded, connection: ConnectionState) -> Iterator
     https://github.com/Azure/azure-event-hubs-for-kafka/issues/107
     """
     endings = connection.run.state(ConnectionEndings)
-    if endings.told_by != CLOSED_WHILE_IDLE:
+    if endings.cause != CLOSED_WHILE_IDLE:
         return
     idle = lasted(connection.state(InFlight).slept)
     yield Problem(

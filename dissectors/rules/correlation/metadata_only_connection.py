@@ -17,7 +17,13 @@ from dissectors.trackers.versions import client_of
 MANY, SOME_TIME = 5, 30 * SECOND
 
 
-@rule("C019", severity=Severity.INFO, events=(ConnectionEnded,), since="0.1")
+@rule(
+    "C019",
+    severity=Severity.INFO,
+    events=(ConnectionEnded,),
+    needs=(AnsweredApis, MetadataOnlyVisits),
+    since="0.1",
+)
 def metadata_only_connection(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     """Says which clients connect from time to time and never do more than ask for metadata.
 

@@ -10,6 +10,7 @@ from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import HELD, allowed_ms, lasted
 from dissectors.trackers.connection_endings import LEFT_OPEN, ConnectionEndings
 from dissectors.trackers.in_flight import OF_OTHERS, InFlight, listed, named
+from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 
 _MS = 1_000_000
@@ -18,7 +19,14 @@ _MS = 1_000_000
 PATIENT = 5_000 * _MS
 
 
-@rule("C004", severity=Severity.ERROR, events=(ConnectionEnded, DeadlinePassed), since="0.1")
+@rule(
+    "C004",
+    severity=Severity.ERROR,
+    events=(ConnectionEnded, DeadlinePassed),
+    deadline=OF_OTHERS,
+    needs=(ConnectionEndings, InFlight, RebalanceTimeouts),
+    since="0.1",
+)
 def never_answered(event: ConnectionEnded | DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a request is answered while its connection lives, within 30 s more than it allows.
 
@@ -82,10 +90,11 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
             )
         return
     endings = connection.run.state(ConnectionEndings)
-    if endings.told_by != LEFT_OPEN:
+    if endings.cause != LEFT_OPEN:
         return
+    timeouts = connection.run.state(RebalanceTimeouts)
     for request in endings.open:
-        waited, allowed = event.at - request.at, allowed_ms(request.message, connection.run) * _MS
+        waited, allowed = event.at - request.at, allowed_ms(request.message, timeouts) * _MS
         if request.message.api in HELD and waited <= allowed:
             continue
         given_up = event.by == "client" and waited > allowed + PATIENT

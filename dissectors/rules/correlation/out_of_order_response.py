@@ -25,6 +25,7 @@ class _Overtaken:
     events=(ResponseReceived,),
     broken=True,
     only=FrameFlags.UNPAIRED,
+    needs=(InFlight,),
     since="0.1",
     blame="broker",
 )

@@ -17,7 +17,7 @@ from dissectors.trackers.versions import client_of
 MANY, SHORT = REMEMBERED, 30 * SECOND
 
 
-@rule("C017", severity=Severity.WARNING, events=(ConnectionEnded,), since="0.1")
+@rule("C017", severity=Severity.WARNING, events=(ConnectionEnded,), needs=(MetadataOnlyVisits,), since="0.1")
 def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a client does not open connection after connection without getting to work on one.
 

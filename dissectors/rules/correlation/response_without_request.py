@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.in_flight import ANSWERS_NOTHING, InFlight
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -18,6 +18,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(ResponseReceived,),
     broken=True,
     only=FrameFlags.UNPAIRED,
+    needs=(InFlight,),
     since="0.1",
     blame="broker",
 )
@@ -62,8 +63,8 @@ def response_without_request(event: ResponseReceived, connection: ConnectionStat
     """
     if event.request is not None or event.damaged:
         return
-    code, oldest = connection.state(InFlight).stray or ("", None)
-    if code != "C001":
+    kind, oldest = connection.state(InFlight).stray or ("", None)
+    if kind != ANSWERS_NOTHING:
         return
     got = event.correlation_id
     message, expected = f"no request in flight has correlation id {got}", None

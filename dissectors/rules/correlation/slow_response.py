@@ -9,6 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import allowed_ms, lasted
 from dissectors.trackers.in_flight import InFlight, named
+from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -18,7 +19,15 @@ _MS = 1_000_000
 LONG = 5000 * _MS
 
 
-@rule("C012", severity=Severity.WARNING, events=(ResponseReceived,), only=FrameFlags.SLOW, since="0.1", blame="broker")
+@rule(
+    "C012",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    only=FrameFlags.SLOW,
+    needs=(InFlight, RebalanceTimeouts),
+    since="0.1",
+    blame="broker",
+)
 def slow_response(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that an answer takes no more than 5 s beyond what the request allows.
 
@@ -62,7 +71,7 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     flight = connection.state(InFlight)
     if not flight.awaited:
         return
-    allowed = allowed_ms(request.message, connection.run)
+    allowed = allowed_ms(request.message, connection.run.state(RebalanceTimeouts))
     throttled = message.body.get("throttle_time_ms") or 0  # before Kafka 2.0 the response itself was held back
     took = event.at - flight.began
     if took - (allowed + throttled) * _MS > LONG:

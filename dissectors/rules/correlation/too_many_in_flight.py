@@ -32,7 +32,13 @@ class _Told:
 
 
 @rule(
-    "C010", severity=Severity.WARNING, events=(RequestReceived,), only=FrameFlags.UNPAIRED, since="0.1", blame="client"
+    "C010",
+    severity=Severity.WARNING,
+    events=(RequestReceived,),
+    only=FrameFlags.UNPAIRED,
+    needs=(InFlight,),
+    since="0.1",
+    blame="client",
 )
 def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that at most 1000 requests are in flight on a connection, and of an idempotent producer 5 per partition.

@@ -8,11 +8,11 @@ from dissectors.connections.events import FramingLost
 from dissectors.connections.framing import MAX_FRAME_BYTES
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS, LEAST, WRITERS, FrameAlignment
+from dissectors.trackers.frame_alignment import KINDS, LEAST, OUT_OF_STEP, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
 
 
-@rule("M004", severity=Severity.ERROR, events=(FramingLost,), since="0.1")
+@rule("M004", severity=Severity.ERROR, events=(FramingLost,), needs=(FrameAlignment,), since="0.1")
 def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a frame begins where the one before it ends.
 
@@ -50,7 +50,7 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
     https://kafka.apache.org/protocol#protocol_common
     """
     steps = connection.state(FrameAlignment)
-    if steps.verdict(event, midstream=connection.midstream) != "M004":
+    if steps.verdict(event, midstream=connection.midstream) != OUT_OF_STEP:
         return
     kind = KINDS[event.direction]
     if steps.follows_misread(event):

@@ -8,11 +8,11 @@ from dissectors.connections.events import Direction, FramingLost
 from dissectors.connections.framing import MAX_FRAME_BYTES
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS, WRITERS, FrameAlignment
+from dissectors.trackers.frame_alignment import KINDS, OVER_MAX, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
 
 
-@rule("M001", severity=Severity.ERROR, events=(FramingLost,), since="0.1")
+@rule("M001", severity=Severity.ERROR, events=(FramingLost,), needs=(FrameAlignment,), since="0.1")
 def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that no frame says that it is over 100 MiB, Kafka's default limit.
 
@@ -47,7 +47,7 @@ def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[
     https://github.com/confluentinc/librdkafka/issues/1616
     https://github.com/dpkp/kafka-python/issues/3074
     """
-    if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == "M001":
+    if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == OVER_MAX:
         is_response = event.direction is Direction.RESPONSE
         text = _as_text(event)
         yield Problem(

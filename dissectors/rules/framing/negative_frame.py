@@ -8,11 +8,11 @@ from dissectors.connections.events import FramingLost
 from dissectors.connections.framing import MAX_FRAME_BYTES
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS, LEAST, WRITERS, FrameAlignment
+from dissectors.trackers.frame_alignment import KINDS, LEAST, NEGATIVE, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
 
 
-@rule("M002", severity=Severity.ERROR, events=(FramingLost,), since="0.1")
+@rule("M002", severity=Severity.ERROR, events=(FramingLost,), needs=(FrameAlignment,), since="0.1")
 def negative_frame(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that the length prefix of a frame is not negative.
 
@@ -41,7 +41,7 @@ def negative_frame(event: FramingLost, connection: ConnectionState) -> Iterator[
     https://kafka.apache.org/protocol#protocol_common
     https://github.com/streamnative/kop/issues/1527
     """
-    if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == "M002":
+    if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == NEGATIVE:
         assert event.size is not None
         yield Problem(
             f"the length prefix of a {KINDS[event.direction]} is {event.size}, and no length is negative",

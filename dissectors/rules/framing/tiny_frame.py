@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dissectors.connections.events import FramingLost
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS, LEAST, WRITERS, FrameAlignment
+from dissectors.trackers.frame_alignment import KINDS, LEAST, TINY, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
 
 
-@rule("M003", severity=Severity.ERROR, events=(FramingLost,), since="0.1")
+@rule("M003", severity=Severity.ERROR, events=(FramingLost,), needs=(FrameAlignment,), since="0.1")
 def tiny_frame(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a frame is long enough for its header: 8 bytes for a request, 4 for a response.
 
@@ -41,7 +41,7 @@ def tiny_frame(event: FramingLost, connection: ConnectionState) -> Iterator[Prob
     ## Sources
     https://kafka.apache.org/protocol#protocol_messages
     """
-    if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == "M003":
+    if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == TINY:
         least = LEAST[event.direction]
         yield Problem(
             f"the length prefix of a {KINDS[event.direction]} says {event.size} bytes, "

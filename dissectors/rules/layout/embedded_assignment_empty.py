@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.embedded import consumer
 from dissectors.findings import Problem, Severity
@@ -12,7 +13,6 @@ from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.rules.helpers.layout_findings import diagnosed
 from dissectors.rules.helpers.payload_problems import departure_of, fault_of
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.state import ConnectionState
 
 _MOST = 10_000

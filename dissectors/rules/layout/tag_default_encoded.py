@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.tagged import is_default, tagged
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 

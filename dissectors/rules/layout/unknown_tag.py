@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.diagnosis.tags import of_other_version
 from dissectors.findings import Problem, Severity
@@ -12,7 +13,6 @@ from dissectors.messages.locate import locate
 from dissectors.messages.tagged import tagged
 from dissectors.records.formats import counted
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 

@@ -11,7 +11,7 @@ from dissectors.records.formats import CONTROL, TRANSACTIONAL
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
 from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import PartitionData, place_of, record_data
+from dissectors.trackers.record_data import PartitionData, RecordData, place_of, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -24,6 +24,7 @@ _READ_COMMITTED = 1
     events=(ResponseReceived,),
     apis=("Fetch",),
     only=FrameFlags.IRREGULAR,
+    needs=(RecordData,),
     since="0.1",
     blame="broker",
 )

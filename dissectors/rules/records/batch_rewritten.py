@@ -12,7 +12,7 @@ from dissectors.records.formats import LOG_OVERHEAD
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
 from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import PartitionData, faults, place_of
+from dissectors.trackers.record_data import PartitionData, RecordData, faults, place_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import StoredBatches
 from dissectors.trackers.triggers import FrameFlags
@@ -24,6 +24,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(ResponseReceived,),
     apis=("Fetch",),
     only=FrameFlags.IRREGULAR,
+    needs=(RecordData, StoredBatches),
     since="0.1",
     blame="broker",
 )

@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.records.formats import CONTROL
 from dissectors.rules import rule
 from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import place_of, record_data, unproven
+from dissectors.trackers.record_data import RecordData, place_of, record_data, unproven
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -22,6 +22,7 @@ _ATTRIBUTES = 21
     events=(RequestReceived,),
     apis=("Produce",),
     only=FrameFlags.IRREGULAR,
+    needs=(RecordData,),
     since="0.1",
     blame="client",
 )

@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import place_of, record_data
+from dissectors.trackers.record_data import RecordData, place_of, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import StoredBatches
 from dissectors.trackers.triggers import FrameFlags
@@ -23,6 +23,7 @@ _MAGIC = 16
     events=(ResponseReceived,),
     apis=("Fetch",),
     only=FrameFlags.IRREGULAR,
+    needs=(RecordData, StoredBatches),
     since="0.1",
     blame="client",
 )

@@ -20,6 +20,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(ResponseReceived,),
     apis=("Fetch",),
     only=FrameFlags.IRREGULAR,
+    needs=(StoredBatches,),
     since="0.1",
     blame="broker",
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.records import decode
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.compacted import Compacted
 from dissectors.trackers.partitions import spoken, topic_of
 from dissectors.trackers.producers import Producers
@@ -39,6 +39,7 @@ class _Looked:
     events=(ResponseReceived,),
     apis=("Produce",),
     only=FrameFlags.IRREGULAR,
+    needs=(Compacted, Producers),
     since="0.1",
 )
 def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
 from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import fault_problem, faults, place_of, record_data, unproven
+from dissectors.trackers.record_data import RecordData, fault_problem, faults, place_of, record_data, unproven
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -25,6 +25,7 @@ _MAGIC = 16
     events=(RequestReceived, ResponseReceived),
     apis=("Produce", "Fetch", "ShareFetch"),
     only=FrameFlags.IRREGULAR,
+    needs=(RecordData,),
     since="0.1",
 )
 def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:

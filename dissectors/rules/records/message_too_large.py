@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.records.formats import LOG_OVERHEAD
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
+from dissectors.schemas.codes import Error
 from dissectors.trackers.partitions import Place, spoken
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.record_data import first_batch, sent
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-_MESSAGE_TOO_LARGE = 10
+_MESSAGE_TOO_LARGE = Error.MESSAGE_TOO_LARGE
 
 #: Refusals of single records in a topic from which on they are no accident.
 _TIMES = 3
@@ -36,6 +37,7 @@ class _Refused:
     events=(ResponseReceived,),
     apis=("Produce",),
     only=FrameFlags.IRREGULAR,
+    needs=(Producers,),
     since="0.1",
     blame="client",
 )

@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import place_of, record_data, unproven
+from dissectors.trackers.record_data import RecordData, place_of, record_data, unproven
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -19,6 +19,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(RequestReceived,),
     apis=("Produce",),
     only=FrameFlags.IRREGULAR,
+    needs=(RecordData,),
     since="0.1",
     blame="client",
 )

@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import place_of, record_data
+from dissectors.trackers.record_data import RecordData, place_of, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -22,6 +22,7 @@ _FIRST_BATCH_WHOLE = 3
     events=(ResponseReceived,),
     apis=("Fetch",),
     only=FrameFlags.IRREGULAR,
+    needs=(RecordData,),
     since="0.1",
     blame="broker",
 )

@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.trackers.partitions import spoken, topic_of
-from dissectors.trackers.record_data import place_of, record_data, sent, unproven
+from dissectors.trackers.record_data import RecordData, place_of, record_data, sent, unproven
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -20,6 +20,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(RequestReceived, ResponseReceived),
     apis=("Produce",),
     only=FrameFlags.IRREGULAR,
+    needs=(RecordData,),
     since="0.1",
 )
 def produce_base_offset(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:

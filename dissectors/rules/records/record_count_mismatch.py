@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.trackers.record_data import fault_problem, faults
+from dissectors.trackers.record_data import RecordData, fault_problem, faults
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -19,6 +19,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(RequestReceived, ResponseReceived),
     apis=("Produce", "Fetch", "ShareFetch"),
     only=FrameFlags.IRREGULAR,
+    needs=(RecordData,),
     since="0.1",
 )
 def record_count_mismatch(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
 from dissectors.rules.helpers.layout_findings import diagnosed
-from dissectors.trackers.record_data import fault_problem, faults
+from dissectors.trackers.record_data import RecordData, fault_problem, faults
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -27,6 +27,7 @@ _HINT = (
     events=(RequestReceived, ResponseReceived),
     apis=("Produce", "Fetch", "ShareFetch"),
     only=FrameFlags.IRREGULAR,
+    needs=(RecordData,),
     since="0.1",
 )
 def record_length_varint_sign(

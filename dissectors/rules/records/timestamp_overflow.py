@@ -10,7 +10,15 @@ from dissectors.records.faults import FaultKind
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
 from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import fault_problem, faults, is_recent, place_of, record_data, unproven
+from dissectors.trackers.record_data import (
+    RecordData,
+    fault_problem,
+    faults,
+    is_recent,
+    place_of,
+    record_data,
+    unproven,
+)
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -27,6 +35,7 @@ _UNITS = (("seconds", 1000, 1), ("microseconds", 1, 1000), ("nanoseconds", 1, 1_
     events=(RequestReceived, ResponseReceived),
     apis=("Produce", "Fetch", "ShareFetch"),
     only=FrameFlags.IRREGULAR,
+    needs=(RecordData,),
     since="0.1",
 )
 def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:

@@ -9,14 +9,15 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.records.compression import CODECS
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import place_of, record_data, unproven
+from dissectors.trackers.record_data import RecordData, place_of, record_data, unproven
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 #: The first versions with zstd (KIP-110), and the error that answers older ones.
 _PRODUCE, _FETCH = 7, 10
-_UNSUPPORTED_COMPRESSION_TYPE = 76
+_UNSUPPORTED_COMPRESSION_TYPE = Error.UNSUPPORTED_COMPRESSION_TYPE
 
 _ZSTD = CODECS.index("zstd")
 _ATTRIBUTES = 21
@@ -28,6 +29,7 @@ _ATTRIBUTES = 21
     events=(RequestReceived, ResponseReceived),
     apis=("Produce", "Fetch"),
     only=FrameFlags.IRREGULAR,
+    needs=(RecordData,),
     since="0.1",
     blame="client",
 )

@@ -71,7 +71,15 @@ class _Denials(Recurrence):
     """By server, client and resource."""
 
 
-@rule("X014", severity=Severity.ERROR, events=(ResponseReceived,), only=FrameFlags.REFUSED, since="0.1", blame="client")
+@rule(
+    "X014",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    only=FrameFlags.REFUSED,
+    needs=(Authentication,),
+    since="0.1",
+    blame="client",
+)
 def acl_denied(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that no client is denied again and again what its access rights do not cover.
 

@@ -9,6 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.rules.security.acl_denied import is_idempotent_write, who
+from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 
@@ -24,6 +25,7 @@ class _Denials(Recurrence):
     severity=Severity.WARNING,
     events=(ResponseReceived,),
     apis=("InitProducerId",),
+    needs=(Authentication,),
     since="0.1",
     blame="client",
 )

@@ -8,12 +8,13 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
-_ILLEGAL_SASL_STATE = 34
+_ILLEGAL_SASL_STATE = Error.ILLEGAL_SASL_STATE
 
 
 @rule(
@@ -21,6 +22,7 @@ _ILLEGAL_SASL_STATE = 34
     severity=Severity.ERROR,
     events=(RequestReceived, ResponseReceived),
     only=FrameFlags.SASL,
+    needs=(Authentication,),
     since="0.1",
     blame="client",
 )

@@ -15,7 +15,15 @@ from dissectors.trackers.triggers import FrameFlags
 _LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
 
-@rule("X011", severity=Severity.ERROR, events=(RequestReceived,), only=FrameFlags.SASL, since="0.1", blame="client")
+@rule(
+    "X011",
+    severity=Severity.ERROR,
+    events=(RequestReceived,),
+    only=FrameFlags.SASL,
+    needs=(Authentication,),
+    since="0.1",
+    blame="client",
+)
 def reauth_interleaved(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a client which logs in anew on a connection sends nothing else until that is over.
 

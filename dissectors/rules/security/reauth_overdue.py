@@ -14,7 +14,15 @@ from dissectors.trackers.triggers import FrameFlags
 _LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
 
-@rule("X010", severity=Severity.WARNING, events=(RequestReceived,), only=FrameFlags.SASL, since="0.1", blame="client")
+@rule(
+    "X010",
+    severity=Severity.WARNING,
+    events=(RequestReceived,),
+    only=FrameFlags.SASL,
+    needs=(Authentication,),
+    since="0.1",
+    blame="client",
+)
 def reauth_overdue(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a client logs in anew before it sends requests on a session that has run out.
 

@@ -22,6 +22,7 @@ _NEVER = "the broker has to take SaslHandshake again on an authenticated connect
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("SaslHandshake",),
+    needs=(Authentication,),
     since="0.1",
     blame="broker",
 )

@@ -27,6 +27,7 @@ class _Failures(Recurrence):
     severity=Severity.ERROR,
     events=(ResponseReceived, ConnectionEnded),
     apis=("SaslAuthenticate",),
+    needs=(Authentication,),
     since="0.1",
     blame="client",
 )

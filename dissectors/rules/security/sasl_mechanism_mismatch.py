@@ -8,10 +8,11 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.state import ConnectionState
 
-_UNSUPPORTED_SASL_MECHANISM = 33
+_UNSUPPORTED_SASL_MECHANISM = Error.UNSUPPORTED_SASL_MECHANISM
 
 
 @rule(
@@ -19,6 +20,7 @@ _UNSUPPORTED_SASL_MECHANISM = 33
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("SaslHandshake",),
+    needs=(Authentication,),
     since="0.1",
     blame="client",
 )

@@ -19,7 +19,14 @@ class _TurnedAway(Recurrence):
     """By server."""
 
 
-@rule("X006", severity=Severity.ERROR, events=(ConnectionEnded,), since="0.1", blame="client")
+@rule(
+    "X006",
+    severity=Severity.ERROR,
+    events=(ConnectionEnded,),
+    needs=(ConnectionEndings, Listeners),
+    since="0.1",
+    blame="client",
+)
 def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a listener which wants SASL is not asked for anything else first.
 
@@ -63,7 +70,7 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka_broker.c
     """
     endings = connection.run.state(ConnectionEndings)
-    if endings.told_by != TURNED_AWAY:
+    if endings.cause != TURNED_AWAY:
         return
     what = f"server {connection.server} closed at the first {endings.open[0].message.api}"
     hint = "set security.protocol=SASL_SSL or SASL_PLAINTEXT with sasl.mechanism on the client, or use another listener"

@@ -17,6 +17,7 @@ from dissectors.trackers.state import ConnectionState
     severity=Severity.ERROR,
     events=(RequestReceived, ResponseReceived),
     apis=("SaslAuthenticate",),
+    needs=(Authentication,),
     since="0.1",
     blame="client",
 )

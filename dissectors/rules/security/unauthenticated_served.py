@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.addresses import host_of
-from dissectors.connections.events import ResponseReceived
+from dissectors.connections.events import ResponseReceived, TokenReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages import summary
 from dissectors.rules import rule
 from dissectors.trackers.authentication import BEFORE_LOGIN, Authentication, Listeners, SaslPhase
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.triggers import FrameFlags, Trigger
 
 
-@rule("X016", severity=Severity.ERROR, events=(ResponseReceived,), only=FrameFlags.SASL, since="0.1", blame="broker")
-def unauthenticated_served(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+@rule(
+    "X016",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    only=FrameFlags.SASL,
+    also=(Trigger((TokenReceived,)),),
+    needs=(Authentication, Listeners),
+    since="0.1",
+    blame="broker",
+)
+def unauthenticated_served(event: ResponseReceived | TokenReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a listener which asks for SASL serves nobody whom it has not let in.
 
     ## Why it matters
@@ -62,7 +71,9 @@ def unauthenticated_served(event: ResponseReceived, connection: ConnectionState)
     https://github.com/nisshi-io/nisshi/pull/696
     """
     authentication = connection.state(Authentication)
-    if not authentication.unproven:
+    if authentication.phase is SaslPhase.DONE:
+        connection.run.subscribe("X016")  # others at this listener may leave the login out
+    if not authentication.unproven or isinstance(event, TokenReceived):
         return
     never = not authentication.started_at
     if never and connection.server not in connection.run.state(Listeners).sasl:

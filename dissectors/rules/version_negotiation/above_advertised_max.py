@@ -19,6 +19,7 @@ from dissectors.trackers.versions import API_VERSIONS, SASL_HANDSHAKE, Versions,
     events=(RequestReceived,),
     broken=True,
     only=FrameFlags.FIRST,
+    needs=(Versions,),
     since="0.1",
     blame="client",
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.message import UNSUPPORTED_VERSION, Message
 from dissectors.rules import rule
 from dissectors.rules.version_negotiation.unsupported_version_elsewhere import TELEMETRY
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import PRELUDE, Ranges, Versions, closed_on, span
@@ -31,6 +31,7 @@ class _Closes:
     severity=Severity.ERROR,
     events=(ResponseReceived, ConnectionEnded),
     only=FrameFlags.REFUSED,
+    needs=(Versions,),
     since="0.1",
     blame="broker",
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import API_VERSIONS, Versions, closed_on
 
@@ -31,6 +31,7 @@ class _Cuts:
     events=(ResponseReceived, ConnectionEnded),
     apis=("ApiVersions",),
     broken=True,
+    needs=(Versions,),
     since="0.1",
     blame="broker",
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.message import api_name
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import Ranges, Versions, span
 
@@ -20,7 +20,14 @@ class _Seen:
         self.by_cluster: BoundedDict[str, tuple[str, Ranges]] = BoundedDict(1_000)
 
 
-@rule("V008", severity=Severity.INFO, events=(ResponseReceived,), apis=("ApiVersions", "Metadata"), since="0.1")
+@rule(
+    "V008",
+    severity=Severity.INFO,
+    events=(ResponseReceived,),
+    apis=("ApiVersions", "Metadata"),
+    needs=(Versions,),
+    since="0.1",
+)
 def brokers_disagree(_: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Says that two brokers of one cluster advertise different versions.
 

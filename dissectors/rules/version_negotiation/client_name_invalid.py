@@ -10,9 +10,10 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.state import ConnectionState
 
-INVALID_REQUEST = 42
+INVALID_REQUEST = Error.INVALID_REQUEST
 SHOWN = 40
 
 _HINT = "use letters, digits, '-' and '.' only, beginning and ending with a letter or digit"

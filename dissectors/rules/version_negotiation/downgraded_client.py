@@ -25,6 +25,7 @@ GAINS = {
     events=(RequestReceived,),
     apis=tuple(GAINS),
     only=FrameFlags.FIRST,
+    needs=(Versions,),
     since="0.1",
     blame="client",
 )

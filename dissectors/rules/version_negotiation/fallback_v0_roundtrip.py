@@ -22,7 +22,15 @@ class _Refusals(Recurrence):
     within = 86_400 * SECOND  # connections last
 
 
-@rule("V006", severity=Severity.INFO, events=(ResponseReceived,), apis=("ApiVersions",), since="0.1", blame="broker")
+@rule(
+    "V006",
+    severity=Severity.INFO,
+    events=(ResponseReceived,),
+    apis=("ApiVersions",),
+    needs=(Versions,),
+    since="0.1",
+    blame="broker",
+)
 def fallback_v0_roundtrip(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Says that each connection of a client begins with a refusal which does not say what the server serves.
 

@@ -8,12 +8,13 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
 from dissectors.trackers.versions import Versions
 from dissectors.wire.layout import NULL_UUID
 
-FETCH = 1
+FETCH = ApiKey.FETCH
 
 #: The first version that names topics by their id (KIP-516).
 BY_ID = 13
@@ -26,6 +27,7 @@ BY_ID = 13
     apis=("Fetch",),
     versions=range(BY_ID, 1 << 15),
     also=(Trigger((ResponseReceived,), ("Metadata",)),),
+    needs=(Versions,),
     since="0.1",
     blame="client",
 )

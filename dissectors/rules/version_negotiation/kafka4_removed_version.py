@@ -13,7 +13,15 @@ from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import Versions, software_of
 
 
-@rule("V011", severity=Severity.INFO, events=(RequestReceived,), only=FrameFlags.FIRST, since="0.1", blame="client")
+@rule(
+    "V011",
+    severity=Severity.INFO,
+    events=(RequestReceived,),
+    only=FrameFlags.FIRST,
+    needs=(Versions,),
+    since="0.1",
+    blame="client",
+)
 def kafka4_removed_version(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Says that a client uses a version of an API that Kafka 4 refuses, once per client software and API.
 

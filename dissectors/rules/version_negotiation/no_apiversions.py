@@ -11,7 +11,15 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import Servers, Versions, client_of
 
 
-@rule("V003", severity=Severity.INFO, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="client")
+@rule(
+    "V003",
+    severity=Severity.INFO,
+    events=(ResponseReceived,),
+    apis=("Metadata",),
+    needs=(Servers, Versions),
+    since="0.1",
+    blame="client",
+)
 def no_apiversions(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Says that a client goes to work without having asked which versions the server serves.
 

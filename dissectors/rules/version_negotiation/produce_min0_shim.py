@@ -18,6 +18,7 @@ from dissectors.trackers.versions import Versions, span
     events=(RequestReceived,),
     apis=("Produce",),
     versions=range(3),
+    needs=(Versions,),
     since="0.1",
     blame="broker",
 )

@@ -19,6 +19,7 @@ from dissectors.trackers.versions import SASL_HANDSHAKE, Versions, span
     events=(RequestReceived,),
     broken=True,
     only=FrameFlags.FIRST,
+    needs=(Versions,),
     since="0.1",
     blame="client",
 )

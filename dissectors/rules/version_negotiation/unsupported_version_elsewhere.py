@@ -17,7 +17,15 @@ from dissectors.trackers.versions import API_VERSIONS, Versions
 TELEMETRY = frozenset({"GetTelemetrySubscriptions", "PushTelemetry"})
 
 
-@rule("V018", severity=Severity.ERROR, events=(ResponseReceived,), only=FrameFlags.REFUSED, since="0.1", blame="client")
+@rule(
+    "V018",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    only=FrameFlags.REFUSED,
+    needs=(Versions,),
+    since="0.1",
+    blame="client",
+)
 def unsupported_version_elsewhere(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that no request is answered UNSUPPORTED_VERSION by a server of which it is not known what it serves.
 

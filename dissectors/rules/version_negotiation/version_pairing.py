@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers import BoundedDict
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.trackers.versions import Versions
@@ -36,6 +36,7 @@ class _Members:
         Trigger((RequestReceived,), ("OffsetCommit",), only=FrameFlags.SUBSCRIBED, versions=range(COMMITS_BY_EPOCH)),
         Trigger((RequestReceived,), ("Produce",), versions=range(PRODUCE_ADDS_PARTITIONS, 1 << 15)),
     ),
+    needs=(Versions,),
     since="0.1",
     blame="client",
 )

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dissectors.schemas.importer import codes
 from dissectors.schemas.importer.definitions import RANGES, Field, Message, read
 from dissectors.schemas.importer.union import union
 from dissectors.schemas.versions import VersionRange
 
-MESSAGES, APIS, ERRORS, ENUMS = FILES = ("messages.jsonl", "apis.json", "errors.json", "enums.json")
+MESSAGES, APIS, ERRORS, ENUMS, CODES = FILES = ("messages.jsonl", "apis.json", "errors.json", "enums.json", "codes.py")
 
 _TYPES = ("header", "request", "response", "data", "metadata", "coordinator-key", "coordinator-value")
 _MESSAGE_KEYS = ("name", "type", "apiKey", "component", "versions", "served", "flexible", "deprecated", "aliases")
@@ -60,6 +61,7 @@ class SchemaData:
             APIS: one_a_line("[]", map(dump, self.apis.values())),
             ERRORS: one_a_line("[]", map(dump, self.errors.values())),
             ENUMS: one_a_line("{}", enums),
+            CODES: codes.module(self.errors, self.apis),
         }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from dissectors.trackers import BoundedDict
+from dissectors.bounded import BoundedDict
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")

@@ -10,12 +10,10 @@ from typing import Any
 import msgspec
 
 from dissectors import edits
-from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.diagnosis import Diagnosis, examine
+from dissectors.diagnosis import Diagnosis, KnownDepartures, examine
 from dissectors.diagnosis.diagnose import repaired, right_layout
 from dissectors.messages.message import Message, plan
 from dissectors.messages.sensitive import may_hold_secrets, withheld
-from dissectors.trackers.state import ConnectionState
 from kproxy.browse.fields.field import FieldView, ancestors, covering
 from kproxy.browse.fields.frames import FrameLine, message_of, topic_names
 from kproxy.browse.fields.from_body import body_fields, facts, fields_at
@@ -71,7 +69,7 @@ def side(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
     elif line.frame is not None:
         if (message := message_of(line)) is not None:
             layouts = message.header_layout, message.layout
-            _settle(message, line, request)
+            message = _settled(message, line, request)
             if message.diagnosis is not None and layouts != (message.header_layout, message.layout):
                 made.departure = str(message.diagnosis.edit)
             _show(made, message)
@@ -90,25 +88,15 @@ def side(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
     return made
 
 
-def _settle(message: Message, line: FrameLine, request: RequestLine | None) -> None:
+def _settled(message: Message, line: FrameLine, request: RequestLine | None) -> Message:
     """Read a frame that departs as it is written: as the findings say; if they say nothing, as a diagnosis does."""
     if message.reads_well and not message.decode_warnings:
-        return
+        return message
     for found in line.findings:
         if (diagnosis := _diagnosed(message, found)) is not None:
-            repaired(message, diagnosis)
-            return
-    if isinstance(line, RequestLine):
-        examine(_received(message), ConnectionState())
-    else:
-        asked = message_of(request) if request is not None else None
-        size = len(message.frame) - 4
-        answer = ResponseReceived(0, 0, size, message.correlation_id, message, _received(asked) if asked else None)
-        examine(answer, ConnectionState())
-
-
-def _received(message: Message) -> RequestReceived:
-    return RequestReceived(0, 0, len(message.frame) - 4, message)
+            return repaired(message, diagnosis)
+    asked = message_of(request) if request is not None and not message.is_request else None
+    return examine(message, asked, KnownDepartures(), "")
 
 
 def _diagnosed(message: Message, found: FindingEntry) -> Diagnosis | None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from dissectors.records.formats import TIMESTAMP_TYPE
+from dissectors.records.schema_ids import PREFIX, schema_id
 from dissectors.wire.primitives import TEXT_ERRORS
 from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.trace.encoding import encode_json
@@ -24,10 +25,6 @@ _MOST_ASKED = 200
 
 #: Bytes of hex in a row.
 _WIDTH = 16
-
-#: What a serializer with a schema registry puts before its bytes, and schemas that no registry has.
-_PREFIX = 5
-_HIGHEST_SCHEMA_ID = 10_000_000
 
 
 class Form(StrEnum):
@@ -229,23 +226,15 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
         return RecordPart(
             form.value, _hex(shown) if form is Form.HEX else shown.decode("utf-8", "replace"), len(data), None, cut
         )
-    size, schema_id, shown = len(data), _schema_id(data), data
-    if schema_id is not None:
-        shown = data[_PREFIX:]
+    size, schema, shown = len(data), schema_id(data), data
+    if schema is not None:
+        shown = data[PREFIX:]
     cut, shown = len(shown) > MOST_BYTES, shown[:MOST_BYTES]
     if not cut and (said := _json(shown)) is not None:
-        return RecordPart("json", said, size, schema_id)
+        return RecordPart("json", said, size, schema)
     if (text := _text(shown, cut=cut)) is not None:
-        return RecordPart("text", text, size, schema_id, cut)
-    return RecordPart("hex", _hex(data[:MOST_BYTES]), size, schema_id, cut)
-
-
-def _schema_id(data: bytes) -> int | None:
-    """The id in Confluent's wire format (a zero, then four bytes), where it can be one; eight bytes are a number."""
-    if len(data) <= _PREFIX or data[0] != 0 or len(data) == 8:
-        return None
-    schema_id = int.from_bytes(data[1:_PREFIX], "big")
-    return schema_id if 0 < schema_id < _HIGHEST_SCHEMA_ID else None
+        return RecordPart("text", text, size, schema, cut)
+    return RecordPart("hex", _hex(data[:MOST_BYTES]), size, schema, cut)
 
 
 def _payload(field: FieldView) -> RecordPart:

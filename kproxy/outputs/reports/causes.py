@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from dissectors.trackers import BoundedDict
+from dissectors.bounded import BoundedDict
 from kproxy.outputs.findings import as_entry, cause_of, urgency, was_served
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 

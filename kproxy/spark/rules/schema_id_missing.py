@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from dissectors.records.schema_ids import HEX_PREFIX
 from kproxy.spark.columns import client_name, maybe
 from kproxy.spark.rules import rule, said, told, when
 
@@ -13,8 +14,6 @@ _BODY = (
     "topic_data array<struct<name string, topic_id string, partition_data array<struct<records array<struct<"
     "records array<struct<value string>>>>>>>>"
 )
-#: The first bytes in hex: 0, then an id of 32 bits, which registries count from 1.
-_WITH_ID = "^00(?!0{8})[0-7][0-9A-F]{7}"
 
 
 @rule("R027", hint="give that producer the serializer of the topic's other producers, or a topic of its own")
@@ -59,7 +58,7 @@ def _values(topic: Column) -> Column:
 
 def _has_id(value: Column) -> Column:
     first = F.hex(F.try_to_binary(F.substring(value, 1, 8), F.lit("base64")))
-    return F.coalesce(F.rlike(first, F.lit(_WITH_ID)), F.lit(False))
+    return F.coalesce(F.rlike(first, F.lit(HEX_PREFIX)), F.lit(False))
 
 
 def _name_of(topic_id: Column) -> Column:

@@ -287,7 +287,7 @@ def test_edits_leave_the_layout_as_it_is(edit: Edit, shape: Layout) -> None:
     except EditError:
         pass
     else:
-        assert made is frame or made.cache is not frame.cache
+        assert made is frame or made.derived is not frame.derived
     assert repr(shape) == before
     assert frame == frame_layout(layout("ResponseHeader", 1), shape)
 
@@ -307,5 +307,5 @@ def test_every_kind_has_a_type_for_each_detail() -> None:
         "<class 'int'>",
         "<class 'str'>",
         "int | None",
-        "<class 'dissectors.edits.edit.Edit'>",
+        "<class 'dissectors.wire.edit.Edit'>",
     }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from dissectors import rules
 from dissectors.connections.connection import MAX_IN_FLIGHT
 from dissectors.connections.events import RequestReceived
 from dissectors.messages.message import read_request
 from dissectors.trackers.in_flight import InFlight
-from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.state import ConnectionState, RunState
 from tests.kproxy.captured import DATA, findings_of
 from tests.kproxy.frames import request
 from tests.kproxy.stories import Teller, findings
@@ -205,7 +206,7 @@ def test_a_deep_pipeline_is_told_once() -> None:
 
 
 def test_requests_in_flight_are_bounded() -> None:
-    flight, connection = InFlight(), ConnectionState()
+    flight, connection = InFlight(), ConnectionState(RunState(rules.trackers()))
     for number in range(MAX_IN_FLIGHT + 10):
         message = read_request(request("Metadata", 8, {}, correlation_id=number))
         flight.observe(RequestReceived(number, number, 0, message), connection)

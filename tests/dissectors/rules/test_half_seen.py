@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from dissectors import rules, trackers
+from dissectors import rules
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.hexdump import unhex
 from dissectors.messages.message import plan, read_request, read_response
 from dissectors.schemas import api_by_name
 from dissectors.trackers.recurrence import SECOND
-from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.state import ConnectionState, RunState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.wire.encode import encode
 from tests.kproxy.frames import framed
@@ -48,12 +48,12 @@ def test_a_response_to_a_request_that_cannot_be_read(api: str) -> None:
     )
     assert response.reads_well
     assert not broken.reads_well
-    connection = ConnectionState(flags=EVERY)
+    connection = ConnectionState(RunState(rules.trackers()), flags=EVERY)
     for second in range(0, 60, 10):
         request = RequestReceived(second * SECOND, 0, 11, broken)
         for event in (request, ResponseReceived(second * SECOND + 1, 0, len(body), 9, response, request)):
-            for kind, shared in trackers.interested(event, EVERY):
-                (connection.run if shared else connection).state(kind).observe(event, connection)
+            for each in connection.run.trackers.interested(event, EVERY):
+                (connection.run if each.is_shared else connection).state(each.kind).observe(event, connection)
             assert not [each.code for each in rules.check(event, connection) if "S019" <= each.code <= "S035"]
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dissectors import rules
 from dissectors.schemas import removed_versions
 from dissectors.trackers.state import ConnectionState, RunState
 from dissectors.trackers.versions import MOST_APIS, MOST_SERVERS, Servers, Versions, software_of, span
@@ -185,7 +186,7 @@ def test_answers_that_nobody_asked_for_and_frames_of_nothing_are_passed_over() -
 
 
 def test_memory_is_bounded() -> None:
-    cluster = RunState()
+    cluster = RunState(rules.trackers())
     for number in range(MOST_SERVERS + 10):
         talk = ConnectionState(cluster, server=f"10.0.0.1:{number}")
         talk.state(Versions).server(talk)

@@ -1,8 +1,10 @@
 import dataclasses
+import gc
+import weakref
 
 import pytest
 
-from dissectors.wire.layout import Field, Layout, layout, resolve, snake_case
+from dissectors.wire.layout import Field, Layout, layout, once, resolve, snake_case
 
 
 def field(made: Layout, name: str) -> Field:
@@ -121,9 +123,26 @@ def test_what_the_schemas_do_not_have_is_a_key_error(name: str, version: int, sa
         layout(name, version)
 
 
-def test_an_edited_layout_shares_no_cache_with_its_original() -> None:
+def test_a_result_is_computed_once_for_each_layout_and_freed_with_it() -> None:
+    class Result:
+        def __init__(self, owner: Layout) -> None:
+            self.owner = owner
+
+    kept = once(Result)
+    one, same = Layout("a", ()), Layout("a", ())
+    assert one == same
+    assert kept(one) is kept(one)
+    assert kept(one) is not kept(same)
+    assert kept(one).owner is one
+    alive = weakref.ref(kept(one))
+    del one
+    gc.collect()
+    assert alive() is None
+
+
+def test_an_edited_layout_shares_no_results_with_its_original() -> None:
     original = layout("HeartbeatRequest", 0)
     edited = dataclasses.replace(original, fields=original.fields[:1])
-    assert edited.cache is not original.cache
+    assert edited.derived is not original.derived
     assert edited != original
     assert dataclasses.replace(edited, fields=original.fields) == original

@@ -222,7 +222,7 @@ BUGGY = """
 import sys
 from kproxy.inspection import frame_lines, inspector
 from kproxy.cli import main
-from kproxy.live.sink import InspectionSink
+from kproxy.live.sink import InspectionSink as Sink
 from dissectors.wire import compiled
 asked = []
 def failing(plain, which):
@@ -239,7 +239,7 @@ sys.exit(main(sys.argv[1:]))
 BUGS = {
     "decoder": "compiled.decoder = failing(compiled.decoder, lambda layout: layout.name == 'RequestHeader')",
     "message": "inspector.Inspector.data = failing(inspector.Inspector.data, lambda _, number, way, *__: way == 0)",
-    "line": "InspectionSink._take = failing(InspectionSink._take, lambda _, line: type(line).__name__ == 'RequestLine')",
+    "line": "Sink._take = failing(Sink._take, lambda _, line: type(line).__name__ == 'RequestLine')",
 }  # fmt: skip
 
 

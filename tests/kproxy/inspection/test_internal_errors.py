@@ -62,7 +62,7 @@ def break_rule(patch: Patch) -> None:
             raise TypeError("unhashable type: 'slice'")
         yield from ()
 
-    one = rules.Rule("Z999", "z", rules.Severity.INFO, None, "0", (), check)
+    one = rules.Rule("Z999", "z", rules.Severity.INFO, None, "0", (), (), check)
     interested = rules._interested
     patch.setattr(
         rules, "_interested",

@@ -197,7 +197,7 @@ async def test_a_frame_that_does_not_end_is_cut_and_its_rest_told() -> None:
     assert watched.tap.queued < 64 * KIB * 9 // 8 + 12 * KIB
     await watched.close()
     counts = check(watched.messages, {REQUESTS: whole})
-    assert counts["Gap"] == 2  # the rest of the first, then the second
+    assert counts["TapGap"] == 2  # the rest of the first, then the second
     assert counts["dropped_frames"] == 2
 
 

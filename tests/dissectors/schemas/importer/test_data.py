@@ -62,7 +62,8 @@ NEW = Release(
 def test_the_files_of_two_releases() -> None:
     data, notes = make([OLD, NEW])
     assert notes == []
-    assert {name: content.decode() for name, content in data.files().items()} == {
+    files = data.files()
+    assert {name: content.decode() for name, content in files.items()} == {
         "messages.jsonl": '{"name":"RequestHeader","type":"header","component":"kafka-clients","versions":"1",'
         '"served":{"3.9.1":"1","4.4.0":"1"},"flexible":"2+","fields":[]}\n'
         '{"name":"CatRequest","type":"request","apiKey":18,"component":"kafka-clients","versions":"0-3",'
@@ -78,7 +79,11 @@ def test_the_files_of_two_releases() -> None:
         '{"code":0,"name":"NONE","retriable":false,"invalid_metadata":false},\n'
         '{"code":7,"name":"GONE","retriable":false,"invalid_metadata":false}\n]\n',
         "enums.json": '{\n"colour":{"0":"RED"},\n"level":{"-1":"ANY","0":"LOW","1":"TOP"}\n}\n',
+        "codes.py": files["codes.py"].decode(),
     }
+    assert files["codes.py"].endswith(b"    CAT = 18\n")
+    assert b"(IntEnum):" in files["codes.py"]
+    assert b"\n    UNKNOWN = -1\n    NONE = 0\n    GONE = 7\n" in files["codes.py"]
 
 
 def test_what_was_written_reads_back_the_same() -> None:

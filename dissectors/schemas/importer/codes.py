@@ -1,0 +1,38 @@
+"""Kafka's error codes and API keys as a Python module, so that code has names for them that a type checker knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_HEAD = '''"""Kafka's error codes and API keys by name. `kproxy schemas import` writes this file: do not edit it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Error(IntEnum):
+    """Every error code of the imported releases (org.apache.kafka.common.protocol.Errors)."""
+
+'''
+_BETWEEN = '''
+
+class ApiKey(IntEnum):
+    """Every API of the imported releases (org.apache.kafka.common.protocol.ApiKeys)."""
+
+'''
+
+
+def module(errors: Mapping[int, Mapping[str, Any]], apis: Mapping[int, Mapping[str, Any]]) -> bytes:
+    """The source of the module."""
+    names = ((_WORD.sub("_", api["name"]).upper(), key) for key, api in apis.items())
+    return (
+        _HEAD + _members((each["name"], code) for code, each in errors.items()) + _BETWEEN + _members(names)
+    ).encode()
+
+
+def _members(members: Iterable[tuple[str, int]]) -> str:
+    return "".join(f"    {name} = {value}\n" for name, value in members)

@@ -1,0 +1,41 @@
+"""What a diagnosis returns, and what it leaves alone."""
+
+from __future__ import annotations
+
+import copy
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.diagnosis import KnownDepartures, examine
+from dissectors.hexdump import unhex
+from dissectors.messages.message import read_request, read_response
+from dissectors.trackers.state import ConnectionState
+
+#: A Heartbeat v4 response with a tag buffer too many in its body.
+DEPARTS = unhex("0000000d 00000007 00 00000000 001b 00 00")
+REQUEST = unhex("00000017 000c0004 00000007 00026d65 00 0267 00000003 026d 00 00")
+
+
+def test_a_diagnosis_returns_a_new_message_and_leaves_the_one_that_it_is_given() -> None:
+    message = read_response(DEPARTS, 12, 4)
+    before = copy.copy(message)
+    found = examine(message, None, KnownDepartures(), "")
+    assert found is not message
+    assert found.diagnosis is not None
+    assert message == before
+    assert (message.diagnosis, message.end) == (None, len(DEPARTS) - 1)
+    assert found.end == len(DEPARTS)
+
+
+def test_a_frame_that_reads_well_stays_the_same_message() -> None:
+    message = read_request(REQUEST)
+    assert examine(message, None, KnownDepartures(), "") is message
+
+
+def test_an_event_holds_the_message_with_its_diagnosis() -> None:
+    connection, request = ConnectionState(), RequestReceived(0, 0, 0, read_request(REQUEST))
+    message = read_response(DEPARTS, 12, 4)
+    event = ResponseReceived(0, 0, 0, 7, message, request)
+    connection.observe(event)
+    assert event.message is not message
+    assert event.message is not None
+    assert event.message.diagnosis is not None

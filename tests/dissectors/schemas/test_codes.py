@@ -1,0 +1,24 @@
+"""The generated names are those of the data files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dissectors import schemas
+from dissectors.schemas.codes import ApiKey, Error
+from dissectors.schemas.importer.data import CODES, FILES, SchemaData
+
+DIRECTORY = Path(schemas.__file__).parent
+
+
+def test_the_module_is_what_the_importer_makes_of_the_data() -> None:
+    data = SchemaData.parse({name: (DIRECTORY / name).read_bytes() for name in FILES})
+    assert data.files()[CODES] == (DIRECTORY / CODES).read_bytes(), "run: kproxy schemas import"
+
+
+def test_names_and_numbers() -> None:
+    assert {each.value: each.name for each in Error} == {each.code: each.name for each in schemas.errors()}
+    for each in ApiKey:
+        api = schemas.api(each.value)
+        assert api is not None
+        assert api.name.upper() == each.name.replace("_", "")
