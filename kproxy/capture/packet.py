@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kproxy.errors import UserError
 
-class CaptureError(ValueError):
+
+class CaptureError(UserError):
     """A capture that cannot be read at all: one sentence that says what to do."""
 
 

@@ -47,12 +47,18 @@ class Reassembler:
             for longest.
         max_waiting: Bytes that one direction may keep behind gaps.
         max_waiting_total: Bytes that all may keep; the oldest gap is given up first.
+        flow_ids: Ids of the flows, in the order in which these begin; from 0 without it.
 
     `skipped` counts packets that could not be read, or came too late, by reason.
     """
 
     def __init__(
-        self, *, max_flows: int = 16_384, max_waiting: int = 4 << 20, max_waiting_total: int = 32 << 20
+        self,
+        *,
+        max_flows: int = 16_384,
+        max_waiting: int = 4 << 20,
+        max_waiting_total: int = 32 << 20,
+        flow_ids: Iterator[int] | None = None,
     ) -> None:
         self.skipped: Counter[str] = Counter()
         self._max_flows = max_flows
@@ -62,7 +68,7 @@ class Reassembler:
         self._senders: dict[bytes, _Sender] = {}
         self._gaps: dict[Half, int] = {}  # waiting bytes of each half that has any, the oldest first
         self._waiting_total = 0
-        self._flow_ids = count()
+        self._flow_ids = count() if flow_ids is None else flow_ids
 
     def receive(self, packet: Packet) -> Sequence[Event]:
         """Take the next packet. Nothing that is in it can raise."""

@@ -1,7 +1,8 @@
 """The command line: finds the command, runs it, and turns what goes wrong into one sentence and a status.
 
-A command is a module with `HELP`, `configure(parser)` and `run(args) -> status`; it imports what it needs in `run`,
-so that ``kproxy --help`` stays fast.
+A command is a module with `HELP`, `configure(parser)` and `run(args) -> status`. Modules of this package import at
+their top only what every command needs, and the rest in the functions that use it: ``kproxy --help`` stays fast and
+loads no textual, scapy or pyspark. No import is deferred for another reason.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from types import ModuleType
 from typing import TypeAlias
 
 from kproxy import __version__
-from kproxy.cli.errors import USAGE, CommandError
+from kproxy.errors import USAGE, UserError
 from kproxy.outputs import streams
 from kproxy.outputs.stderr import warn
 
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = _parser().parse_args(argv)
         status: int = args.run(args)
         sys.stdout.flush()
-    except CommandError as error:
+    except UserError as error:
         warn(str(error))
         return error.status
     except BrokenPipeError:  # the reader of our output has left (`| head`): nothing more to say
@@ -94,13 +95,18 @@ class _Command(_Parser):
     """Takes arguments before, behind and between options."""
 
     _is_between = False
+    _has_commands = False
+
+    def add_subparsers(self, **settings):  # type: ignore[no-untyped-def]
+        self._has_commands = True
+        return super().add_subparsers(**settings)
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         if self._is_between:
             return super().parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
         self._is_between = True
         try:
-            if self._subparsers is not None or "--" in (args or ()):  # which would be lost
+            if self._has_commands or "--" in (args or ()):  # which would be lost
                 found, others = super().parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
             else:
                 found, others = self.parse_known_intermixed_args(args, namespace)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any
+
+from kproxy.cli.options import Group
 
 
-def options_of(args: argparse.Namespace, configure: Callable[[argparse.ArgumentParser], object]) -> list[str]:
+def options_of(args: argparse.Namespace, configure: Callable[[Group], object]) -> list[str]:
     """The options that `configure` declares, as far as `args` has them and not their defaults, as a command line."""
-    parser = argparse.ArgumentParser(add_help=False)
-    configure(parser)
+    declared = _Declared()
+    configure(declared)
     words = []
-    for action in parser._actions:
+    for action in declared.actions:
         value = getattr(args, action.dest)
         if not action.option_strings or value == action.default:
             continue
@@ -21,3 +24,21 @@ def options_of(args: argparse.Namespace, configure: Callable[[argparse.ArgumentP
             for each in (value if isinstance(value, list) else [value])
         ]
     return words
+
+
+class _Declared:
+    """Stands in for a parser, and keeps the options that are declared; argparse itself lists them nowhere."""
+
+    def __init__(self) -> None:
+        self.actions: list[argparse.Action] = []
+        self._parser = argparse.ArgumentParser(add_help=False)
+
+    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
+        self.actions.append(action := self._parser.add_argument(*names, **settings))
+        return action
+
+    def add_argument_group(self, title: str, /) -> _Declared:
+        return self
+
+    def add_mutually_exclusive_group(self) -> _Declared:
+        return self

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 
-from kproxy.cli.errors import CLEAN, CommandError
+from kproxy.errors import CLEAN, UserError
 
 HELP = "list the APIs of the built-in broker, or show the page of one"
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if args.api is not None:
         one = next((each for each in found if each.api.lower() == args.api.lower()), None)
         if one is None:
-            raise CommandError(f"{args.api}: the built-in broker has no such API; kproxy broker-features lists them")
+            raise UserError(f"{args.api}: the built-in broker has no such API; kproxy broker-features lists them")
         page = f"{one.text}\n\nVersions: {one.versions}."
         print(json.dumps(dataclasses.asdict(one), indent=2) if args.json else page)  # noqa: T201
         return CLEAN

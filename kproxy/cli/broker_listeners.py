@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kproxy.cli.errors import CommandError
+from kproxy.errors import UserError
 
 if TYPE_CHECKING:
     from kproxy.proxy.address import TcpAddress
@@ -40,9 +40,9 @@ def advertised(
     for name, texts in _by_name("--advertised", args.advertised or ()).items():
         if name and name not in listeners:
             has = f"only {', '.join(listeners)}" if listeners else "--listen gives no names"
-            raise CommandError(f"--advertised {name}://{texts[0]}: there is no listener {name}, {has}")
+            raise UserError(f"--advertised {name}://{texts[0]}: there is no listener {name}, {has}")
         if not name and len(listeners) > 1:
-            raise CommandError(f"--advertised {texts[0]}: say of which listener, e.g. {listeners[0]}://{texts[0]}")
+            raise UserError(f"--advertised {texts[0]}: say of which listener, e.g. {listeners[0]}://{texts[0]}")
         found[name] = [_told(each) for each in _for_each_broker("--advertised", texts, brokers)]
     return found.get("", found)
 
@@ -56,7 +56,7 @@ def _by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
         found.setdefault(name, []).append(address)
     if "" in found and len(found) > 1:
         bare = found[""][0]
-        raise CommandError(f"{option} {bare}: name this listener like the others, e.g. {option} PLAINTEXT://{bare}")
+        raise UserError(f"{option} {bare}: name this listener like the others, e.g. {option} PLAINTEXT://{bare}")
     return found
 
 
@@ -69,19 +69,19 @@ def _for_each_broker(option: str, texts: Sequence[str], brokers: int) -> list[Tc
         try:
             address = parse_listen(text, option)
         except ValueError as error:
-            raise CommandError(str(error)) from None
+            raise UserError(str(error)) from None
         if not isinstance(address, TcpAddress):
-            raise CommandError(f"{option} {text}: the built-in broker needs a port, which Kafka clients can be told")
+            raise UserError(f"{option} {text}: the built-in broker needs a port, which Kafka clients can be told")
         found.append(address)
     if len(found) not in (1, brokers):
-        raise CommandError(f"{option} is given {len(found)} times for {brokers} brokers: give one, or one for each")
+        raise UserError(f"{option} is given {len(found)} times for {brokers} brokers: give one, or one for each")
     first, more = found[0], brokers - len(found)
     if first.port and first.port + more > 65535:
-        raise CommandError(f"{option} {first}: there are no {brokers} ports from there on")
+        raise UserError(f"{option} {first}: there are no {brokers} ports from there on")
     return found + [TcpAddress(first.host, first.port and first.port + each) for each in range(1, more + 1)]
 
 
 def _told(address: TcpAddress) -> tuple[str, int]:
     if not address.port:
-        raise CommandError(f"--advertised {address}: clients need a port: write one from 1 to 65535")
+        raise UserError(f"--advertised {address}: clients need a port: write one from 1 to 65535")
     return address.host or "localhost", address.port

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli import broker_listeners, options
-from kproxy.cli.errors import CommandError
+from kproxy.errors import UserError
 
 if TYPE_CHECKING:
     from kproxy.broker import BrokerOptions
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BUILT_IN = ""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: options.Group) -> None:
     """Declare the options."""
     group = parser.add_argument_group("built-in broker (--upstream without a value)")
     group.add_argument("--brokers", type=int, metavar="N", help="a cluster of N brokers, on the ports that follow")
@@ -61,7 +61,7 @@ def options_of(args: argparse.Namespace) -> BrokerOptions | None:
     """The broker that is asked for; None if none is.
 
     Raises:
-        CommandError: Options that do not fit, or that no broker has asked for.
+        UserError: Options that do not fit, or that no broker has asked for.
     """
     from kproxy.broker.options import RETENTION_BYTES, BrokerOptions
     from kproxy.broker.security.listener import listeners_of
@@ -70,15 +70,15 @@ def options_of(args: argparse.Namespace) -> BrokerOptions | None:
     if not any(upstream == BUILT_IN for upstream in args.upstream):
         if given:
             flag = next(iter(given)).replace("_", "-")
-            raise CommandError(f"--{flag} is of the built-in broker: give --upstream without a value")
+            raise UserError(f"--{flag} is of the built-in broker: give --upstream without a value")
         return None
     if len(args.upstream) > 1:
-        raise CommandError("the built-in broker is the only upstream: give --upstream once, without a value")
+        raise UserError("the built-in broker is the only upstream: give --upstream once, without a value")
     if not args.listen:
-        raise CommandError("give --listen PORT: where clients of the built-in broker come")
+        raise UserError("give --listen PORT: where clients of the built-in broker come")
     brokers = broker_listeners.brokers_asked_for(args) if args.brokers is None else args.brokers
     if not 1 <= brokers <= _MOST_BROKERS:
-        raise CommandError(f"--brokers takes 1 to {_MOST_BROKERS}")
+        raise UserError(f"--brokers takes 1 to {_MOST_BROKERS}")
     broker_listeners.addresses(args, brokers)
     _check(args)
     options = BrokerOptions(
@@ -102,7 +102,7 @@ def options_of(args: argparse.Namespace) -> BrokerOptions | None:
     try:
         listeners_of(options)
     except ValueError as error:
-        raise CommandError(f"--listen: {error}") from None
+        raise UserError(f"--listen: {error}") from None
     return options
 
 
@@ -125,24 +125,24 @@ def _check(args: argparse.Namespace) -> None:
         if args.kafka is not None:
             line(args.kafka)
     except ValueError as error:
-        raise CommandError(str(error)) from None
+        raise UserError(str(error)) from None
     if args.fsync and not args.data:
-        raise CommandError("--fsync needs --data DIR: in memory there is nothing to sync")
+        raise UserError("--fsync needs --data DIR: in memory there is nothing to sync")
     if args.data and args.data.exists() and not args.data.is_dir():
-        raise CommandError(f"--data {args.data}: that is a file; give a directory")
+        raise UserError(f"--data {args.data}: that is a file; give a directory")
     if (args.tls_cert is None) != (args.tls_key is None):
-        raise CommandError("--tls-cert and --tls-key go together")
+        raise UserError("--tls-cert and --tls-key go together")
     if args.user and not args.sasl:
-        raise CommandError("--user needs --sasl MECHANISM: without it nobody logs in")
+        raise UserError("--user needs --sasl MECHANISM: without it nobody logs in")
     for each in args.super_user or ():
         if not each.startswith("User:"):
-            raise CommandError(f"--super-user {each!r}: write User:NAME")
+            raise UserError(f"--super-user {each!r}: write User:NAME")
 
 
 def _user(text: str) -> tuple[str, str]:
     name, separator, password = text.partition(":")
     if not separator or not name or not password:
-        raise CommandError("--user: write NAME:PASSWORD")
+        raise UserError("--user: write NAME:PASSWORD")
     return name, password
 
 
@@ -154,18 +154,18 @@ def _topic(text: str) -> tuple[str, int]:
     if not separator:
         name, partitions = text, "1"
     if not partitions.isdecimal() or not 1 <= int(partitions) <= 10_000:
-        raise CommandError(f"--topic {text!r}: write NAME or NAME:PARTITIONS, with 1 to 10000 partitions")
+        raise UserError(f"--topic {text!r}: write NAME or NAME:PARTITIONS, with 1 to 10000 partitions")
     try:
         check_name(name)
     except Refused as refused:
-        raise CommandError(f"--topic {text!r}: {refused}; use letters, digits, '.', '_' and '-'") from None
+        raise UserError(f"--topic {text!r}: {refused}; use letters, digits, '.', '_' and '-'") from None
     return name, int(partitions)
 
 
 def _config(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key:
-        raise CommandError(f"--config {text!r}: write KEY=VALUE, e.g. auto.create.topics.enable=false")
+        raise UserError(f"--config {text!r}: write KEY=VALUE, e.g. auto.create.topics.enable=false")
     if key in _FLAGS:
-        raise CommandError(f"--config {key}: use {_FLAGS[key]} instead, which the proxy in front of the broker follows")
+        raise UserError(f"--config {key}: use {_FLAGS[key]} instead, which the proxy in front of the broker follows")
     return key, value

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from kproxy.cli import options
-from kproxy.cli.errors import CLEAN
+from kproxy.errors import CLEAN
 
 HELP = "write a script that completes kproxy's commands and options in a shell"
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from kproxy.cli import options
-from kproxy.cli.errors import CLEAN, FINDINGS, NOTHING, USAGE, CommandError
+from kproxy.errors import CLEAN, FINDINGS, NOTHING, USAGE, UserError
 from kproxy.outputs.stderr import say, warn
 
 if TYPE_CHECKING:
-    from kproxy.capture import Capture, Event
     from kproxy.capture.kafka_flows import Dissector
-    from kproxy.capture.tls import TlsDecryptor
-    from kproxy.inspection.inspector import Inspector
-    from kproxy.outputs.selecting import Output
+    from kproxy.outputs.output import Output
+    from kproxy.outputs.selection import Selection
     from kproxy.trace.lines import Line
 
 HELP = "decode captures (pcap, pcapng) and traces"
@@ -76,26 +75,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; the exit status."""
-    from kproxy.outputs.selecting import output_for
-    from kproxy.outputs.selection import Selection
+    from kproxy.outputs.console import Console
+    from kproxy.outputs.run_summary import RunSummary
 
-    selection = Selection.of_options(args)
-    output = output_for(args, sys.stdout, selection)
+    selection = options.selection_of(args)
+    inputs = [*_inputs(args.files)]
+    is_text = not (args.json or args.fields or args.findings or args.html)
+    has_summary = is_text and len(inputs) > 1
+    output = _output(args, selection, headings=has_summary)
+    tally = RunSummary()
     status = CLEAN
-    stems: Counter[str] = Counter()
+    flow_ids = itertools.count()  # so that no two connections of captures have the same number
     unreadable = False
-    for name, chosen in _inputs(args.files):
+    for name, chosen in inputs:
         output.begin(_shown(name))
         output.analysed.begin(_shown(name))
-        stem = stem_of(_shown(name))
-        stems[stem] += 1
-        if stems[stem] > 1:
-            stem += f"~{stems[stem]}"
         try:
-            for line in map(selection.of, _lines(name, stem, args, output)):
-                if line is not None and output.write(line) and selection.fails_for(line):
+            for line in map(selection.of, _lines(name, flow_ids, args, output)):
+                if line is None:
+                    continue
+                if has_summary:
+                    tally.add(line)
+                if output.write(line) and selection.fails_for(line):
                     status = FINDINGS
-        except CommandError as error:
+        except UserError as error:
             if chosen:
                 raise
             unreadable = True
@@ -109,10 +112,48 @@ def run(args: argparse.Namespace) -> int:
         if selection.fails("error"):
             status = FINDINGS
     nothing = output.analysed.is_nothing
-    has_summary = args.findings and not args.json and args.format in (None, "text")
-    if (nothing or args.findings) and not has_summary:
+    if has_summary and not nothing:
+        console = Console(stderr=True)
+        with suppress(OSError):  # as `warn`
+            console.print()
+            tally.show(console, files=len(inputs))
+    is_report = args.findings and not args.json and args.format in (None, "text")
+    if (nothing or args.findings) and not is_report:
         say(f"kproxy: {output.analysed.sentence}")
     return USAGE if unreadable else NOTHING if nothing and status == CLEAN else status
+
+
+def _output(args: argparse.Namespace, selection: Selection, *, headings: bool) -> Output:
+    """The output that the options ask for.
+
+    Raises:
+        UserError: There is no such filter or field, or the options do not go together.
+    """
+    from kproxy.outputs.selecting import OutputOptions, filter_for, output_for
+
+    chosen = filter_for(args.filter)
+    if args.html:
+        from kproxy.html.page import HtmlOutput
+
+        if other := next((name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None):
+            raise UserError(f"give --html or --{other}, not both")
+        return HtmlOutput(sys.stdout, chosen)
+    if args.findings and args.fields:
+        raise UserError("give --findings or --fields, not both")
+    if args.findings and args.json and args.format not in (None, "json"):
+        raise UserError(f"give --json or --format {args.format}, not both")
+    if args.format and not args.findings:
+        raise UserError(f"--format {args.format} is a form of --findings: give that too")
+    shown = OutputOptions(
+        chosen,
+        json=args.json,
+        verbose=args.verbose,
+        quiet=args.quiet,
+        headings=headings,
+        fields=tuple(name.strip() for name in (args.fields or "").split(",") if name.strip()),
+        report=(args.format or ("json" if args.json else "text")) if args.findings else None,
+    )
+    return output_for(shown, sys.stdout, selection)
 
 
 def _inputs(names: list[str]) -> Iterator[tuple[str, bool]]:
@@ -123,7 +164,7 @@ def _inputs(names: list[str]) -> Iterator[tuple[str, bool]]:
         if name != "-" and Path(name).is_dir():
             found = input_files(Path(name))
             if not found:
-                raise CommandError(f"{name}: {NO_INPUT} in this directory")
+                raise UserError(f"{name}: {NO_INPUT} in this directory")
             yield from ((str(each), False) for each in found)
         else:
             yield name, True
@@ -133,73 +174,55 @@ def _shown(name: str) -> str:
     return "standard input" if name == "-" else name
 
 
-def _lines(name: str, stem: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
-    from kproxy.capture import CaptureError
+def _lines(name: str, flow_ids: Iterator[int], args: argparse.Namespace, output: Output) -> Iterator[Line]:
     from kproxy.io.pipe import Piped
-    from kproxy.trace.reader import TraceError, open_trace
+    from kproxy.trace.reader import open_trace
 
     try:
         # Closed below.
         source = cast("BinaryIO", Piped(sys.stdin.fileno(), output.flush)) if name == "-" else Path(name).open("rb")  # noqa: SIM115
     except OSError as error:
-        raise CommandError(f"{name}: {error.strerror}") from None
+        raise UserError(f"{name}: {error.strerror}") from None
     with source:
         shown = _shown(name)
         try:
             traced = open_trace(source, shown, partial(_tell, output))
-            yield from traced.lines if traced.lines is not None else _captured(traced.source, shown, stem, args, output)
-        except (CaptureError, TraceError) as error:
-            raise CommandError(str(error)) from None
+            if traced.lines is not None:
+                yield from traced.lines
+                output.end()
+            else:
+                yield from _captured(traced.source, shown, flow_ids, args, output)
         except OSError as error:
-            raise CommandError(f"{shown}: {error.strerror or error}") from None
+            raise UserError(f"{shown}: {error.strerror or error}") from None
 
 
-def _captured(source: BinaryIO, name: str, stem: str, args: argparse.Namespace, output: Output) -> Iterator[Line]:
-    from kproxy.capture import Capture, Reassembler
-    from kproxy.capture.kafka_flows import Dissector
+def _captured(
+    source: BinaryIO, name: str, flow_ids: Iterator[int], args: argparse.Namespace, output: Output
+) -> Iterator[Line]:
+    from kproxy.capture import Capture
+    from kproxy.capture.lines import CaptureLines, stem_of
     from kproxy.inspection.inspector import Inspector
     from kproxy.outputs.progress import progress
     from kproxy.trace.lines import Detail
 
-    inspector = Inspector(stem, output.detail(Detail(args.detail)), excerpts=args.findings, frames=args.frames)
-    reassembler = Reassembler()
-    packets = at = 0
-    capture = Capture(source, name, owned=False)
-    dissector = Dissector(inspector, ports=frozenset(args.port), decryptor=decryptor_for(args.keylog, capture))
-    with capture, progress(capture, Path(name)) as advance:
-        for packet in capture:
-            packets += 1
-            at = packet.at
-            if not packets & 0x3FFF:
-                advance()
-            yield from _dissected(dissector, inspector, partial(reassembler.receive, packet), packet.at)
-        yield from _dissected(dissector, inspector, reassembler.close, at)
-    output.analysed.packet_count(packets)
+    inspector = Inspector(stem_of(name), output.detail(Detail(args.detail)), excerpts=args.findings, frames=args.frames)
+    with Capture(source, name, owned=False) as capture, progress(capture, Path(name)) as advance:
+        lines = CaptureLines(
+            capture,
+            inspector,
+            ports=frozenset(args.port),
+            keylog=args.keylog,
+            flow_ids=flow_ids,
+            advance=advance,
+        )
+        yield from lines
+    output.end(lines.packets)
     if capture.truncated:
         _tell(output, f"{name}: {capture.truncated}; what stands before it was read")
-    for reason, count in reassembler.skipped.items():
+    for reason, count in lines.skipped.items():
         if reason not in _EXPECTED:
             _tell(output, f"{name}: {count} packets skipped: {reason}")
-    _tell_other(name, dissector, packets, args, output)
-
-
-def _dissected(
-    dissector: Dissector, inspector: Inspector, more: Callable[[], Iterable[Event]], at: int
-) -> Iterator[Line]:
-    """The lines of the next events. A bug that a packet or a TCP connection provokes ends that one, not the capture."""
-    try:
-        events = list(more())
-    except Exception as error:  # noqa: BLE001
-        yield from inspector.fail("reassembling a packet", error, at=at)
-        return
-    for event in events:
-        try:
-            lines = dissector.take(event)
-        except CommandError:
-            raise
-        except Exception as error:  # noqa: BLE001
-            lines = inspector.fail("dissecting a TCP connection", error, at=event.at) + dissector.drop(event)
-        yield from lines
+    _tell_other(name, lines.dissector, lines.packets, args, output)
 
 
 def _tell(output: Output, sentence: str) -> None:
@@ -222,37 +245,3 @@ def _tell_other(name: str, dissector: Dissector, packets: int, args: argparse.Na
     if dissector.undecrypted:
         more = f" (and {len(dissector.undecrypted) - 1} more)" if len(dissector.undecrypted) > 1 else ""
         _tell(output, f"{name}: not decrypted: {dissector.undecrypted[0]}{more}")
-
-
-def stem_of(name: str) -> str:
-    """What connection ids of a capture begin with: its name without what says that it is one."""
-    stem = Path(name).name
-    for suffix in (".gz", ".zst", ".pcap", ".pcapng", ".cap"):
-        stem = stem.removesuffix(suffix)
-    return stem
-
-
-def decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecryptor | None]:
-    """What makes a decryptor for each TLS flow: from a key log, and from the keys that a pcapng brings along."""
-    from kproxy.capture.keylog import KeyLog
-
-    keys = KeyLog()
-    if path is not None:
-        try:
-            keys.add(Path(path).read_text(encoding="ascii", errors="replace"))
-        except OSError as error:
-            raise CommandError(f"{path}: {error.strerror}") from None
-
-    def make() -> TlsDecryptor | None:
-        if path is None and not capture.tls_keys:
-            return None
-        try:
-            from kproxy.capture.tls import TlsDecryptor
-        except ImportError:
-            from kproxy.io.extras import install_command
-
-            raise CommandError(f"decrypting TLS needs the cryptography package: {install_command('tls')}") from None
-        keys.add(capture.tls_keys)
-        return TlsDecryptor(keys)
-
-    return make

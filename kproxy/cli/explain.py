@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kproxy.cli import options
-from kproxy.cli.errors import CLEAN, FINDINGS, USAGE, CommandError
+from kproxy.errors import CLEAN, FINDINGS, USAGE, UserError
 from kproxy.outputs.stderr import say, warn
 
 if TYPE_CHECKING:
@@ -52,9 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command; the exit status."""
     from kproxy.inspection.length_prefix import LEAST_FRAME, framed
-    from kproxy.outputs.selection import Selection
 
-    selection = Selection.of_options(args)
+    selection = options.selection_of(args)
     if args.hex == ["-"]:
         text = sys.stdin.read(_MOST_INPUT)
         if args.json and text.lstrip().startswith("{"):
@@ -64,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     data, asked = _unhex(text), _asked(args)
     given = framed(data, asked)
     if len(given.frames[-1]) < LEAST_FRAME:
-        raise CommandError(
+        raise UserError(
             f"too short for a frame: {len(data)} byte{'s' * (len(data) != 1)} given, but the length prefix and the "
             f"shortest header take {LEAST_FRAME}"
         )
@@ -76,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             print()  # noqa: T201
         try:
             status = max(status, _show(frame, asked, selection, missing=given.missing, as_json=args.json))
-        except (CommandError, OSError):
+        except (UserError, OSError):
             raise
         except Exception as error:  # noqa: BLE001  # a bug that this frame provokes: the others are still explained
             failure, findings = _failure(error)
@@ -121,9 +120,9 @@ def _unhex(text: str) -> bytes:
     try:
         data = unhex(text)
     except HexError as error:
-        raise CommandError(str(error)) from None
+        raise UserError(str(error)) from None
     if not data:
-        raise CommandError("no bytes given: paste a frame as hex, or '-' to read it from standard input")
+        raise UserError("no bytes given: paste a frame as hex, or '-' to read it from standard input")
     return data
 
 
@@ -134,11 +133,11 @@ def _asked(args: argparse.Namespace) -> Asked:
 
     if args.request is not None:
         if args.api is not None:
-            raise CommandError("give --request or --api, not both")
+            raise UserError("give --request or --api, not both")
         return framed(_unhex(args.request)).frames[0]
     if args.api is None:
         if args.api_version is not None:
-            raise CommandError("--version needs --api NAME")
+            raise UserError("--version needs --api NAME")
         return None
     names = {api.name.lower(): api for api in schemas.apis()}
     api = schemas.api(int(args.api)) if args.api.isdecimal() else names.get(args.api.lower())
@@ -147,9 +146,9 @@ def _asked(args: argparse.Namespace) -> Asked:
 
         close = difflib.get_close_matches(args.api, [each.name for each in schemas.apis()], 3)
         hint = f": did you mean {' or '.join(close)}?" if close else ""
-        raise CommandError(f"no API is called {args.api!r}{hint}")
+        raise UserError(f"no API is called {args.api!r}{hint}")
     if args.api_version is None:
-        raise CommandError(f"--api {api.name} needs --version N, {api.min_version} to {api.max_version}")
+        raise UserError(f"--api {api.name} needs --version N, {api.min_version} to {api.max_version}")
     return api.key, args.api_version
 
 
@@ -164,7 +163,7 @@ def _explain(frame: bytes, asked: Asked, *, missing: bool) -> Explanation:
         more = f" ({len(found) - 5} more would do too)" if len(found) > 5 else ""
         sentence = f"a response says not of which API: give --request HEX, or {names}{more}"
         if missing or not is_request(frame):
-            raise CommandError(f"this is no request, and {sentence}")
+            raise UserError(f"this is no request, and {sentence}")
         say(f"note: read as a request; if it is a response, {sentence}")
     return explanation
 
@@ -220,7 +219,7 @@ def _lines(text: str, selection: Selection) -> int:
             findings = _findings(explanation, selection)
             answer = _encode(_as_json(_identity(line), explanation, findings))
             failed = _status(explanation, findings, selection)
-        except CommandError as error:
+        except UserError as error:
             failed = USAGE
             answer = _encode(_unanswered(_identity(line), str(error), []))
         except Exception as error:  # noqa: BLE001  # a bug that this line provokes: the others get their answers
@@ -268,12 +267,12 @@ def _answer(line: str) -> Explanation:
         frame = bytes.fromhex(asked_for["frame"])
         request = bytes.fromhex(asked_for["request"]) if asked_for.get("request") else None
     except (msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
-        raise CommandError(f'a line takes {{"id", "frame": hex, "request": hex?}}: {error}') from None
+        raise UserError(f'a line takes {{"id", "frame": hex, "request": hex?}}: {error}') from None
     asked: Asked = request
     if asked is None and asked_for.get("type") == "response":
         try:
             asked = int(asked_for["api_key"]), int(asked_for["version"])
         except (KeyError, TypeError, ValueError):
-            raise CommandError('a response needs "request", or "api_key" and "version"') from None
+            raise UserError('a response needs "request", or "api_key" and "version"') from None
     given = framed(frame, asked)
     return explain(given.frames[0] if given.missing else frame, asked, prefix_missing=given.missing)

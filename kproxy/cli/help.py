@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kproxy.cli.errors import CLEAN
+from kproxy.errors import CLEAN
 
 HELP = "show the help of a command"
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from kproxy.outputs.selection import Selection
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_SIZE = 1 << 20
@@ -12,12 +16,25 @@ FILE: dict[str, str | dict[str, str]] = {}
 DIRECTORY: dict[str, str | dict[str, str]] = {}
 
 
+class Group(Protocol):
+    """What takes declarations of options: a parser, a group of one, or `kproxy.cli.again`."""
+
+    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
+        """As argparse."""
+
+    def add_argument_group(self, title: str, /) -> Group:
+        """As argparse."""
+
+    def add_mutually_exclusive_group(self) -> Group:
+        """As argparse."""
+
+
 def completes(action: argparse.Action, how: dict[str, str | dict[str, str]]) -> None:
     """Have the shell complete the values of an argument with files or directories."""
     action.complete = how  # type: ignore[attr-defined]  # where shtab looks for it
 
 
-def add_selection(parser: argparse._ActionsContainer) -> None:
+def add_selection(parser: Group) -> None:
     """Which findings are shown."""
     parser.add_argument(
         "--select", metavar="CODES", action="append", default=[],
@@ -26,7 +43,7 @@ def add_selection(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--ignore", metavar="CODES", action="append", default=[], help="show all findings but these")
 
 
-def add_fail_on(parser: argparse._ActionsContainer) -> None:
+def add_fail_on(parser: Group) -> None:
     """Which findings make the command fail."""
     parser.add_argument(
         "--fail-on", choices=("info", "warning", "error", "never"), default="error",
@@ -34,7 +51,18 @@ def add_fail_on(parser: argparse._ActionsContainer) -> None:
     )  # fmt: skip
 
 
-def add_capture(parser: argparse._ActionsContainer) -> None:
+def selection_of(args: argparse.Namespace) -> Selection:
+    """The findings that `add_selection` and `add_fail_on` ask for.
+
+    Raises:
+        UserError: No rule has such a code.
+    """
+    from kproxy.outputs.selection import Selection
+
+    return Selection(args.select, args.ignore, args.fail_on)
+
+
+def add_capture(parser: Group) -> None:
     """How captures are read."""
     parser.add_argument(
         "--port", type=int, action="append", default=[], metavar="N",

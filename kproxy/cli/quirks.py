@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from kproxy.cli.errors import CLEAN, CommandError
+from kproxy.errors import CLEAN, UserError
 
 HELP = "list what the built-in broker can do wrong (--quirk)"
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         quirks = parse(args.quirk)
     except QuirkError as error:
-        raise CommandError(str(error)) from None
+        raise UserError(str(error)) from None
     if args.json:
         print(json.dumps([{"quirk": each.text, "says": each.says} for each in quirks], indent=2))  # noqa: T201
     else:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli import broker_listeners, broker_options, options
-from kproxy.cli.errors import CLEAN, UNREACHABLE, UNWATCHED, CommandError
+from kproxy.errors import CLEAN, UNWATCHED, UserError
 
 if TYPE_CHECKING:
     from kproxy.control.control_socket import ControlSocket
@@ -41,11 +41,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-q", "--quiet", action="store_true", help="show only findings and gaps")
     options.add_selection(group)
     broker_options.configure(parser)
-    parser.set_defaults(fields=None, findings=False, html=False, format=None, fail_on="never")
+    parser.set_defaults(fail_on="never")
     parser.epilog = _EXAMPLES
 
 
-def add_relay(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+def add_relay(parser: options.Group) -> options.Group:
     """Declare what is relayed, and what is kept of it; the group of these options."""
     group = parser.add_argument_group("relay")
     group.add_argument(
@@ -87,35 +87,39 @@ def add_relay(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 def run(args: argparse.Namespace) -> int:
     """Relay until a signal ends it; the exit status."""
     if not args.listen and not args.upstream:
-        raise CommandError("nothing to do: give --listen and --upstream, or a command; see kproxy --help")
+        raise UserError("nothing to do: give --listen and --upstream, or a command; see kproxy --help")
     broker = broker_options.options_of(args)
     if broker is None and len(args.listen) != len(args.upstream):
-        raise CommandError(
+        raise UserError(
             f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream"
         )
-    from kproxy.live.run import BrokerUnusable, UpstreamDown
     from kproxy.live.run import run as run_live
     from kproxy.live.sink import InspectorOptions
-    from kproxy.outputs.selecting import output_for
-    from kproxy.outputs.selection import Selection
-    from kproxy.proxy.sockets import ListenError
+    from kproxy.outputs.selecting import OutputOptions, filter_for
+    from kproxy.trace.lines import Detail
 
-    output_for(args, sys.stdout, Selection.of_options(args))  # says what is wrong with them before anything starts
+    output = OutputOptions(filter_for(args.filter), json=args.json, verbose=args.verbose, quiet=args.quiet)
+    selection = options.selection_of(args)
     listeners = _listeners(args) if broker is None else _own_listeners(args, broker.brokers)
     directory = None if args.no_trace else _trace_directory(Path(args.trace))
-    try:
-        watched = run_live(
-            listeners,
-            InspectorOptions(args, directory, _control(args)),
-            strict=args.strict_trace,
-            check=not args.no_check,
-            stop_with_stdin=args.stop_with_stdin,
-            broker=broker,
-        )
-    except (ListenError, BrokerUnusable) as error:
-        raise CommandError(str(error)) from None
-    except UpstreamDown as error:
-        raise CommandError(str(error), UNREACHABLE) from None
+    control = _control(args)
+    watched = run_live(
+        listeners,
+        InspectorOptions(
+            output,
+            selection,
+            Detail(args.detail),
+            directory=directory,
+            compress=args.compress,
+            control=control,
+            built_in=broker is not None,
+        ),
+        watch_command=None if control is None else shlex.join(["kproxy", "tui", *filter(None, [args.control])]),
+        strict=args.strict_trace,
+        check=not args.no_check,
+        stop_with_stdin=args.stop_with_stdin,
+        broker=broker,
+    )
     return CLEAN if watched else UNWATCHED
 
 
@@ -129,7 +133,7 @@ def _listeners(args: argparse.Namespace) -> list[Listener]:
             for listen, upstream in zip(args.listen, args.upstream, strict=True)
         ]
     except ValueError as error:
-        raise CommandError(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def _own_listeners(args: argparse.Namespace, brokers: int) -> list[Listener]:
@@ -151,7 +155,7 @@ def _control(args: argparse.Namespace) -> ControlSocket | None:
         return open_socket(None if args.control is None else Path(args.control))
     except ControlError as error:
         if args.control is not None:
-            raise CommandError(f"--control: {error}") from None
+            raise UserError(f"--control: {error}") from None
         warn(
             f"there is no control socket: {error}; traffic is relayed all the same, --control PATH opens one elsewhere"
         )
@@ -167,5 +171,5 @@ def _trace_directory(path: Path) -> Path:
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(13, "no permission to write")
     except OSError as error:
-        raise CommandError(f"--trace {path}: {error.strerror}; give another directory, or --no-trace") from None
+        raise UserError(f"--trace {path}: {error.strerror}; give another directory, or --no-trace") from None
     return path

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kproxy.cli.errors import CLEAN, CommandError
+from kproxy.errors import CLEAN, UserError
 
 if TYPE_CHECKING:
     from kproxy.outputs.rulebook import RulebookEntry
@@ -59,7 +59,7 @@ def _chosen(which: list[str]) -> list[RulebookEntry]:
         if word.lower() not in _SEVERITIES:
             prefix = rulebook.prefix(word)
             if prefix is None:
-                raise CommandError(f"{word}: {rulebook.unknown(word)}")
+                raise UserError(f"{word}: {rulebook.unknown(word)}")
             prefixes.append(prefix)
     return [
         entry

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kproxy.cli import options
-from kproxy.cli.errors import CLEAN, FINDINGS, CommandError
+from kproxy.errors import CLEAN, FINDINGS, UserError
 
 if TYPE_CHECKING:
     from dissectors.schemas.importer.lines import Row
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         for name, content in files.items():
             (directory / name).write_bytes(content)
     except OSError as error:
-        raise CommandError(f"{directory}: {error.strerror}") from None
+        raise UserError(f"{directory}: {error.strerror}") from None
     return CLEAN
 
 
@@ -117,7 +117,7 @@ def _import(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes
     try:
         made, notes = make(releases)
     except ValueError as error:
-        raise CommandError(f"the definitions cannot be united: {error}") from None
+        raise UserError(f"the definitions cannot be united: {error}") from None
     before = SchemaData.parse(present) if all(present[name] for name in FILES) else SchemaData({}, {}, {}, {})
     files, changed = _united(rows, present)
     return {**made.files(), **files}, notes, changes(before, made) + changed
@@ -150,18 +150,15 @@ def _jars(
 ) -> Iterator[dict[str, dict[str, Path]]]:
     """The jars of the releases, oldest first, by component."""
     from dissectors.schemas.importer.lines import numbers
-    from kproxy.schema_import.jars import ImportFailedError, fetch_jars, find_jars
+    from kproxy.schema_import.jars import fetch_jars, find_jars
 
     oldest_first = sorted(set(names), key=numbers)
     with ExitStack() as stack:
-        try:
-            if directory is None:
-                temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-                yield fetch_jars(oldest_first, temporary, components)
-            else:
-                yield find_jars(oldest_first, directory)
-        except ImportFailedError as error:
-            raise CommandError(str(error)) from None
+        if directory is None:
+            temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            yield fetch_jars(oldest_first, temporary, components)
+        else:
+            yield find_jars(oldest_first, directory)
 
 
 def _report(notes: Sequence[str], lines: Sequence[str], as_json: bool) -> None:

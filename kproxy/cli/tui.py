@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from kproxy.cli import again, broker_options, options, relay
-from kproxy.cli.errors import CLEAN, CommandError
+from kproxy.errors import CLEAN, UserError
 
 if TYPE_CHECKING:
     from kproxy.browse.sources.child_proxy import OwnProxy
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
 
 
-def add_views(parser: argparse.ArgumentParser) -> None:
+def add_views(parser: options.Group) -> None:
     """Declare what is shown of the source, and how."""
     parser.add_argument("-f", "--filter", metavar="FILTER", help="show only what matches, e.g. 'error!=0' (key: /)")
     options.add_capture(parser)
@@ -64,7 +64,7 @@ def add_views(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--theme", metavar="NAME", help="colours; a wrong name lists what there is")
 
 
-def add_proxy(parser: argparse.ArgumentParser) -> None:
+def add_proxy(parser: options.Group) -> None:
     """Declare the options of a proxy of its own."""
     relay.add_relay(parser)
     broker_options.configure(parser)
@@ -89,7 +89,7 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
     """The application over a source, as it is asked for.
 
     Raises:
-        CommandError: There is no such filter or theme.
+        UserError: There is no such filter or theme.
     """
     from kproxy.browse.session import BrowseSession
     from kproxy.outputs.selecting import filter_for
@@ -101,7 +101,7 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
     if args.theme is not None:
         if args.theme not in app.available_themes:
             themes = ", ".join(sorted(app.available_themes))
-            raise CommandError(f"there is no theme {args.theme!r}; there are {themes}")
+            raise UserError(f"there is no theme {args.theme!r}; there are {themes}")
         app.theme = args.theme
     elif app.console.color_system == "standard":
         # What others have is not told apart in sixteen colours; in Textual 8.0 it has the second name.
@@ -117,34 +117,31 @@ def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Sou
         choose: Says which of several running proxies is meant.
 
     Raises:
-        CommandError: It cannot be.
+        UserError: It cannot be.
     """
     from kproxy.browse.sources.child_proxy import OwnSource
     from kproxy.browse.sources.opening import open_source
-    from kproxy.browse.sources.source import SeveralSources, SourceError
+    from kproxy.browse.sources.source import SeveralSources
 
     proxy = own_proxy(args)
     if proxy is not None:
         return OwnSource(proxy, keep=args.keep)
     capture = again.options_of(args, options.add_capture)
     try:
-        try:
-            return open_source(args.sources, capture, keep=args.keep)
-        except SeveralSources as error:
-            return open_source([choose(error.choices)], capture, keep=args.keep)
-    except SourceError as error:
-        raise CommandError(str(error)) from None
+        return open_source(args.sources, capture, keep=args.keep)
+    except SeveralSources as error:
+        return open_source([choose(error.choices)], capture, keep=args.keep)
 
 
 def refuse_several(command: str, choices: Choices) -> NoReturn:
     """List the running proxies, each with the command that shows it.
 
     Raises:
-        CommandError: Always.
+        UserError: Always.
     """
     width = max(len(name) for name, _ in choices)
     lines = (f"  kproxy {command} {name:<{width}}  {what}" for name, what in choices)
-    raise CommandError("several proxies are running; choose one:\n" + "\n".join(lines))
+    raise UserError("several proxies are running; choose one:\n" + "\n".join(lines))
 
 
 def _choose(choices: Choices) -> str:
@@ -162,34 +159,32 @@ def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _
     """The proxy that is asked for, started; None if none is. `tell` is called with what it says.
 
     Raises:
-        CommandError: It cannot be started, or what was asked for does not go together.
+        UserError: It cannot be started, or what was asked for does not go together.
     """
     asked = again.options_of(args, add_proxy)
     if not asked:
         return None
     if not args.listen:
-        raise CommandError(f"{asked[0].partition('=')[0]} is of a proxy: give --listen and --upstream too")
+        raise UserError(f"{asked[0].partition('=')[0]} is of a proxy: give --listen and --upstream too")
     if args.sources:
-        raise CommandError(f"{args.sources[0]}: give --listen for a proxy, or something to look at, not both")
+        raise UserError(f"{args.sources[0]}: give --listen for a proxy, or something to look at, not both")
     if args.no_control:
-        raise CommandError("--no-control: it is the control socket through which the proxy is watched")
-    from kproxy.browse.sources.child_proxy import NotStarted, OwnProxy
+        raise UserError("--no-control: it is the control socket through which the proxy is watched")
+    from kproxy.browse.sources.child_proxy import OwnProxy
     from kproxy.control.protocol import ControlError
 
     try:
         return OwnProxy(asked, None if args.control is None else Path(args.control), tell)
-    except NotStarted as error:
-        raise CommandError(str(error), error.status) from None
     except ControlError as error:
-        raise CommandError(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def _check_terminal() -> None:
     for stream, name in ((sys.stdout, "output"), (sys.stderr, "error")):  # Textual writes to the second
         if not stream.isatty():
-            raise CommandError(f"standard {name} is no terminal: {_AS_TEXT}")
+            raise UserError(f"standard {name} is no terminal: {_AS_TEXT}")
     if os.environ.get("TERM") == "dumb":
-        raise CommandError(f"TERM=dumb: this terminal can only show lines: {_AS_TEXT}")
+        raise UserError(f"TERM=dumb: this terminal can only show lines: {_AS_TEXT}")
 
 
 def _end_with_parent() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli import again, tui
-from kproxy.cli.errors import CLEAN, CommandError
+from kproxy.errors import CLEAN, UserError
 
 if TYPE_CHECKING:
     import socket
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     except ImportError:
         from kproxy.io.extras import install_command
 
-        raise CommandError(f"kproxy web needs the textual-serve package: {install_command('web')}") from None
+        raise UserError(f"kproxy web needs the textual-serve package: {install_command('web')}") from None
     from kproxy.outputs.stderr import say
     from kproxy.proxy.loop import run as run_loop
 
@@ -76,25 +76,25 @@ def run(args: argparse.Namespace) -> int:
 def _bound(text: str) -> tuple[list[socket.socket], str | None]:
     """Where to serve, and the host as it was given."""
     from kproxy.proxy.address import TcpAddress, parse_listen
-    from kproxy.proxy.sockets import ListenError, listen
+    from kproxy.proxy.sockets import listen
 
     try:
         address = parse_listen(text, "--bind")
         if not isinstance(address, TcpAddress):
-            raise CommandError(f"--bind {text}: browsers need a port")
+            raise UserError(f"--bind {text}: browsers need a port")
         return listen(address, "--bind"), address.host
-    except (ValueError, ListenError) as error:
-        raise CommandError(str(error)) from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def _session(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
     """The command line of a session.
 
     Raises:
-        CommandError: It would not work.
+        UserError: It would not work.
     """
     if any(name == "-" or Path(name).is_fifo() for name in args.sources):
-        raise CommandError("kproxy web reads no pipe, since every window begins anew: write it to a file first")
+        raise UserError("kproxy web reads no pipe, since every window begins anew: write it to a file first")
     sources = args.sources
     if proxy is None:
         source = tui.source_of(args, partial(tui.refuse_several, "web"))

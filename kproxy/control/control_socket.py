@@ -41,8 +41,10 @@ def open_socket(path: Path | None = None) -> ControlSocket:
     umask = os.umask(0o177)  # so that there is no moment at which others may connect
     try:
         [sock] = listen(parse_listen(f"unix:{path}"), "--control")
-    except (ValueError, ListenError) as error:
-        raise ControlError(f"{path}: {error}" if isinstance(error, ValueError) else str(error)) from None
+    except ValueError as error:
+        raise ControlError(f"{path}: {error}") from None
+    except ListenError as error:
+        raise ControlError(str(error)) from None
     finally:
         os.umask(umask)
     return ControlSocket(path, sock)

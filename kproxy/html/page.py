@@ -10,11 +10,11 @@ from kproxy.browse.overviews.all_overviews import Overviews
 from kproxy.browse.rows.store import Spool
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import Source
-from kproxy.cli.errors import CommandError
+from kproxy.errors import UserError
 from kproxy.filters import Filter
 from kproxy.html.assemble import page
 from kproxy.html.contents import contents
-from kproxy.outputs.selecting import Output
+from kproxy.outputs.output import Output
 from kproxy.outputs.text import safe
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import Detail, Line
@@ -42,12 +42,12 @@ class HtmlOutput(Output):
     """Gathers everything: an exchange is shown if the filter matches request and response together.
 
     Raises:
-        CommandError: The file is a terminal; later, that the disk is full.
+        UserError: The file is a terminal; later, that the disk is full.
     """
 
     def __init__(self, file: TextIO, chosen: Filter | None) -> None:
         if file.isatty():
-            raise CommandError(
+            raise UserError(
                 "--html writes a page for a browser: redirect it, e.g. kproxy dissect --html FILE > page.html"
             )
         super().__init__(file, chosen)
@@ -83,7 +83,7 @@ class HtmlOutput(Output):
         try:
             self._spool.append(bytes(self._pending))
         except OSError as error:
-            raise CommandError(f"no room to gather the frames: {error.strerror}") from None
+            raise UserError(f"no room to gather the frames: {error.strerror}") from None
         self._pending.clear()
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kproxy.errors import UNREACHABLE, UserError
 from kproxy.io.stdin import follow_stdin
 from kproxy.live.inspector_process import InspectorProcess, start_inspector
 from kproxy.live.sink import InspectorOptions
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
     from kproxy.broker import Broker, BrokerOptions
 
 
-class UpstreamDown(Exception):
-    """An upstream does not answer at the start; one sentence that says what to do."""
-
-
-class BrokerUnusable(Exception):
-    """The built-in broker cannot be set up as was asked for; one sentence."""
-
-
 def run(
     listeners: Sequence[Listener],
     watch: InspectorOptions,
@@ -43,6 +35,7 @@ def run(
     check: bool,
     stop_with_stdin: bool = False,
     broker: BrokerOptions | None = None,
+    watch_command: str | None = None,
 ) -> bool:
     """Relay until SIGINT or SIGTERM, then let the inspector finish; whether that saw everything to the end.
 
@@ -54,22 +47,21 @@ def run(
         stop_with_stdin: The end of standard input ends the relay too.
         broker: The built-in broker that the listeners lead to instead of their upstreams: all its nodes with its first
             listener, then all with its next.
+        watch_command: The command that shows the traffic elsewhere; a terminal is told.
 
     Raises:
-        ListenError: An address cannot be listened on.
-        UpstreamDown: See `check`.
-        BrokerUnusable: See there.
+        UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
     """
     with start_inspector(watch) as inspector_process:
         run_loop(
             _relay(
                 listeners,
-                watch,
                 inspector_process,
                 strict=strict,
                 check=check,
                 stop_with_stdin=stop_with_stdin,
                 options=broker,
+                watch_command=watch_command,
             )
         )
     if not inspector_process.went_well():
@@ -80,13 +72,13 @@ def run(
 
 async def _relay(
     listeners: Sequence[Listener],
-    watch: InspectorOptions,
     inspector_process: InspectorProcess,
     *,
     strict: bool,
     check: bool,
     stop_with_stdin: bool,
     options: BrokerOptions | None,
+    watch_command: str | None,
 ) -> None:
     def report(event: Event) -> None:
         if isinstance(event, InspectorLost):
@@ -110,9 +102,8 @@ async def _relay(
                 if stop_with_stdin:
                     loop = asyncio.get_running_loop()
                     follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(stop.set))
-            if watch.control is not None and sys.stderr.isatty():
-                where = f" {shlex.quote(watch.args.control)}" if watch.args.control else ""
-                say(f"watch it with: kproxy tui{where}")
+            if watch_command is not None and sys.stderr.isatty():
+                say(f"watch it with: {watch_command}")
             await stop.wait()
 
 
@@ -120,13 +111,14 @@ async def _built_in(
     stack: AsyncExitStack, listeners: Sequence[Listener], options: BrokerOptions
 ) -> tuple[Sequence[Listener], Broker]:
     """Start the built-in broker behind the listeners."""
+    # The broker has its own 200 modules: a proxy before another broker starts without them.
     from kproxy.broker import Broker
     from kproxy.broker.storage import Unusable
 
     try:
         broker = await stack.enter_async_context(Broker(options, report=warn))
     except (Unusable, ValueError, OSError) as error:
-        raise BrokerUnusable(f"the built-in broker cannot start: {error}") from None
+        raise UserError(f"the built-in broker cannot start: {error}") from None
     bound = [port for name in broker.listeners for port in broker.ports_of(name)]
     ports = zip(listeners, bound, strict=True)
     return [replace(listener, upstream=TcpAddress("127.0.0.1", port)) for listener, port in ports], broker
@@ -157,6 +149,7 @@ def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay, at_end_
 async def _check(listeners: Sequence[Listener]) -> None:
     for upstream in dict.fromkeys(listener.upstream for listener in listeners):
         if why := await check_upstream(upstream):
-            raise UpstreamDown(
-                f"upstream {upstream} cannot be reached: {why}; start it, or give --no-check to start without it"
+            raise UserError(
+                f"upstream {upstream} cannot be reached: {why}; start it, or give --no-check to start without it",
+                UNREACHABLE,
             )

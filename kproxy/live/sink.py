@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import selectors
 import sys
@@ -22,7 +21,7 @@ from kproxy.control.summary import strip
 from kproxy.inspection.inspector import Inspector
 from kproxy.outputs.console import Console
 from kproxy.outputs.run_summary import RunSummary
-from kproxy.outputs.selecting import output_for
+from kproxy.outputs.selecting import OutputOptions, output_for
 from kproxy.outputs.selection import Selection
 from kproxy.outputs.stderr import warn
 from kproxy.outputs.streams import give_up_output, why
@@ -39,11 +38,20 @@ IDLE_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class InspectorOptions:
-    """What to do with what is seen: the options of the root command, and where the trace goes (None: nowhere)."""
+    """What the inspector's process does with the traffic.
 
-    args: argparse.Namespace
-    directory: Path | None
+    `output` and `selection` say what is shown, `detail` is how much of each frame the trace has. The trace is written
+    to `directory`, compressed if `compress` is set; None writes none. `built_in` is true if the built-in broker is
+    upstream.
+    """
+
+    output: OutputOptions
+    selection: Selection
+    detail: Detail
+    directory: Path | None = None
+    compress: bool = False
     control: ControlSocket | None = None
+    built_in: bool = False
 
 
 class InspectionSink:
@@ -56,17 +64,16 @@ class InspectionSink:
     """
 
     def __init__(self, watch: InspectorOptions, hello: tap_protocol.Hello, selector: selectors.BaseSelector) -> None:
-        args = watch.args
-        self._selection = Selection.of_options(args)
-        self._output = output_for(args, sys.stdout, self._selection)
+        self._selection = watch.selection
+        self._output = output_for(watch.output, sys.stdout, self._selection)
         self._shown = True
         self._throttle = Throttle(sys.stdout)
-        self._detail = Detail(args.detail)
+        self._detail = watch.detail
         node = re.sub(r"[^A-Za-z0-9.-]", "-", hello.node) or "node"
         self._inspector = Inspector(f"{node}-{hello.pid}", self._output.detail(self._detail))
         self._trace: TraceWriter | None = None
         if watch.directory is not None:
-            self._trace = TraceWriter(watch.directory, node=node, compress=args.compress, warn=warn)
+            self._trace = TraceWriter(watch.directory, node=node, compress=watch.compress, warn=warn)
         self._control: ControlServer | None = None
         if watch.control is not None:
             self._control = ControlServer(watch.control, selector, _greeting(watch, hello, node), self._inspector)
@@ -220,6 +227,6 @@ def _greeting(watch: InspectorOptions, hello: tap_protocol.Hello, node: str) -> 
         started=timestamp(hello.at),
         listeners=[Listening(*pair) for pair in hello.listeners],
         trace=None if watch.directory is None else str(watch.directory.absolute()),
-        detail=watch.args.detail,
-        built_in="" in watch.args.upstream,  # --upstream without a value
+        detail=watch.detail,
+        built_in=watch.built_in,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kproxy.trace.lines import Line, OpenLine, RequestLine, ResponseLine
@@ -19,6 +20,16 @@ class Counts:
         """The counts by name."""
         packets = {} if self.packets is None else {"packets": self.packets}
         return packets | {"connections": self.connections, "frames": self.frames}
+
+    def add(self, line: Line) -> None:
+        """Count one line."""
+        if isinstance(line, RequestLine | ResponseLine):
+            self.frames += 1
+        elif isinstance(line, OpenLine):
+            self.connections += 1
+
+    def __str__(self) -> str:
+        return listed(self.as_json())
 
 
 @dataclass(slots=True)
@@ -38,10 +49,7 @@ class AnalysedInputs:
 
     def add(self, line: Line) -> None:
         """Count one line."""
-        if isinstance(line, RequestLine | ResponseLine):
-            self._now.frames += 1
-        elif isinstance(line, OpenLine):
-            self._now.connections += 1
+        self._now.add(line)
 
     @property
     def total(self) -> Counts:
@@ -59,8 +67,7 @@ class AnalysedInputs:
         return not self.total.frames
 
     def __str__(self) -> str:
-        counts = {"file": len(self.files)} | {name.removesuffix("s"): n for name, n in self.total.as_json().items()}
-        return ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items())
+        return listed({"files": len(self.files)} | self.total.as_json())
 
     @property
     def sentence(self) -> str:
@@ -68,3 +75,8 @@ class AnalysedInputs:
         if self.is_nothing:
             return f"nothing was analysed: no Kafka frame was found ({self})"
         return f"analysed: {self}"
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Counts by their plural, as text: ``1 file, 20 frames``."""
+    return ", ".join(f"{count} {name.removesuffix('s') if count == 1 else name}" for name, count in counts.items())

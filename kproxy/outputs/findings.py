@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from dissectors.edits import EditError, parse
 from dissectors.findings import Severity
 from kproxy.inspection.event_lines import ROW_BYTES
 from kproxy.outputs.text import Piece, safe
@@ -93,8 +94,6 @@ def _edit_json(edit: EditEntry) -> dict[str, Any]:
 
 def sentence(edit: EditEntry) -> str:
     """An edit in words; its kind and field, if it is one of a later kproxy."""
-    from dissectors.edits import EditError, parse
-
     try:
         return str(parse(msgspec.to_builtins(edit)))
     except EditError:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
+from kproxy.outputs.coverage import listed
 from kproxy.outputs.text import duration, safe, size
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
@@ -102,10 +103,11 @@ class RunSummary:
         if line.latency_us is not None and line.latency_us >= 0:
             api.latencies.add(line.latency_us)
 
-    def show(self, console: Console) -> None:
-        """Print the summary: a table of APIs, then findings and gaps if there were any."""
-        plural = "" if self.connections == 1 else "s"
-        console.print(f"{self.connections} connection{plural}, {self.frames} frames", highlight=False)
+    def show(self, console: Console, *, files: int | None = None) -> None:
+        """Print the summary, of so many files: a table of APIs, then findings and gaps if there were any."""
+        counts = {} if files is None else {"files": files}
+        counts |= {"connections": self.connections, "frames": self.frames}
+        console.print(listed(counts), highlight=False)
         if self._apis:
             console.print(self._table())
         repeated = Counter(self.repeated)

@@ -1,105 +1,69 @@
-"""The output that a command's options ask for: text, JSON lines or chosen fields, filtered."""
+"""Outputs of lines: text, JSON lines, chosen fields, or a report of the findings."""
 
 from __future__ import annotations
 
-import argparse
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TextIO
 
-from dissectors.failures import Failure
-from kproxy.cli.errors import CommandError
+from kproxy.errors import UserError
 from kproxy.filters import Filter, FilterError, parse
 from kproxy.filters.fields import BY_NAME
-from kproxy.inspection.event_lines import failure_line
-from kproxy.outputs.coverage import AnalysedInputs
+from kproxy.inspection.inspector import WaitingResponse
+from kproxy.outputs.headings import Headings
+from kproxy.outputs.output import Output
+from kproxy.outputs.reports import Report
 from kproxy.outputs.selection import Selection
-from kproxy.outputs.stderr import warn
 from kproxy.outputs.text import TextOutput, safe
 from kproxy.trace.encoding import append_line, as_mapping, encode_json
-from kproxy.trace.lines import Detail, Line
-
-if TYPE_CHECKING:
-    from kproxy.inspection.inspector import WaitingResponse
+from kproxy.trace.lines import KINDS, Detail, Line
 
 
-class Output(ABC):
-    """Takes lines; those that do not match the filter are passed over.
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """How lines are shown.
 
-    `warnings` are sentences about what was left out, known when it is closed.
+    `report` is the form of a report of the findings; without it, `fields` are the fields shown of each line. `json`
+    applies to lines and fields, `verbose` and `quiet` apply to text. With `headings`, text names each input and day.
     """
 
-    warnings: Sequence[str] = ()
-
-    def __init__(self, file: TextIO, chosen: Filter | None) -> None:
-        self._file = file
-        self._filter = chosen
-        self.analysed = AnalysedInputs()
-        self.failures: Counter[Failure] = Counter()
-
-    def detail(self, asked: Detail) -> Detail:
-        """How much of each frame this output needs."""
-        return asked
-
-    def begin(self, name: str) -> None:  # noqa: B027  # most have nothing to do
-        """What is written next is of the input `name`."""
-
-    def note(self, sentence: str) -> None:  # noqa: B027  # most have nothing to do
-        """The user is told this of the input."""
-
-    def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:  # noqa: B027  # of use to a person who watches
-        """At `ts`, a request that is still without a response."""
-
-    def write(self, line: Line) -> bool:
-        """Write a line if it matches; whether it did.
-
-        A bug in kproxy that this line provokes is reported in its place, each once; `failures` counts them.
-        """
-        self.analysed.add(line)
-        try:
-            return self._put(line)
-        except (OSError, CommandError):
-            raise
-        except Exception as error:  # noqa: BLE001  # a bug: the other lines are still worth showing
-            failure = Failure.of("showing a line", error)
-        self.failures[failure] += 1
-        if self.failures[failure] == 1:
-            warn(f"{failure}; this is a bug in kproxy, the other lines are shown")
-            self._put(failure_line(line, failure))
-        return True
-
-    def _put(self, line: Line) -> bool:
-        mapping = None
-        if self._filter is not None and not self._filter.matches(mapping := as_mapping(line)):
-            return False
-        self._show(line, mapping)
-        return True
-
-    @abstractmethod
-    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None: ...
-
-    def flush(self) -> None:
-        """Hand over what is ready: nothing more may come for a while."""
-        self._file.flush()
-
-    def close(self) -> None:
-        """Write what is left."""
-        self.flush()
+    filter: Filter | None = None
+    json: bool = False
+    verbose: bool = False
+    quiet: bool = False
+    headings: bool = False
+    fields: tuple[str, ...] = ()
+    report: Literal["text", "json", "sarif", "junit"] | None = None
 
 
 class _Text(Output):
-    def __init__(self, file: TextIO, chosen: Filter | None, args: argparse.Namespace) -> None:
-        super().__init__(file, chosen)
-        self._verbose = args.verbose
-        self._text = TextOutput(file, quiet=args.quiet, verbose=args.verbose)
+    def __init__(self, file: TextIO, options: OutputOptions) -> None:
+        super().__init__(file, options.filter)
+        self._verbose = options.verbose
+        self._headings = Headings() if options.headings else None
+        above = self._headings.above if self._headings is not None else lambda _: ()
+        self._text = TextOutput(file, quiet=options.quiet, verbose=options.verbose, above=above)
 
     def detail(self, asked: Detail) -> Detail:
         return Detail.FULL if self._verbose and asked is Detail.SUMMARY else asked
 
+    def begin(self, name: str) -> None:
+        if self._headings is not None:
+            self._headings.begin(name)
+
+    def end(self, packets: int | None = None) -> None:
+        super().end(packets)
+        if self._headings is not None:
+            self._text.write_rows(self._headings.end(packets))
+
     def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
         if self._filter is None or self._filter.matches(as_mapping(waiting.request)):
             self._text.still_waiting(waiting, ts)
+
+    def _put(self, line: Line) -> bool:
+        if self._headings is not None:
+            self._headings.add(line)
+        return super()._put(line)
 
     def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
         self._text.write(line)
@@ -166,36 +130,21 @@ def _cell(found: Any) -> str:
     return encode_json(found).decode()
 
 
-def output_for(args: argparse.Namespace, file: TextIO, selection: Selection) -> Output:
-    """The output for ``--json``, ``--fields``, ``--findings``, ``--html``, ``-f``, ``-v`` and ``-q``.
+def output_for(options: OutputOptions, file: TextIO, selection: Selection) -> Output:
+    """The output for these options.
 
     Raises:
-        CommandError: A filter or field that is none, or options that do not go together.
+        UserError: A field does not exist.
     """
-    chosen = filter_for(args.filter)
-    if args.html:
-        from kproxy.html.page import HtmlOutput
-
-        if other := next((name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None):
-            raise CommandError(f"give --html or --{other}, not both")
-        return HtmlOutput(file, chosen)
-    if args.findings:
-        from kproxy.outputs.reports import Report
-
-        if args.fields:
-            raise CommandError("give --findings or --fields, not both")
-        if args.json and args.format not in (None, "json"):
-            raise CommandError(f"give --json or --format {args.format}, not both")
-        return Report(file, chosen, args.format or ("json" if args.json else "text"), selection)
-    if args.format:
-        raise CommandError(f"--format {args.format} is a form of --findings: give that too")
-    if args.fields:
-        names = [_path(name.strip()) for name in args.fields.split(",") if name.strip()]
+    if options.report:
+        return Report(file, options.filter, options.report, selection)
+    if options.fields:
+        names = [_path(name) for name in options.fields]
         for name in names:
             if name.split(".")[0] not in known_fields():
-                raise CommandError(f"unknown field {name!r}; the trace has {', '.join(sorted(known_fields()))}")
-        return _Fields(file, chosen, names, json=args.json)
-    return _Json(file, chosen) if args.json else _Text(file, chosen, args)
+                raise UserError(f"unknown field {name!r}; the trace has {', '.join(sorted(known_fields()))}")
+        return _Fields(file, options.filter, names, json=options.json)
+    return _Json(file, options.filter) if options.json else _Text(file, options)
 
 
 #: Fields of the filter language that lie inside an array of the trace.
@@ -218,8 +167,6 @@ def _path(name: str) -> str:
 
 def known_fields() -> frozenset[str]:
     """Every name that a line of the trace can have."""
-    from kproxy.trace.lines import KINDS
-
     return frozenset({"kind", *(name for kind in KINDS.values() for name in kind.__struct_fields__)})
 
 
@@ -227,11 +174,11 @@ def filter_for(text: str | None) -> Filter | None:
     """Parse a filter, None for none.
 
     Raises:
-        CommandError: With the sentence of the filter's error.
+        UserError: With the sentence of the filter's error.
     """
     if not text:
         return None
     try:
         return parse(text)
     except FilterError as error:
-        raise CommandError(f"filter: {error}") from None
+        raise UserError(f"filter: {error}") from None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable
 
 import msgspec
 
-from kproxy.cli.errors import CommandError
+from kproxy.errors import UserError
 from kproxy.outputs import rulebook
 from kproxy.outputs.findings import RANK
 from kproxy.trace.lines import CloseLine, FindingLine, Line, RequestLine, ResponseLine
@@ -22,21 +21,12 @@ class Selection:
         fail_on: ``info``, ``warning``, ``error`` or ``never``.
 
     Raises:
-        CommandError: No rule has such a code.
+        UserError: No rule has such a code.
     """
 
     def __init__(self, select: Iterable[str] = (), ignore: Iterable[str] = (), fail_on: str = "error") -> None:
         self._select, self._ignore = _prefixes("--select", select), _prefixes("--ignore", ignore)
         self._fails_from = RANK.get(fail_on, len(RANK))
-
-    @classmethod
-    def of_options(cls, args: argparse.Namespace) -> Selection:
-        """The selection that a command line asks for.
-
-        Raises:
-            CommandError: No rule has such a code.
-        """
-        return cls(args.select, args.ignore, args.fail_on)
 
     def shows(self, code: str) -> bool:
         """Whether findings of this code are shown."""
@@ -74,6 +64,6 @@ def _prefixes(option: str, given: Iterable[str]) -> tuple[str, ...]:
     for name in names:
         prefix = rulebook.prefix(name)
         if prefix is None:
-            raise CommandError(f"{option} {name}: {rulebook.unknown(name)}")
+            raise UserError(f"{option} {name}: {rulebook.unknown(name)}")
         found.append(prefix)
     return tuple(found)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TextIO
 
 from rich.color import ColorSystem
 from rich.style import Style
 
+from kproxy.inspection.inspector import WaitingResponse
 from kproxy.outputs.console import Console
 from kproxy.trace.lines import (
     CloseLine,
@@ -21,9 +22,6 @@ from kproxy.trace.lines import (
     ResponseLine,
     TopicEntry,
 )
-
-if TYPE_CHECKING:
-    from kproxy.inspection.inspector import WaitingResponse
 
 #: A piece of text and its style; the styles are the keys of `STYLES`.
 Piece = tuple[str, str]
@@ -58,19 +56,31 @@ class TextOutput:
         file: Where to; colours only if it is a terminal and NO_COLOR is not set.
         quiet: Only findings and gaps.
         verbose: Correlation ids, addresses, and the body of each frame that carries one.
+        above: Rows to write before those of a line.
     """
 
-    def __init__(self, file: TextIO, *, quiet: bool = False, verbose: bool = False) -> None:
+    def __init__(
+        self,
+        file: TextIO,
+        *,
+        quiet: bool = False,
+        verbose: bool = False,
+        above: Callable[[Line], Iterable[list[Piece]]] = lambda _: (),
+    ) -> None:
         self._file = file
+        self._above = above
         self._quiet = quiet
         self._verbose = verbose
         self._paint = painter(file)
 
     def write(self, line: Line) -> None:
         """Show one line; with nothing to say, nothing is written."""
-        text = "\n".join(self._paint(row) for row in self.rows(line))
-        if text:
-            self._file.write(text + "\n")
+        if rows := [*self.rows(line)]:
+            self.write_rows([*self._above(line), *rows])
+
+    def write_rows(self, rows: Iterable[list[Piece]]) -> None:
+        """Write rows of pieces."""
+        self._file.write("".join(self._paint(row) + "\n" for row in rows))
 
     def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
         """Show that a request is still without a response at `ts`, unless quiet."""

@@ -12,13 +12,14 @@ import struct
 from pathlib import Path
 from typing import Any
 
+from kproxy.errors import UserError
 from kproxy.proxy.address import Address, TcpAddress, UnixAddress
 
 _BACKLOG = 1024
 _KEEPALIVE_S = 60  # the system's own two hours would hold a dead connection for half a day
 
 
-class ListenError(Exception):
+class ListenError(UserError):
     """An address cannot be listened on; one sentence that says what to do."""
 
 

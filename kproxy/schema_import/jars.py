@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from kproxy.errors import UserError
+
 #: Jars with message definitions, or with enums that `Facts.java` reads. Not every release has every one.
 COMPONENTS = (
     "kafka-clients",
@@ -37,26 +39,22 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 _ITEM = "<artifactItem><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></artifactItem>"
 
 
-class ImportFailedError(Exception):
-    """A release cannot be imported; one sentence that says why."""
-
-
 def find_jars(releases: Sequence[str], directory: Path) -> dict[str, dict[str, Path]]:
     """The jars of each release below a directory, by component; Maven's own repository will do.
 
     Raises:
-        ImportFailedError: A release's kafka-clients, or slf4j, is not there.
+        UserError: A release's kafka-clients, or slf4j, is not there.
     """
     there = {path.name: path for path in sorted(directory.rglob("*.jar"))}
     logging = [path for name, path in there.items() if name.startswith("slf4j-api-")]
     if not logging:
-        raise ImportFailedError(f"{directory}: no slf4j-api jar, which Kafka's classes need")
+        raise UserError(f"{directory}: no slf4j-api jar, which Kafka's classes need")
     found: dict[str, dict[str, Path]] = {}
     for release in releases:
         names = {component: f"{component}-{release}.jar" for component in COMPONENTS}
         found[release] = {component: there[name] for component, name in names.items() if name in there}
         if "kafka-clients" not in found[release]:
-            raise ImportFailedError(f"{directory}: no {names['kafka-clients']}")
+            raise UserError(f"{directory}: no {names['kafka-clients']}")
         found[release]["slf4j-api"] = logging[-1]
     return found
 
@@ -67,12 +65,12 @@ def fetch_jars(
     """Let Maven copy the jars of the releases to a directory; then as `find_jars`.
 
     Raises:
-        ImportFailedError: No Maven, no network, or no such release.
+        UserError: No Maven, no network, or no such release.
     """
     wanted = {_LOGGING, *((component, release) for release in releases for component in components)}
     while absent := _copy(sorted(wanted), directory):
         if absent[0] == "kafka-clients" or absent not in wanted:
-            raise ImportFailedError(f"Maven finds no {absent[0]} {absent[1]}: is there such a Kafka release?")
+            raise UserError(f"Maven finds no {absent[0]} {absent[1]}: is there such a Kafka release?")
         wanted.remove(absent)
     return find_jars(releases, directory)
 
@@ -89,11 +87,11 @@ def _copy(artifacts: Sequence[tuple[str, str]], directory: Path) -> tuple[str, s
                 ["mvn", "-B", "-q", "-f", str(pom), *goal], capture_output=True, text=True, check=False  # noqa: S607
             )  # fmt: skip
         except FileNotFoundError:
-            raise ImportFailedError("mvn is not on PATH: install Maven, or give --jars DIR") from None
+            raise UserError("mvn is not on PATH: install Maven, or give --jars DIR") from None
     if ran.returncode == 0:
         return None
     missing = _ABSENT.search(ran.stdout)
     if missing is None:
         said = next(iter(ran.stdout.strip().splitlines()), f"status {ran.returncode}")
-        raise ImportFailedError(f"Maven cannot fetch the jars: {said}")
+        raise UserError(f"Maven cannot fetch the jars: {said}")
     return missing[1], missing[2]

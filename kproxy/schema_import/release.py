@@ -13,7 +13,7 @@ from typing import Any
 
 from dissectors.schemas.importer import lines
 from dissectors.schemas.importer.data import Release
-from kproxy.schema_import.jars import ImportFailedError
+from kproxy.errors import UserError
 
 _DEFINITION = re.compile(r"(?:common/)?(?:message|metadata)/\w+\.json")
 
@@ -22,7 +22,7 @@ def read_release(name: str, jars: Mapping[str, Path]) -> Release:
     """The message definitions in the jars, and what their classes say.
 
     Raises:
-        ImportFailedError: A jar cannot be read, or Java does not run.
+        UserError: A jar cannot be read, or Java does not run.
     """
     definitions = [(component, text) for component, jar in jars.items() for text in _definitions(jar)]
     return Release(name, definitions, _java("Facts.java", name, jars))
@@ -32,7 +32,7 @@ def read_line(name: str, jars: Mapping[str, Path]) -> lines.Row:
     """What a broker of a release advertises, as the row of the release's line.
 
     Raises:
-        ImportFailedError: Java does not run, or cannot read the classes.
+        UserError: Java does not run, or cannot read the classes.
     """
     return lines.row(name, _java("Served.java", name, jars, lines.listener(name).upper()))
 
@@ -43,7 +43,7 @@ def _definitions(jar: Path) -> list[str]:
             names = sorted(filter(_DEFINITION.fullmatch, archive.namelist()))
             return [archive.read(name).decode() for name in names]
     except (OSError, zipfile.BadZipFile) as error:
-        raise ImportFailedError(f"{jar}: {error}") from None
+        raise UserError(f"{jar}: {error}") from None
 
 
 def _java(program: str, release: str, jars: Mapping[str, Path], *arguments: str) -> dict[str, Any]:
@@ -52,9 +52,9 @@ def _java(program: str, release: str, jars: Mapping[str, Path], *arguments: str)
     try:
         ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     except FileNotFoundError:
-        raise ImportFailedError("java is not on PATH: install Java 17 or later") from None
+        raise UserError("java is not on PATH: install Java 17 or later") from None
     if ran.returncode:
         said = next((line for line in ran.stderr.splitlines() if not line.startswith("SLF4J")), "")
-        raise ImportFailedError(f"Java cannot read the classes of {release}: {said or f'status {ran.returncode}'}")
+        raise UserError(f"Java cannot read the classes of {release}: {said or f'status {ran.returncode}'}")
     printed: dict[str, Any] = json.loads(ran.stdout)
     return printed

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kproxy.outputs.columns import Column, write_columns
 from kproxy.outputs.text import duration, safe, size
 from kproxy.trace.encoding import encode_json
 
@@ -63,7 +64,6 @@ def write_table(table: DataFrame, title: str, found: Sequence[Row], most: int, f
     if not rows:
         file.write(f"{title}: nothing\n")
         return
-    from kproxy.outputs.columns import Column, write_columns
 
     numbers = {field.name for field in table.schema if isinstance(field.dataType, T.NumericType)}
     cells = zip(*rows[:most], strict=True)

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, cast
 
 import msgspec
 
+from kproxy.errors import UserError
 from kproxy.io.compression import DAMAGE, ZSTD_MAGIC, decompress
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import FORMAT, Line
@@ -18,7 +19,7 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".jsonl.part", ".jsonl.zst.part
 _CHUNK = 1 << 20
 
 
-class TraceError(ValueError):
+class TraceError(UserError):
     """Not a trace, or of a format that this kproxy does not know; one sentence that says what to do."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kproxy.browse.rows.store import Spool
 from kproxy.browse.sources.source import Source, SourcePhase
-from kproxy.cli.errors import CLEAN, FINDINGS, NOTHING
+from kproxy.errors import CLEAN, FINDINGS, NOTHING
 
 _CHUNK = 1 << 20
 

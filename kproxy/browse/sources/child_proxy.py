@@ -13,20 +13,13 @@ from typing import Final
 from kproxy.browse.sources.proxy import ProxySource
 from kproxy.control.paths import own_path
 from kproxy.control.protocol import ControlError
+from kproxy.errors import UserError
 
 #: What a proxy says when it has begun.
 _BEGUN: Final = ("listening on ", "built-in Kafka ")
 #: What a sentence of a kproxy about something wrong begins with.
 _SENTENCE: Final = "kproxy: "
 _PATIENCE_S: Final = 10.0
-
-
-class NotStarted(Exception):
-    """The proxy could not start: its own sentence, and its exit `status`."""
-
-    def __init__(self, sentence: str, status: int) -> None:
-        super().__init__(sentence)
-        self.status = status
 
 
 class OwnProxy:
@@ -41,7 +34,7 @@ class OwnProxy:
         tell: Called with each sentence of a proxy that has begun, from a thread, beside `messages`.
 
     Raises:
-        NotStarted: It ended before it listened.
+        UserError: It ended before it listened.
         ControlError: It has no control socket.
     """
 
@@ -62,7 +55,7 @@ class OwnProxy:
         self._begun.wait()
         if (status := self._process.poll()) is not None:
             self.stop()
-            raise NotStarted(self._last_word or f"the proxy ended with status {status}", status)
+            raise UserError(self._last_word or f"the proxy ended with status {status}", status)
         try:
             self.control = control or own_path(self._process.pid)
         except ControlError:

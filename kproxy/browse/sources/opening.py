@@ -13,13 +13,13 @@ from typing import Final
 from kproxy.browse.sources.capture_child import DissectedSource
 from kproxy.browse.sources.files import TraceSource, files_name
 from kproxy.browse.sources.proxy import ProxySource
-from kproxy.browse.sources.source import SeveralSources, Source, SourceError
-from kproxy.capture import CaptureError
+from kproxy.browse.sources.source import SeveralSources, Source
 from kproxy.capture.inputs import NO_INPUT, input_files, is_trace
 from kproxy.control.client import connect
 from kproxy.control.paths import SeveralProxies, find, only
 from kproxy.control.protocol import ControlError
-from kproxy.trace.reader import SUFFIXES, TraceError
+from kproxy.errors import UserError
+from kproxy.trace.reader import SUFFIXES
 
 _ADDRESS: Final = re.compile(r"(.*:)?\d{1,5}|unix:.+", re.DOTALL)
 
@@ -34,7 +34,7 @@ def open_source(names: Sequence[str], options: Sequence[str], *, keep: int) -> S
         keep: Bytes of the lines of a running proxy that are kept.
 
     Raises:
-        SourceError: It cannot be opened.
+        UserError: It cannot be opened.
     """
     if not names:
         return _running_proxy(keep)
@@ -50,7 +50,7 @@ def open_source(names: Sequence[str], options: Sequence[str], *, keep: int) -> S
         if _ADDRESS.fullmatch(name) and not path.exists():
             return _proxy_at(name, keep)
     if "-" in names:
-        raise SourceError("'-' is standard input and stands alone")
+        raise UserError("'-' is standard input and stands alone")
     are_traces = [_is_trace(name) for name in names]
     if all(are_traces):
         return TraceSource([Path(name) for name in names])
@@ -73,17 +73,17 @@ def _proxy_at(address: str, keep: int) -> Source:
     return ProxySource(address, lambda: find(address).path, keep=keep)
 
 
-def _refusal(error: ControlError) -> SourceError:
+def _refusal(error: ControlError) -> UserError:
     if isinstance(error, SeveralProxies):
         return SeveralSources(str(error), error.choices())
-    return SourceError(str(error))
+    return UserError(str(error))
 
 
 def _proxy_with(path: Path, keep: int) -> Source:
     """The proxy that listens on a Unix socket, or whose control socket that is."""
     try:
         return _proxy_at(f"unix:{path}", keep)
-    except SourceError:
+    except UserError:
         pass
 
     async def reach() -> None:
@@ -93,20 +93,20 @@ def _proxy_with(path: Path, keep: int) -> Source:
     try:
         asyncio.run(reach())
     except ControlError as error:
-        raise SourceError(str(error)) from None
+        raise UserError(str(error)) from None
     return ProxySource(str(path), lambda: path, keep=keep)
 
 
 def _take_stdin() -> int:
     """What is piped in; standard input is the terminal from now on, for the keys."""
     if sys.stdin.isatty():
-        raise SourceError("nothing is piped in: tcpdump -i lo -w - port 9092 | kproxy tui -")
+        raise UserError("nothing is piped in: tcpdump -i lo -w - port 9092 | kproxy tui -")
     piped = os.dup(0)
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         os.close(piped)
-        raise SourceError("there is no terminal to take keys from; kproxy dissect - needs none") from None
+        raise UserError("there is no terminal to take keys from; kproxy dissect - needs none") from None
     os.dup2(terminal, 0)
     os.close(terminal)
     return piped
@@ -117,11 +117,9 @@ def _is_trace(name: str) -> bool:
     path = Path(name)
     if path.is_dir():
         if not (found := input_files(path)):
-            raise SourceError(f"{name}: {NO_INPUT} in this directory")
+            raise UserError(f"{name}: {NO_INPUT} in this directory")
         return all(each.name.endswith(SUFFIXES) for each in found)
     try:
         return is_trace(path)
     except OSError as error:
-        raise SourceError(f"{name}: {error.strerror}") from None
-    except (CaptureError, TraceError) as error:
-        raise SourceError(str(error)) from None
+        raise UserError(f"{name}: {error.strerror}") from None

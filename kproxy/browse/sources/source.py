@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from kproxy.browse.rows.store import Store
+from kproxy.errors import UserError
 
 
 class SourcePhase(StrEnum):
@@ -19,11 +20,7 @@ class SourcePhase(StrEnum):
     ENDED = "ended"
 
 
-class SourceError(Exception):
-    """A source that cannot be opened; one sentence that says what to do."""
-
-
-class SeveralSources(SourceError):
+class SeveralSources(UserError):
     """What the user gave fits several; `choices` are a name that fits one alone, and what that is."""
 
     def __init__(self, message: str, choices: list[tuple[str, str]]) -> None:

@@ -11,7 +11,7 @@ from kproxy.cli.analyze.follow import SETTINGS, check_follow, follow_traces
 from kproxy.cli.analyze.lines import wanted
 from kproxy.cli.analyze.session import is_short, spark_for
 from kproxy.cli.analyze.tables import analyze
-from kproxy.cli.errors import CLEAN, CommandError
+from kproxy.errors import CLEAN, UserError
 
 HELP = "tables about a whole fleet, from traces and captures (Spark)"
 
@@ -122,35 +122,35 @@ def _check(args: argparse.Namespace, converts: bool) -> None:
         unused = [name for name in ("job", "where", "since", "until", "html", "follow") if getattr(args, name)]
         if args.repair:
             if args.traces or not args.out:
-                raise CommandError("write kproxy analyze convert --repair --out DIR")
+                raise UserError("write kproxy analyze convert --repair --out DIR")
         elif not args.traces or not args.out:
-            raise CommandError("write kproxy analyze convert TRACES --out DIR")
+            raise UserError("write kproxy analyze convert TRACES --out DIR")
         if unused:
-            raise CommandError(f"convert takes whole files, it has no --{unused[0]}")
+            raise UserError(f"convert takes whole files, it has no --{unused[0]}")
         if args.format not in (None, *_STORED):
-            raise CommandError(f"convert has --format {', '.join(_STORED)}")
+            raise UserError(f"convert has --format {', '.join(_STORED)}")
     elif args.repair:
-        raise CommandError("--repair is for convert: kproxy analyze convert --repair --out DIR")
+        raise UserError("--repair is for convert: kproxy analyze convert --repair --out DIR")
     elif args.follow:
         check_follow(args)
     elif args.window or args.late:
-        raise CommandError("--window and --late are for --follow")
+        raise UserError("--window and --late are for --follow")
     elif args.format in ("delta", "iceberg"):
-        raise CommandError(f"--format {args.format} is for convert")
+        raise UserError(f"--format {args.format} is for convert")
     elif (args.out and args.format == "table") or (args.format == "parquet" and not args.out):
-        raise CommandError("tables are shown, Parquet is written to --out DIR")
+        raise UserError("tables are shown, Parquet is written to --out DIR")
     elif args.format == "csv" and not args.out and len(args.job) != 1:
-        raise CommandError("CSV has one table: give one --job, or --out DIR")
+        raise UserError("CSV has one table: give one --job, or --out DIR")
     if args.html and (args.job or args.format) and not args.out:
-        raise CommandError("the report is of all tables; --job and --format choose those that go to --out DIR")
+        raise UserError("the report is of all tables; --job and --format choose those that go to --out DIR")
     if args.html and not Path(args.html).parent.is_dir():
-        raise CommandError(f"--html {args.html}: no such directory")
+        raise UserError(f"--html {args.html}: no such directory")
     if args.keylog and not Path(args.keylog).is_file():
-        raise CommandError(f"--keylog {args.keylog}: no such file")
+        raise UserError(f"--keylog {args.keylog}: no such file")
 
 
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise CommandError(f"--conf {text}: write KEY=VALUE")
+        raise UserError(f"--conf {text}: write KEY=VALUE")
     return name, value

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kproxy.cli.analyze.lines import decoding, warn_empty, warn_unread
-from kproxy.cli.errors import CommandError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,20 +15,17 @@ if TYPE_CHECKING:
 def convert_files(spark: SparkSession, args: argparse.Namespace) -> None:
     """Convert what is new, and say how much that was."""
     from kproxy.outputs.stderr import say, warn
-    from kproxy.spark.ingest.convert import OtherFormat, batches, convert, grown
+    from kproxy.spark.ingest.convert import batches, convert, grown
     from kproxy.spark.ingest.inputs import find_files
     from kproxy.spark.session.progress import progress
 
     files = find_files(spark, args.traces, empty=warn_empty)
     for file in grown(files, batches(spark, args.out) or []):
         warn(f"{file.path} has grown since it was converted, what came since is left out; convert whole files")
-    try:
-        with progress(spark, "convert"):
-            added = convert(
-                spark, files, args.out, decoding(args), form=args.format, made=warn_unread, waiting=_waiting(args)
-            )
-    except OtherFormat as error:
-        raise CommandError(str(error)) from None
+    with progress(spark, "convert"):
+        added = convert(
+            spark, files, args.out, decoding(args), form=args.format, made=warn_unread, waiting=_waiting(args)
+        )
     count = sum(len(batch.files) for batch in added)
     say(f"{count} of {len(files)} files were new: {sum(batch.lines for batch in added)} lines are in {args.out} now")
 
@@ -37,14 +33,11 @@ def convert_files(spark: SparkSession, args: argparse.Namespace) -> None:
 def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
     """Leave each line of a table in it once, and say what was wrong."""
     from kproxy.outputs.stderr import say, warn
-    from kproxy.spark.ingest.repair import NoRepair, repair
+    from kproxy.spark.ingest.repair import repair
     from kproxy.spark.session.progress import progress
 
-    try:
-        with progress(spark, "repair"):
-            done = repair(spark, args.out, waiting=_waiting(args))
-    except NoRepair as error:
-        raise CommandError(str(error)) from None
+    with progress(spark, "repair"):
+        done = repair(spark, args.out, waiting=_waiting(args))
     for each in done:
         if each.again:
             warn(f"batch {each.number} had lost lines and is removed: convert its {len(each.again)} files again")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from kproxy.cli.analyze.lines import LineSelection, duration_us
-from kproxy.cli.errors import CommandError
+from kproxy.errors import UserError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,13 +44,13 @@ def check_follow(args: argparse.Namespace) -> None:
     from kproxy.spark.streaming.queries import names
 
     if unknown := sorted(set(args.job) - set(names())):
-        raise CommandError(f"{unknown[0]} is a table of all lines there are; --follow has {', '.join(names())}")
+        raise UserError(f"{unknown[0]} is a table of all lines there are; --follow has {', '.join(names())}")
     if args.html or args.port or args.keylog:
-        raise CommandError("--follow is of traces that are being written: it has no --html, --port and --keylog")
+        raise UserError("--follow is of traces that are being written: it has no --html, --port and --keylog")
     if not args.out and args.format == "csv":
-        raise CommandError("--follow shows tables or writes JSON lines; CSV goes to --out DIR")
+        raise UserError("--follow shows tables or writes JSON lines; CSV goes to --out DIR")
     if not args.out and args.format == "table" and not sys.stdout.isatty():
-        raise CommandError("--follow draws tables on a terminal; anything else gets --format json")
+        raise UserError("--follow draws tables on a terminal; anything else gets --format json")
     _span(args, shown=False)
 
 
@@ -60,7 +60,7 @@ def _span(args: argparse.Namespace, *, shown: bool) -> Span:
 
     window, late = duration_us("--window", args.window or _WINDOW), duration_us("--late", args.late or _LATE)
     if window < _LEAST_US:
-        raise CommandError(f"--window {args.window}: write a second or more, e.g. 1m")
+        raise UserError(f"--window {args.window}: write a second or more, e.g. 1m")
     step = window // _STEPS
     return Span(step * _STEPS, step, late) if shown else Span(window, window, late)
 
@@ -98,22 +98,19 @@ def _start(
     from pyspark.sql.utils import is_remote
 
     from kproxy.spark.filter_columns import where
-    from kproxy.spark.ingest.lines import NotHere, Period
-    from kproxy.spark.streaming.execution import Files, OtherQuestion, claim
+    from kproxy.spark.ingest.lines import Period
+    from kproxy.spark.streaming.execution import Files, claim
     from kproxy.spark.streaming.lines import follow_lines
     from kproxy.spark.streaming.queries import ROLLING, find
 
     if not args.out and (is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local")):
-        raise NotHere("a cluster follows traces with --out DIR, a DIR that all machines see")
+        raise UserError("a cluster follows traces with --out DIR, a DIR that all machines see")
     wanted = Period(asked.since, asked.until).column()
     if asked.filter is not None:
         wanted &= where(asked.filter)
     files = Files(args.out, args.format or "parquet") if args.out else None
     if files is not None:
-        try:
-            claim(spark, files.directory, chosen, _question(args, span))
-        except OtherQuestion as error:
-            raise CommandError(str(error)) from None
+        claim(spark, files.directory, chosen, _question(args, span))
     for name in chosen:
         lines = follow_lines(spark, args.traces, late=span.watermark(name), since=asked.since)
         table = find(name).run(lines.where(wanted), span)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from kproxy.cli.errors import CommandError
+from kproxy.errors import UserError
 
 if TYPE_CHECKING:
     from kproxy.filters import Filter
@@ -48,7 +48,7 @@ def _moment(option: str, text: str | None) -> datetime | None:
         return datetime.fromisoformat(instant(BY_NAME["ts"], Value(text, quoted=True)))
     except ValueError as error:
         why = error.args[1] if isinstance(error, FilterError) else error
-        raise CommandError(f"{option} {text}: {why}") from None
+        raise UserError(f"{option} {text}: {why}") from None
 
 
 def duration_us(option: str, text: str) -> int:
@@ -61,7 +61,7 @@ def duration_us(option: str, text: str) -> int:
     try:
         return round(number(BY_NAME["latency"], Value(text, quoted=False)))
     except FilterError as error:
-        raise CommandError(f"{option} {text}: {error.args[1]}") from None
+        raise UserError(f"{option} {text}: {error.args[1]}") from None
 
 
 def decoding(args: argparse.Namespace) -> CaptureOptions:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli.errors import CommandError
+from kproxy.errors import UserError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,18 +36,14 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
     except ImportError:
         from kproxy.io.extras import install_command
 
-        raise CommandError(f"analyze needs Spark: {install_command('spark')}") from None
+        raise UserError(f"analyze needs Spark: {install_command('spark')}") from None
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from kproxy.filters import FilterError
     from kproxy.outputs.stderr import warn
-    from kproxy.spark.ingest.convert import DamagedTable
-    from kproxy.spark.ingest.inputs import NothingToRead
-    from kproxy.spark.ingest.lines import NotHere
-    from kproxy.spark.session import NoServer, end_java, session
+    from kproxy.spark.session import end_java, session
     from kproxy.spark.session.archive import ArchiveWriter
-    from kproxy.spark.session.java import JavaMissing
 
     writer = ArchiveWriter()
     try:
@@ -58,16 +54,14 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
             spark.stop()
         writer.finish(end_java, warn)
     except FilterError as error:
-        raise CommandError(f"filter: {error}") from None
-    except (NothingToRead, DamagedTable, NotHere, NoServer, JavaMissing) as error:
-        raise CommandError(str(error)) from None
+        raise UserError(f"filter: {error}") from None
     except BrokenPipeError:  # of our output: those of its own sockets py4j wraps
         raise
     except ConnectionError:
         more = "give it more memory: --conf spark.driver.memory=4g"
-        raise CommandError(f"Spark's Java process has ended, most likely for want of memory; {more}") from None
+        raise UserError(f"Spark's Java process has ended, most likely for want of memory; {more}") from None
     except (PySparkException, Py4JError) as error:
-        raise CommandError(f"Spark {pyspark.__version__}: {_cause(error)}") from None
+        raise UserError(f"Spark {pyspark.__version__}: {_cause(error)}") from None
     finally:
         writer.close()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli.analyze.lines import LineSelection, decoding, warn_empty, warn_unread
-from kproxy.cli.errors import CommandError
+from kproxy.errors import UserError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +56,7 @@ def _write_report(spark: SparkSession, lines: Lines, args: argparse.Namespace) -
     try:
         Path(args.html).write_text(made, encoding="utf-8")
     except OSError as error:
-        raise CommandError(f"{args.html}: {error.strerror}") from None
+        raise UserError(f"{args.html}: {error.strerror}") from None
 
 
 def _write(

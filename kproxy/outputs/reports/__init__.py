@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from kproxy.filters import Filter
+from kproxy.outputs.output import Output
 from kproxy.outputs.reports import array, junit, sarif, text
 from kproxy.outputs.reports.causes import Causes
-from kproxy.outputs.selecting import Output
 from kproxy.outputs.selection import Selection
 from kproxy.trace.lines import Line
 

@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kproxy.errors import UserError
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.files import bad_files, counts, read_files
 from kproxy.spark.ingest.inputs import File
@@ -50,14 +51,6 @@ _UNLOCKED, _END = 1 << 30, (1 << 31) - 1
 _WRITTEN = re.compile(r"/batch=(\d+)/(?:.*/)?part-\d+-([0-9a-f-]{36})")
 
 
-class DamagedTable(ValueError):
-    """Two runs have written the same batch of a table, so it has lines twice; one sentence that says what to do."""
-
-
-class OtherFormat(ValueError):
-    """A table has another format than it should be written in; one sentence."""
-
-
 @dataclass(frozen=True, slots=True)
 class TableBatch:
     """A batch of a table: its number, its files by URI with their sizes, how many lines and other texts they had.
@@ -82,11 +75,11 @@ def batches(spark: SparkSession, table: str) -> list[TableBatch] | None:
     """The batches of a table, in their order; None if there is no table.
 
     Raises:
-        DamagedTable: There are several records of a batch.
+        UserError: There are several records of a batch.
     """
     found = records(spark, table)
     if found is not None and len(found) > len({batch.number for batch in found}):
-        raise DamagedTable(_sentence(table))
+        raise UserError(_sentence(table))
     return found
 
 
@@ -124,14 +117,13 @@ def convert(
     `made` is told each batch when it is part of the table. `waiting` is called if another run has to end first.
 
     Raises:
-        DamagedTable: The table has lines twice.
-        OtherFormat: There is a table, and not in `form`.
+        UserError: The table has lines twice, or is not in `form`.
     """
     with locked(spark, table, waiting) as has_lock:
         known = batches(spark, table) or []
         there = known[0].form if known else form or PARQUET
         if form not in (None, there):
-            raise OtherFormat(f"{table} is a table of {there}: write {form} to another directory")
+            raise UserError(f"{table} is a table of {there}: write {form} to another directory")
         check(spark, table, known)
         have = {uri for batch in known for uri in batch.files}
         numbers = {batch.number for batch in known}
@@ -211,7 +203,8 @@ def read_table(spark: SparkSession, table: str) -> DataFrame:
     """The lines of a table, as TABLE.
 
     Raises:
-        ValueError: There is no table, or it has lines twice (DamagedTable).
+        ValueError: There is no table.
+        UserError: It has lines twice.
     """
     found = batches(spark, table)
     if found is None:
@@ -242,10 +235,10 @@ def check(spark: SparkSession, table: str, found: Sequence[TableBatch]) -> None:
     """Find out whether the batches of a table are sound.
 
     Raises:
-        DamagedTable: One of them has lines twice.
+        UserError: One of them has lines twice.
     """
     if found and found[0].form == PARQUET and written_twice(spark, table, found):
-        raise DamagedTable(_sentence(table))
+        raise UserError(_sentence(table))
 
 
 def written_twice(spark: SparkSession, table: str, found: Sequence[TableBatch]) -> set[int]:

@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote, unquote, urlsplit
 
+from kproxy.capture import Capture, CaptureError
+from kproxy.capture.lines import CaptureLines, stem_of
+from kproxy.inspection.inspector import Inspector
+from kproxy.trace.encoding import append_line
+from kproxy.trace.lines import Detail
 from kproxy.trace.reader import SUFFIXES, open_trace, raw_lines
 
 #: What Java's URIs write as %XX (RFC 2396); more than that they leave as it is.
@@ -73,8 +78,6 @@ def decode(file: BinaryIO, name: str, options: CaptureOptions, *, growing: bool 
     Those of a trace are as they stand there, whether they are lines or not. What was damaged is told in sentences, as
     `str`; the end of a trace that is still `growing` is not.
     """
-    from kproxy.capture import CaptureError
-
     told: list[str] = []
     opened = open_trace(file, name, told.append)
     if opened.lines is not None or name.endswith(SUFFIXES):  # its first line may be the damaged one
@@ -88,26 +91,11 @@ def decode(file: BinaryIO, name: str, options: CaptureOptions, *, growing: bool 
 
 
 def _captured(file: BinaryIO, name: str, options: CaptureOptions) -> Iterator[bytes | str]:
-    from kproxy.capture import Capture, Event, Reassembler
-    from kproxy.capture.kafka_flows import Dissector
-    from kproxy.cli.dissect import decryptor_for, stem_of
-    from kproxy.inspection.inspector import Inspector
-    from kproxy.trace.encoding import append_line
-    from kproxy.trace.lines import Detail
-
-    capture, reassembler = Capture(file, name, owned=False), Reassembler()
-    decryptor = decryptor_for(options.keylog, capture)
-    dissector = Dissector(Inspector(stem_of(name), Detail.SUMMARY), ports=options.ports, decryptor=decryptor)
-
-    def events() -> Iterator[Event]:
-        for packet in capture:
-            yield from reassembler.receive(packet)
-        yield from reassembler.close()
-
-    for event in events():
-        for line in dissector.take(event):
-            text = bytearray()
-            append_line(line, text)
-            yield bytes(text)
+    capture = Capture(file, name, owned=False)
+    inspector = Inspector(stem_of(name), Detail.SUMMARY)
+    for line in CaptureLines(capture, inspector, ports=options.ports, keylog=options.keylog):
+        text = bytearray()
+        append_line(line, text)
+        yield bytes(text)
     if capture.truncated:
         yield f"{name}: {capture.truncated}"

@@ -10,14 +10,10 @@ from urllib.parse import unquote, urlsplit
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from kproxy.capture import CaptureError
 from kproxy.capture.inputs import NO_INPUT, is_input, is_trace
+from kproxy.errors import UserError
 from kproxy.spark.ingest.decode import is_growing, local_path, uri_of, whole_name
-from kproxy.trace.reader import SUFFIXES, TraceError
-
-
-class NothingToRead(ValueError):
-    """A path that does not exist, or has no trace and no capture; one sentence."""
+from kproxy.trace.reader import SUFFIXES
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ def find_files(
     called with the path of each file that has no bytes; these are left out.
 
     Raises:
-        NothingToRead: Nothing is at one of the paths.
+        UserError: Nothing is at one of the paths.
     """
     found: dict[str, File] = {}
     for path in paths:
@@ -61,7 +57,7 @@ def find_files(
         listed = [each for each in _listed(spark, path, empty) if growing or not is_growing(each.uri)]
         here = {each.uri: each for each in (*listed, *parts)}
         if not here:
-            raise NothingToRead(f"{path}: {NO_INPUT} in it")
+            raise UserError(f"{path}: {NO_INPUT} in it")
         found |= here
     return [found[uri] for uri in sorted(found) if not (is_growing(uri) and whole_name(uri) in found)]
 
@@ -74,7 +70,7 @@ def _listed(spark: SparkSession, path: str, empty: Callable[[str], object]) -> l
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        raise NothingToRead(f"{path}: no such file or directory") from None
+        raise UserError(f"{path}: no such file or directory") from None
     named = _named(path)
     for found in sorted({_plain(uri) for uri in everything} - {_plain(uri) for uri, _, _ in rows}):
         if is_input(found):
@@ -90,9 +86,7 @@ def _named(path: str) -> str | None:
     try:
         is_trace(here)
     except OSError as error:
-        raise NothingToRead(f"{here}: {error.strerror}") from None
-    except (CaptureError, TraceError) as error:
-        raise NothingToRead(str(error)) from None
+        raise UserError(f"{here}: {error.strerror}") from None
     return uri_of(here)
 
 

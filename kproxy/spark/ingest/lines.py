@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
 
+from kproxy.errors import UserError
 from kproxy.spark.derived.clusters import clustered, names_cluster
 from kproxy.spark.ingest.convert import TableBatch, batches, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
@@ -21,10 +22,6 @@ from kproxy.spark.ingest.inputs import File, find_files
 from kproxy.spark.ingest.schema import TABLE
 
 _HOUR = timedelta(hours=1)
-
-
-class NotHere(RuntimeError):
-    """What was asked for cannot be done on this cluster; one sentence that says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +76,7 @@ def open_lines(
     a byte.
 
     Raises:
-        NothingToRead: Nothing is at one of the paths.
-        NotHere: Traces or captures, on a cluster or of a Spark Connect server.
+        UserError: Nothing is at one of the paths; or it has traces or captures, and the session is not of this machine.
     """
     # What names clusters is needed of lines that the filter leaves out.
     kept = period.column() if where is None else period.column() & (where | names_cluster())
@@ -90,7 +86,7 @@ def open_lines(
     with tempfile.TemporaryDirectory(prefix="kproxy-analyze-") as folder:
         if others:
             if is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local"):
-                raise NotHere(
+                raise UserError(
                     "traces are converted before a cluster analyzes them: run kproxy analyze convert TRACES --out DIR, "
                     "with a DIR that all machines see, then kproxy analyze DIR"
                 )

@@ -9,15 +9,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
 
+from kproxy.errors import UserError
 from kproxy.spark.ingest.convert import TableBatch, next_number, records, write_record, written_twice
 from kproxy.spark.ingest.decode import local_path
 from kproxy.spark.ingest.locks import delete, locked
 from kproxy.spark.ingest.schema import TABLE
 from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
-
-
-class NoRepair(ValueError):
-    """A directory that cannot be repaired; one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +41,16 @@ def repair(spark: SparkSession, table: str, *, waiting: Callable[[], object] = l
     new batch, then the old one is deleted. No two lines of a trace are the same: they have a time and an offset.
 
     Raises:
-        NoRepair: There is no table of Parquet, or the session cannot delete files.
+        UserError: There is no table of Parquet, or the session cannot delete files.
     """
     if is_remote():
-        raise NoRepair("a Spark Connect server does not delete files: repair the table with a session of its own")
+        raise UserError("a Spark Connect server does not delete files: repair the table with a session of its own")
     with locked(spark, table, waiting) as has_lock:
         found = records(spark, table)
         if not found:
-            raise NoRepair(f"{table}: no table of traces")
+            raise UserError(f"{table}: no table of traces")
         if found[0].form != PARQUET:
-            raise NoRepair(f"{table} is a table of {found[0].form}, which writes a batch at once or not at all")
+            raise UserError(f"{table} is a table of {found[0].form}, which writes a batch at once or not at all")
         by_number: dict[int, list[TableBatch]] = {}
         for batch in found:
             by_number.setdefault(batch.number, []).append(batch)

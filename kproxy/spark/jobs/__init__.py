@@ -37,6 +37,7 @@ def job(help_: str) -> Callable[[Run], Run]:
     def register(run: Run) -> Run:
         @wraps(run)
         def run_by_cluster(lines: DataFrame, *args: Any, **options: Any) -> DataFrame:
+            # Names of jobs are known where pyspark is not installed.
             from kproxy.spark.derived.clusters import CLUSTER, with_cluster
 
             table = run(with_cluster(lines), *args, **options)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from kproxy.errors import UserError
 from kproxy.spark.session.archive import ArchiveWriter
 from kproxy.spark.session.java import find_java, jvm_options, launching
 
@@ -31,10 +32,6 @@ _PACKAGES = "spark.submit.pyFiles"
 _CONNECT_PORT, _CONNECT_S = 15002, 10
 
 
-class NoServer(RuntimeError):
-    """Nobody listens where a Spark Connect server should be; one sentence."""
-
-
 def session(
     master: str | None = None,
     *,
@@ -52,8 +49,7 @@ def session(
         writer: Writes an archive of classes when the session's JVM ends, if there is none.
 
     Raises:
-        JavaMissing: There is no Java to run on.
-        NoServer: Nobody listens where a Spark Connect server should be.
+        UserError: There is no Java to run on, or no Spark Connect server at its address.
         ImportError: Packages that Spark Connect needs are missing.
     """
     from pyspark import SparkContext
@@ -105,7 +101,7 @@ def _connected(url: str, settings: dict[str, str]) -> SparkSession:
         socket.create_connection(address, _CONNECT_S).close()  # Spark would try for ten minutes
     except OSError as error:
         why = error.strerror or "no answer"
-        raise NoServer(f"no Spark Connect server at {address[0]}:{address[1]}: {why}") from None
+        raise UserError(f"no Spark Connect server at {address[0]}:{address[1]}: {why}") from None
     files = settings.pop(_PACKAGES, "")
     session = SparkSession.builder.appName("kproxy").config(map=dict(settings)).remote(url).getOrCreate()
     if files:

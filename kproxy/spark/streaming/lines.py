@@ -12,10 +12,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kproxy.errors import UserError
 from kproxy.spark.ingest.convert import batches, check, dated
 from kproxy.spark.ingest.decode import local_path
 from kproxy.spark.ingest.files import counts, parsed
-from kproxy.spark.ingest.inputs import NothingToRead
 from kproxy.spark.ingest.schema import TABLE, TEXT
 from kproxy.spark.ingest.table_storage import PARQUET
 from kproxy.spark.source import KproxyDataSource
@@ -33,8 +33,7 @@ def follow_lines(
     ones), of a table when `convert` adds them. Texts that are no line are counted, as COUNTED.
 
     Raises:
-        NothingToRead: There is no directory at one of the paths, or a table that is not of Parquet.
-        DamagedTable: A table has lines twice.
+        UserError: One of the paths is no directory, or a table that is not of Parquet or has lines twice.
     """
     rows = reduce(DataFrame.unionAll, [_rows(spark, path, since) for path in paths])
     # No filter gets past what is observed; else Spark would apply them first, and time would go on with few lines only.
@@ -45,7 +44,7 @@ def follow_lines(
 def _rows(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
     if (made := batches(spark, path)) is not None:
         if made and made[0].form != PARQUET:
-            raise NothingToRead(f"{path} is a table of {made[0].form}: follow its traces, or a table of Parquet")
+            raise UserError(f"{path} is a table of {made[0].form}: follow its traces, or a table of Parquet")
         check(spark, path, made)
         # A batch is whole before its record is there; only a kill between the two could make its rows come twice.
         table = spark.readStream.schema(TABLE).option("basePath", path).parquet(f"{path}/batch=*")
@@ -57,9 +56,9 @@ def _rows(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
 def _growing(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
     folder = local_path(path) if path.startswith("file:") else Path(path)
     if not folder.exists():
-        raise NothingToRead(f"{path}: no such directory")
+        raise UserError(f"{path}: no such directory")
     if not folder.is_dir():
-        raise NothingToRead(f"{path}: a directory of traces is followed, and this is a file")
+        raise UserError(f"{path}: a directory of traces is followed, and this is a file")
     spark.dataSource.register(KproxyDataSource)
     reader = spark.readStream.format("kproxy").schema(TEXT)
     if since is not None:
@@ -74,4 +73,4 @@ def _whole(spark: SparkSession, path: str) -> DataFrame:
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        raise NothingToRead(f"{path}: no such directory") from None
+        raise UserError(f"{path}: no such directory") from None

@@ -3,6 +3,7 @@
 import fcntl
 import gzip
 import json
+import re
 import subprocess
 import sys
 import termios
@@ -114,8 +115,8 @@ def test_reads_standard_input_and_several_files(kproxy: Run) -> None:
     assert [line["kind"] for line in piped] == [line["kind"] for line in from_file]
     twice = [line["connection_id"] for line in lines(kproxy("dissect", "--json", name, name).stdout)]
     once = [line["connection_id"] for line in from_file]
-    stem = name.name.removesuffix(".pcap.gz")
-    assert twice == once + [each.replace(stem, f"{stem}~2") for each in once]
+    assert twice[: len(once)] == once
+    assert len(set(twice)) == 2 * len(set(once))
 
 
 def test_a_truncated_capture_gives_what_it_has_and_says_so(kproxy: Run, tmp_path: Path) -> None:
@@ -182,7 +183,10 @@ def test_a_directory_is_all_its_captures_and_traces(kproxy: Run, tmp_path: Path)
     (tmp_path / "then").mkdir()
     (tmp_path / "then" / "a.jsonl").write_text(trace)
     done = kproxy("dissect", "--json", tmp_path)
-    assert done.stdout == trace + trace.replace('"day-', '"day.pcap1-') + trace
+    numbers = re.compile(r'"day(?:\.pcap1)?-\d+"')
+    assert numbers.sub("", done.stdout) == 3 * numbers.sub("", trace)
+    first, second = (set(re.findall(rf'"{name}-(\d+)"', done.stdout)) for name in ("day", r"day\.pcap1"))
+    assert first.isdisjoint(second)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.cli import again, main, options, relay, tui
-from kproxy.cli.errors import CommandError
 from kproxy.control.paths import own_path
+from kproxy.errors import UserError
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.control.test_paths import greeting
 
@@ -138,7 +138,7 @@ def test_all_options_of_the_root_command_but_those_of_its_output_are_there() -> 
 
 
 def test_a_proxy_needs_an_upstream() -> None:
-    with pytest.raises(CommandError, match="1 --listen and 0 --upstream"):
+    with pytest.raises(UserError, match="1 --listen and 0 --upstream"):
         tui.own_proxy(parsed("--listen", "0", "--no-trace"))
 
 
@@ -156,7 +156,7 @@ def test_several_proxies_are_a_list_of_commands(monkeypatch: pytest.MonkeyPatch)
     own_path(7)
     args = parsed()
     with greeting(own_path(7), "127.0.0.1:9092", pid=7), greeting(own_path(8), "127.0.0.1:19093", pid=8):
-        with pytest.raises(CommandError) as raised:
+        with pytest.raises(UserError) as raised:
             tui.source_of(args, partial(tui.refuse_several, "web"))
         assert str(raised.value) == (
             "several proxies are running; choose one:\n"

@@ -23,6 +23,7 @@ from kproxy.inspection import frame_lines
 from kproxy.inspection.inspector import Inspector
 from kproxy.outputs import text
 from kproxy.outputs.reports.causes import Causes
+from kproxy.spark.ingest.decode import CaptureOptions, decode
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import request
@@ -244,10 +245,7 @@ def test_dissect_goes_on_after_a_frame(
     assert len(internal_errors) == 1
 
 
-@pytest.mark.parametrize("broken", ["packet", "connection"])
-def test_dissect_goes_on_after_a_packet_and_a_connection(
-    monkeypatch: Patch, capsys: Any, internal_errors: list[Failure], broken: str
-) -> None:
+def break_capture(patch: Patch, broken: str) -> None:
     count = 0
 
     def tenth(*_: object) -> bool:
@@ -256,14 +254,37 @@ def test_dissect_goes_on_after_a_packet_and_a_connection(
         return count == 10
 
     if broken == "packet":
-        monkeypatch.setattr(tcp.Reassembler, "receive", failing(tcp.Reassembler.receive, tenth))
+        patch.setattr(tcp.Reassembler, "receive", failing(tcp.Reassembler.receive, tenth))
     else:
-        monkeypatch.setattr(Dissector, "take", failing(Dissector.take, tenth))
+        patch.setattr(Dissector, "take", failing(Dissector.take, tenth))
+
+
+@pytest.mark.parametrize("broken", ["packet", "connection"])
+def test_dissect_goes_on_after_a_packet_and_a_connection(
+    monkeypatch: Patch, capsys: Any, internal_errors: list[Failure], broken: str
+) -> None:
+    break_capture(monkeypatch, broken)
     assert main(["dissect", str(CAPTURE)]) == 1
     out = capsys.readouterr().out
     assert out.count("K007") == 1
     assert out.count("Metadata") > 5
     assert len(internal_errors) == 1
+
+
+@pytest.mark.parametrize("broken", ["packet", "connection"])
+def test_spark_reads_the_same_lines_after_a_packet_and_a_connection(
+    monkeypatch: Patch, capfdbinary: Any, internal_errors: list[Failure], broken: str
+) -> None:
+    with monkeypatch.context() as patch:
+        break_capture(patch, broken)
+        main(["dissect", "--json", str(CAPTURE)])
+    sys.stdout.flush()
+    dissected = capfdbinary.readouterr().out
+    break_capture(monkeypatch, broken)
+    read = [*decode(io.BytesIO(CAPTURE.read_bytes()), str(CAPTURE), CaptureOptions())]
+    assert [json.loads(line) for line in read] == [json.loads(line) for line in dissected.splitlines()]
+    assert dissected.count(b"K007") == 1
+    assert len(internal_errors) == 2
 
 
 @pytest.mark.parametrize("form", [[], ["--json"], ["--findings"], ["--fields", "api,code"]], ids=" ".join)

@@ -1,16 +1,17 @@
 """What a person who watches is told while a response does not come."""
 
-import argparse
 import selectors
 from collections.abc import Callable
 
 import pytest
 
 from dissectors.connections.events import Direction
-from kproxy.cli import relay
 from kproxy.live.sink import InspectionSink, InspectorOptions
+from kproxy.outputs.selecting import OutputOptions, filter_for
+from kproxy.outputs.selection import Selection
 from kproxy.proxy import tap_protocol
 from kproxy.trace.clock import timestamp
+from kproxy.trace.lines import Detail
 from tests.kproxy.frames import request, response
 from tests.kproxy.stories import BEGIN, Teller
 
@@ -77,12 +78,11 @@ def test_a_late_answer_to_what_was_found_to_be_unanswered_ends_it() -> None:
     assert not mentioned(story + "< {}\n", 100)
 
 
-def watcher(*options: str) -> InspectionSink:
-    parser = argparse.ArgumentParser()
-    relay.configure(parser)
-    args = parser.parse_args(options)
+def watcher(options: OutputOptions) -> InspectionSink:
     return InspectionSink(
-        InspectorOptions(args, None), tap_protocol.Hello(BEGIN, "node", 1, []), selectors.DefaultSelector()
+        InspectorOptions(options, Selection(), Detail.SUMMARY),
+        tap_protocol.Hello(BEGIN, "node", 1, []),
+        selectors.DefaultSelector(),
     )
 
 
@@ -104,8 +104,8 @@ def hang(made: InspectionSink) -> None:
 
 @pytest.fixture
 def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
-    def tell(*options: str) -> list[str]:
-        hang(watcher(*options))
+    def tell(options: OutputOptions = OutputOptions()) -> list[str]:  # noqa: B008  # it is frozen
+        hang(watcher(options))
         return [line for line in capsys.readouterr().out.splitlines() if "still waiting" in line]
 
     return tell
@@ -117,5 +117,6 @@ def test_the_text_says_it_while_it_hangs(told: Callable[..., list[str]]) -> None
 
 
 def test_it_follows_the_filter_and_is_of_the_text_alone(told: Callable[..., list[str]]) -> None:
-    assert len(told("-f", "api=Metadata")) == 1
-    assert told("-f", "api=Fetch") == told("-q") == told("--json") == []
+    assert len(told(OutputOptions(filter_for("api=Metadata")))) == 1
+    assert told(OutputOptions(filter_for("api=Fetch"))) == []
+    assert told(OutputOptions(quiet=True)) == told(OutputOptions(json=True)) == []

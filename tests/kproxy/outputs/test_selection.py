@@ -2,7 +2,7 @@
 
 import pytest
 
-from kproxy.cli.errors import CommandError
+from kproxy.errors import UserError
 from kproxy.outputs.selection import Selection
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, GapLine, RepeatEntry, RequestLine
 
@@ -74,5 +74,5 @@ def test_what_is_at_least_as_bad_fails(fail_on: str, failing: str) -> None:
     ],
 )
 def test_a_code_that_no_rule_has_is_refused(code: str, said: str) -> None:
-    with pytest.raises(CommandError, match=said.replace("?", r"\?")):
+    with pytest.raises(UserError, match=said.replace("?", r"\?")):
         Selection(select=["C001", code])

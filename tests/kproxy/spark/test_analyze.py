@@ -18,9 +18,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.cli import main
+from kproxy.errors import UserError
 from kproxy.io.extras import install_command
 from kproxy.spark import jobs, session
-from kproxy.spark.session.java import JavaMissing
 from tests.kproxy.spark.files import CAPTURES, TRACE_1, text_of, write
 from tests.kproxy.spark.made import request, response
 
@@ -217,7 +217,7 @@ def test_without_java_or_pyspark_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def missing(*_: object, **__: object) -> None:
-        raise JavaMissing("Spark needs Java")
+        raise UserError("Spark needs Java")
 
     monkeypatch.setattr(session, "session", missing)
     assert main(["analyze", str(TRACE_1)]) == 2

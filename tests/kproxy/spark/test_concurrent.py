@@ -17,11 +17,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.cli import main
+from kproxy.errors import UserError
 from kproxy.spark.ingest import convert as converting
-from kproxy.spark.ingest.convert import DamagedTable, batches, convert, read_table
+from kproxy.spark.ingest.convert import batches, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
-from kproxy.spark.ingest.repair import NoRepair, repair
+from kproxy.spark.ingest.repair import repair
 from kproxy.spark.streaming.lines import follow_lines
 from tests.kproxy.spark import planted
 from tests.kproxy.spark.files import text_of, write
@@ -179,7 +180,7 @@ def test_a_table_that_has_lines_twice_is_not_read_but_repaired(
     record = next((damaged / "_files" / "batch=2").glob("*.json"))
     record.unlink()  # now its record is sound, and its rows are there twice
     for read in (lambda: read_table(spark, str(damaged)), lambda: follow_lines(spark, [str(damaged)])):
-        with pytest.raises(DamagedTable, match="has lines twice"):
+        with pytest.raises(UserError, match="has lines twice"):
             read()
     assert run("convert", "--repair", "--out", str(damaged)) == (
         0,
@@ -250,5 +251,5 @@ def test_repair_is_asked_for_a_directory_alone(
 
 
 def test_what_is_no_table_is_not_repaired(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(NoRepair, match="no table of traces"):
+    with pytest.raises(UserError, match="no table of traces"):
         repair(spark, str(tmp_path))

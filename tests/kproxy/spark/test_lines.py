@@ -12,10 +12,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kproxy.errors import UserError
 from kproxy.spark.ingest.convert import TableBatch, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
-from kproxy.spark.ingest.inputs import File, NothingToRead, find_files
-from kproxy.spark.ingest.lines import NotHere, Period, open_lines
+from kproxy.spark.ingest.inputs import File, find_files
+from kproxy.spark.ingest.lines import Period, open_lines
 from tests.kproxy.spark.files import text_of, write
 from tests.kproxy.spark.made import request
 
@@ -113,13 +114,13 @@ def test_tables_traces_and_captures_are_one(spark: SparkSession, table: str, tmp
 def test_what_is_not_there_and_what_a_cluster_cannot_read_is_said(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(NothingToRead), open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()):
+    with pytest.raises(UserError), open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()):
         pass
     get = spark.conf.get
     master = {"spark.master": "spark://elsewhere:7077"}
     monkeypatch.setattr(type(spark.conf), "get", lambda _, name, *default: master.get(name) or get(name, *default))
     with (
-        pytest.raises(NotHere, match="kproxy analyze convert"),
+        pytest.raises(UserError, match="kproxy analyze convert"),
         open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()),
     ):
         pass

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import os
+import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 from unittest.mock import patch
 
 import pytest
+from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from kproxy.browse.session import BrowseSession
@@ -24,6 +28,10 @@ DRAWN_WITH = {"textual": "8.2.8", "rich": "15.0.0"}
 compares_pictures = pytest.mark.skipif(
     any(version(name) != drawn for name, drawn in DRAWN_WITH.items()), reason=f"pictures were drawn with {DRAWN_WITH}"
 )
+#: In a screenshot of Rich's: a style by its name, a segment of text, and the width of a character.
+_STYLE = re.compile(r"\.([\w-]+) \{([^}]*)\}")
+_TEXT = re.compile(r'<text class="([\w-]+)" x="([\d.]+)" [^>]*clip-path="url\(#[\w-]+-line-(\d+)\)">([^<]*)</text>')
+_CHARACTER = 12.2
 #: A small terminal, and a wide one.
 SIZES = ((80, 24), (180, 50))
 #: Seconds that the cursor has to rest before an exchange is read.
@@ -81,8 +89,28 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
 
 def text(pilot: Pilot[None]) -> str:
     """What the screen says, a line a row."""
-    strips = pilot.app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+    rows = [""] * pilot.app.size.height
+    for each in segments(pilot):
+        rows[each.row] += " " * (each.column - cell_len(rows[each.row])) + each.text
+    return "\n".join(row.rstrip() for row in rows)
+
+
+class Segment(NamedTuple):
+    """Text on the screen in one style."""
+
+    row: int
+    column: int
+    text: str
+    is_underlined: bool
+
+
+def segments(pilot: Pilot[None]) -> Iterator[Segment]:
+    """All text that is on the screen, without blanks alone, read from a screenshot."""
+    svg = pilot.app.export_screenshot()
+    underlined = {name for name, style in _STYLE.findall(svg) if "underline" in style}
+    for name, x, row, text in _TEXT.findall(svg):
+        column = round(float(x) / _CHARACTER)
+        yield Segment(int(row), column, html.unescape(text).replace("\xa0", " "), name in underlined)
 
 
 def told(pilot: Pilot[None]) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from rich.segment import Segment
 from textual.pilot import Pilot
 
 from kproxy.tui.hex_view import HexView
 from tests.kproxy.browse.sessions import session_of_capture
 from tests.kproxy.test_bug_captures import BUGS, FOUND
-from tests.kproxy.tui.screens import press, running, text
+from tests.kproxy.tui.screens import press, running, segments, text
 
 SMALL, LARGE = (80, 24), (180, 50)
 #: One conversation of each bug; of any client where the broken response was sent.
@@ -37,12 +36,7 @@ async def test_the_cause_is_on_the_screen_and_its_bytes_one_key_away(name: str, 
 
 def marked(pilot: Pilot[None]) -> str:
     """The bytes that are underlined on the screen, as hex, in order."""
-    strips = pilot.app.screen._compositor.render_strips()
-    return "".join(segment.text for strip in strips for segment in strip if is_marked_byte(segment))
-
-
-def is_marked_byte(segment: Segment) -> bool:
-    return segment.style is not None and bool(segment.style.underline) and len(segment.text) == 2
+    return "".join(each.text for each in segments(pilot) if each.is_underlined and len(each.text) == 2)
 
 
 def test_no_bug_is_left_out() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
+from rich.console import Console, RenderableType
 from textual import events
-from textual._compositor import LayoutUpdate
 
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import SourcePhase
@@ -117,9 +118,16 @@ async def test_a_window_that_is_left_keeps_its_keys() -> None:
 
 async def test_the_screen_can_be_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(session_of([request(1), request(2)])) as pilot:
-        drawn: list[object] = []
-        monkeypatch.setattr(pilot.app, "_display", lambda screen, update: drawn.append(update))
+        drawn: list[str] = []
+        console = Console(width=pilot.app.size.width, file=io.StringIO(), record=True)
+
+        def display(_: object, update: RenderableType) -> None:
+            console.print(update)
+            drawn.append(console.export_text())
+
+        monkeypatch.setattr(pilot.app, "_display", display)
         await settled(pilot)
         drawn.clear()
         await press(pilot, "ctrl+l")
-        assert any(isinstance(each, LayoutUpdate) for each in drawn)
+        first, *_, last = filter(None, map(str.strip, text(pilot).splitlines()))
+        assert any(first in each and last in each for each in drawn)

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from kproxy.browse.session import BrowseSession
-from kproxy.browse.sources.child_proxy import NotStarted, OwnProxy, OwnSource
+from kproxy.browse.sources.child_proxy import OwnProxy, OwnSource
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.control.paths import running
+from kproxy.errors import UserError
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import ResponseLine
 from tests.kproxy.browse.sources.following import following
@@ -103,7 +104,7 @@ async def test_one_that_dies_is_not_waited_for(proxy: OwnProxy) -> None:
 def test_why_it_cannot_start_is_its_own_sentence(options: list[str], status: int, sentence: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        with pytest.raises(NotStarted) as raised:
+        with pytest.raises(UserError) as raised:
             OwnProxy([*(option.format(port=number) for option in options), "--no-trace"])
     assert raised.value.status == status
     assert sentence.format(port=number) in str(raised.value)

@@ -14,8 +14,9 @@ from kproxy.browse.sources.capture_child import DissectedSource
 from kproxy.browse.sources.files import TraceSource
 from kproxy.browse.sources.opening import open_source
 from kproxy.browse.sources.proxy import ProxySource
-from kproxy.browse.sources.source import SeveralSources, Source, SourceError
+from kproxy.browse.sources.source import SeveralSources, Source
 from kproxy.control.paths import own_path
+from kproxy.errors import UserError
 from tests.kproxy.browse.lines import line
 from tests.kproxy.control.test_paths import greeting
 
@@ -29,7 +30,7 @@ def opened(*names: object) -> Source:
 
 
 def refusal(*names: object) -> str:
-    with pytest.raises(SourceError) as raised:
+    with pytest.raises(UserError) as raised:
         opened(*names).close()
     return str(raised.value)
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.cli.analyze import tables
-from kproxy.cli.errors import CommandError
+from kproxy.errors import UserError
 from kproxy.spark import jobs
 from kproxy.spark.ingest.lines import Lines
 from tests.kproxy.cli.conftest import Run, kproxy
@@ -27,7 +27,7 @@ def test_the_page_is_written(spark: SparkSession, tmp_path: Path, monkeypatch: p
     assert data["facts"]["responses"] == 1
     [latency] = data["tables"]
     assert latency["rows"][0] == ["api", "Fetch", None, 1, 70_000, 70_000, 70_000, 70_000, 70_000]
-    with pytest.raises(CommandError, match="Is a directory"):
+    with pytest.raises(UserError, match="Is a directory"):
         tables._write_report(spark, Lines(lines, []), Namespace(html=str(tmp_path), traces=[]))
 
 

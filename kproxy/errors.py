@@ -1,4 +1,4 @@
-"""What ends a command: one sentence for the user, and the exit status."""
+"""The exit statuses of every command, and the error that ends one with a sentence for the user."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 CLEAN, FINDINGS, USAGE, UNREACHABLE, UNWATCHED, NOTHING = 0, 1, 2, 3, 4, 5
 
 
-class CommandError(Exception):
-    """One sentence that says what is wrong and what to do; status 2 for wrong input, 3 for an upstream that is down."""
+class UserError(Exception):
+    """Ends the command. The message is one sentence: what is wrong and what to do. `status` is the exit status."""
 
     def __init__(self, message: str, status: int = USAGE) -> None:
         super().__init__(message)

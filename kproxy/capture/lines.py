@@ -1,0 +1,117 @@
+"""The trace lines of a capture: packets become TCP connections, and those that carry Kafka are inspected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kproxy.capture import Capture, Event, Reassembler
+from kproxy.capture.kafka_flows import Dissector
+from kproxy.capture.keylog import KeyLog
+from kproxy.errors import UserError
+from kproxy.inspection.inspector import Inspector
+from kproxy.io.extras import install_command
+from kproxy.trace.lines import Line
+
+if TYPE_CHECKING:
+    from kproxy.capture.tls import TlsDecryptor
+
+
+class CaptureLines:
+    """Iterates over the lines that a live proxy would have written. A bug in kproxy becomes a finding among them.
+
+    Args:
+        capture: The open capture.
+        inspector: Makes the lines.
+        ports: Kafka's ports, see `Dissector`.
+        keylog: The path of a TLS key log.
+        flow_ids: Numbers of the TCP connections, see `Reassembler`; inputs that share it have no number twice.
+        advance: Called now and then, to show progress.
+
+    After the last line, `packets` is how many were read, `skipped` counts those that could not be used by reason, and
+    `dissector` has what is known of the connections.
+
+    Raises:
+        UserError: The key log cannot be read; while iterating, TLS needs a package that is not installed.
+    """
+
+    def __init__(
+        self,
+        capture: Capture,
+        inspector: Inspector,
+        *,
+        ports: frozenset[int] = frozenset(),
+        keylog: str | None = None,
+        flow_ids: Iterator[int] | None = None,
+        advance: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.packets = 0
+        self.dissector = Dissector(inspector, ports=ports, decryptor=_decryptor_for(keylog, capture))
+        self._capture = capture
+        self._inspector = inspector
+        self._advance = advance
+        self._reassembler = Reassembler(flow_ids=flow_ids)
+
+    @property
+    def skipped(self) -> Mapping[str, int]:
+        """Packets that could not be used, by reason."""
+        return self._reassembler.skipped
+
+    def __iter__(self) -> Iterator[Line]:
+        at = 0
+        for packet in self._capture:
+            self.packets += 1
+            at = packet.at
+            if not self.packets & 0x3FFF:
+                self._advance()
+            yield from self._lines(partial(self._reassembler.receive, packet), at)
+        yield from self._lines(self._reassembler.close, at)
+
+    def _lines(self, more: Callable[[], Iterable[Event]], at: int) -> Iterator[Line]:
+        """The lines of the next events. A bug ends the packet or the TCP connection that triggers it, nothing else."""
+        try:
+            events = list(more())
+        except Exception as error:  # noqa: BLE001
+            yield from self._inspector.fail("reassembling a packet", error, at=at)
+            return
+        for event in events:
+            try:
+                lines = self.dissector.take(event)
+            except UserError:
+                raise
+            except Exception as error:  # noqa: BLE001
+                failed = self._inspector.fail("dissecting a TCP connection", error, at=event.at)
+                lines = failed + self.dissector.drop(event)
+            yield from lines
+
+
+def stem_of(name: str) -> str:
+    """What connection ids of a capture begin with: its file name without the suffixes of captures."""
+    stem = Path(name).name
+    for suffix in (".gz", ".zst", ".pcap", ".pcapng", ".cap"):
+        stem = stem.removesuffix(suffix)
+    return stem
+
+
+def _decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecryptor | None]:
+    """A function that makes a decryptor for a TLS flow from a key log and from the keys in a pcapng file."""
+    keys = KeyLog()
+    if path is not None:
+        try:
+            keys.add(Path(path).read_text(encoding="ascii", errors="replace"))
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}") from None
+
+    def make() -> TlsDecryptor | None:
+        if path is None and not capture.tls_keys:
+            return None
+        try:
+            from kproxy.capture.tls import TlsDecryptor  # needs an optional package
+        except ImportError:
+            raise UserError(f"decrypting TLS needs the cryptography package: {install_command('tls')}") from None
+        keys.add(capture.tls_keys)
+        return TlsDecryptor(keys)
+
+    return make

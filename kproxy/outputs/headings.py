@@ -1,0 +1,53 @@
+"""Rows around those of an input: its name and day above them, what it contains below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kproxy.outputs.coverage import Counts
+from kproxy.outputs.text import Piece, safe
+from kproxy.trace.lines import Line
+
+
+class Headings:
+    """Knows which input and which day the last row was of. An input without a shown line gets no rows."""
+
+    def __init__(self) -> None:
+        self.begin("")
+        self._inputs_shown = 0
+
+    def begin(self, name: str) -> None:
+        """The next lines are of the input `name`."""
+        self._name = safe(name)
+        self._counts = Counts()
+        self._first = self._last = ""
+        self._day = ""
+
+    def add(self, line: Line) -> None:
+        """Count a line, shown or not."""
+        self._counts.add(line)
+        self._first = min(self._first or line.ts, line.ts)
+        self._last = max(self._last, line.ts)
+
+    def above(self, line: Line) -> Iterator[list[Piece]]:
+        """The rows to write before those of a line: the name of its input and its day, where these are new."""
+        day = line.ts[:10]
+        if day == self._day:
+            return
+        if not self._day:
+            if self._inputs_shown:
+                yield []
+            self._inputs_shown += 1
+            yield [(f"{self._name}  {day}", "name")]
+        else:
+            yield [(day, "name")]
+        self._day = day
+
+    def end(self, packets: int | None) -> Iterator[list[Piece]]:
+        """The row below an input: its first and last time, and what it contains."""
+        if not self._day:
+            return
+        self._counts.packets = packets
+        first, last = (f"{ts[:10]} {ts[11:19]}" for ts in (self._first, self._last))
+        until = last.removeprefix(first[:11])
+        yield [(f"{self._name}: {first} to {until}, {self._counts}", "dim")]

@@ -1,0 +1,96 @@
+"""Several inputs of `kproxy dissect`: which row is of which file and day, and what they come to together."""
+
+import json
+import re
+from pathlib import Path
+
+from dissectors.connections.events import Direction
+from kproxy.inspection.inspector import Inspector
+from kproxy.trace.encoding import append_line
+from tests.kproxy.cli.conftest import Run
+from tests.kproxy.frames import request, response
+
+PCAPS = Path(__file__).parents[2] / "data" / "pcap"
+ONE, OTHER = PCAPS / "kcat-4.3.1.pcap.gz", PCAPS / "kafka-python-4.3.1.pcap.gz"
+MIDNIGHT = 1_714_521_600_000_000_000  # 2024-05-01
+_OPEN = re.compile(r"(#\d+) \+ open ")
+_ENDS = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d to (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d, "
+
+
+def write_trace(path: Path, *times: int) -> Path:
+    """A trace with a connection that has a Metadata request and its response at each of these times (ns)."""
+    inspector, data = Inspector("node-1"), bytearray()
+    lines = inspector.open(0, "127.0.0.1:50000", "127.0.0.1:9092", at=times[0])
+    for number, at in enumerate(times):
+        lines += inspector.data(0, Direction.REQUEST, request("Metadata", 12, {}, correlation_id=number), at=at)
+        lines += inspector.data(0, Direction.RESPONSE, response("Metadata", 12, {}, correlation_id=number), at=at)
+    for line in lines:
+        append_line(line, data)
+    path.write_bytes(data)
+    return path
+
+
+def test_each_file_has_a_heading_and_the_connections_are_numbered_through(kproxy: Run) -> None:
+    done = kproxy("dissect", ONE, OTHER, ONE)
+    rows = done.stdout.splitlines()
+    headings = [row for row in rows if re.fullmatch(r"\S+  \d{4}-\d\d-\d\d", row)]
+    assert [row.split("  ")[0] for row in headings] == [str(ONE), str(OTHER), str(ONE)]
+    numbers = _OPEN.findall(done.stdout)
+    assert len(numbers) == len(set(numbers)) > 3
+    ends = [row for row in rows if re.search(r": " + _ENDS, row)]
+    assert len(ends) == 3
+    assert ends[0] == ends[2]
+    assert re.fullmatch(re.escape(f"{ONE}: ") + _ENDS + r"\d+ packets, \d+ connections?, \d+ frames", ends[0])
+
+
+def test_rows_of_another_day_and_files_from_traces(kproxy: Run, tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "node.jsonl", MIDNIGHT - 2_000_000_000, MIDNIGHT)
+    rows = kproxy("dissect", trace, trace).stdout.splitlines()
+    middle = rows.index("")
+    assert rows[:middle] == rows[middle + 1 :]
+    assert rows[0] == f"{trace}  2024-04-30"
+    [day] = [number for number, row in enumerate(rows[:middle]) if row == "2024-05-01"]
+    timed = [(number > day, row[:12]) for number, row in enumerate(rows[:middle]) if re.match(r"\d\d:", row)]
+    assert timed == [(False, "23:59:58.000")] * 3 + [(True, "00:00:00.000")] * 2
+    assert rows[middle - 1] == f"{trace}: 2024-04-30 23:59:58 to 2024-05-01 00:00:00, 1 connection, 4 frames"
+
+
+def test_a_summary_of_all_files_ends_it(kproxy: Run) -> None:
+    single = [
+        int(re.findall(r"(\d+) frames", kproxy("dissect", "--findings", each).stdout)[-1]) for each in (ONE, OTHER)
+    ]
+    done = kproxy("dissect", ONE, OTHER)
+    [first] = [line for line in done.stderr.splitlines() if line.startswith("2 files, ")]
+    assert first.endswith(f" connections, {sum(single)} frames")
+    assert re.search(r"^API +versions +requests", done.stderr, re.MULTILINE)
+    assert re.search(r"^Metadata ", done.stderr, re.MULTILINE)
+    assert "clients: " in done.stderr
+
+
+def test_a_file_without_a_matching_line_has_no_heading(kproxy: Run, tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "node.jsonl", MIDNIGHT)
+    done = kproxy("dissect", "-f", "api=Metadata and time<2024-05-02", ONE, trace)
+    assert str(ONE) not in done.stdout
+    assert done.stdout.startswith(f"{trace}  2024-05-01\n")
+    assert kproxy("dissect", "-f", "api=LeaderAndIsr", ONE, trace).stdout == ""
+
+
+def test_one_file_and_the_other_forms_stay_as_they_were(kproxy: Run) -> None:
+    done = kproxy("dissect", ONE)
+    assert str(ONE) not in done.stdout
+    assert done.stderr == ""
+    for form in (["--json"], ["--fields", "api"]):
+        done = kproxy("dissect", *form, ONE, OTHER)
+        assert str(ONE) not in done.stdout
+        assert done.stderr == ""
+
+
+def test_ids_of_connections_in_json_are_unique(kproxy: Run, tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+    copy = tmp_path / "copy" / ONE.name
+    copy.write_bytes(ONE.read_bytes())
+    alone = [json.loads(line) for line in kproxy("dissect", "--json", ONE).stdout.splitlines()]
+    lines = [json.loads(line) for line in kproxy("dissect", "--json", ONE, copy).stdout.splitlines()]
+    assert lines[: len(alone)] == alone
+    opened = [line["connection_id"] for line in lines if line["kind"] == "open"]
+    assert len(opened) == len(set(opened)) == 2 * sum(line["kind"] == "open" for line in alone)
