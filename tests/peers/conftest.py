@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from tests.peers.browser import Tab, browser, executable
 from tests.peers.kafka import RELEASES, Kafka, missing
 from tests.peers.lab import SASL, Lab
+from tests.peers.questions import Questions
 from tests.peers.server import AUTHORIZER, CONFIGS, JUDGE
 from tests.peers.toolchains import skip
 
@@ -22,10 +24,23 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     fronts = {name: socket.create_server(("127.0.0.1", 0)) for name in ("PLAIN", "SASL")}
     advertised = {name: front.getsockname()[1] for name, front in fronts.items()}
     kafka = Kafka(request.param, tmp_path_factory.mktemp("kafka"), advertised, SASL)
+    asyncio.run(_coordinate(kafka.direct[1]))
     yield Lab(kafka, fronts)
     kafka.kill()
     for front in fronts.values():
         front.close()
+
+
+async def _coordinate(port: int) -> None:
+    """Wait until the broker coordinates transactions.
+
+    At the first use it names itself as the coordinator before it is one, and on a busy machine refuses requests for a
+    while: kproxy would report that (S022). Names of transactional ids are spread over all partitions.
+    """
+    questions = Questions(port)
+    for number in range(16):
+        await questions.transactional_producer(f"first-{number}")
+    await questions.hang_up()
 
 
 @pytest.fixture(scope="session")

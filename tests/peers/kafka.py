@@ -63,7 +63,7 @@ class Tools:
         self.release = release
         self._class_path = class_path(release)
 
-    def tool(self, name: str, *arguments: str, seconds: float = 60) -> str:
+    def tool(self, name: str, *arguments: str, seconds: float = 120) -> str:
         """Run one; what it printed. It must not fail."""
         done = subprocess.run(
             dies_with_us(self._java(_TOOLS[name], *arguments)),
@@ -135,7 +135,7 @@ class Kafka(Tools):
         command = ["java", *options, "-cp", self._class_path, "kafka.Kafka", str(path)]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(dies_with_us(command), stdout=log, stderr=log)
-        until(f"Kafka {release} answers, see {self.log}", self._answers, seconds=90, every=0.1)
+        until(f"Kafka {release} answers, see {self.log}", self._answers, seconds=180, every=0.1)
 
     def kill(self) -> None:
         """End it at once; what it stored is of no more use."""
@@ -146,7 +146,7 @@ class Kafka(Tools):
         if self._process.poll() is not None:
             raise RuntimeError(f"Kafka {self.release} ended: {self.log.read_text()[-2000:]}")
         try:
-            with socket.create_connection(self.direct, timeout=2) as connection:
+            with socket.create_connection(self.direct, timeout=10) as connection:
                 connection.sendall(_API_VERSIONS)
                 return connection.recv(8)[4:] == bytes([0, 0, 0, 1])
         except OSError:

@@ -16,7 +16,7 @@ def dies_with_us(command: list[str]) -> list[str]:
     return [setpriv, "--pdeathsig", "KILL", *command] if setpriv else command
 
 
-def until(what: str, condition: Callable[[], T], *, seconds: float = 30, every: float = 0.02) -> T:
+def until(what: str, condition: Callable[[], T], *, seconds: float = 90, every: float = 0.02) -> T:
     """The condition's first true value.
 
     Raises:

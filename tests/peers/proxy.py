@@ -54,7 +54,7 @@ class Proxy:
     def interrupt(self) -> None:
         """Ctrl-C, and wait for the end, which must be a clean one."""
         self._process.send_signal(signal.SIGINT)
-        assert self._process.wait(30) == 0, self.printed
+        assert self._process.wait(90) == 0, self.printed
 
     def kill(self) -> None:
         """SIGKILL for the relay alone; what belongs to it may end by itself."""

@@ -41,7 +41,7 @@ class Questions:
         assert made["topics"][0]["error_code"] == 0, made
         self._ids["$" + name] = made["topics"][0]["topic_id"]
         wanted = {"topics": [{"topic_id": NULL_UUID, "name": name}]}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while any(  # noqa: ASYNC110
                 topic["error_code"] or any(each["error_code"] for each in topic["partitions"])
                 for topic in (await self._ask("Metadata", 12, wanted))["topics"]
@@ -51,7 +51,7 @@ class Questions:
     async def transactional_producer(self, name: str) -> Any:
         """Have a producer's id and epoch given out, once the coordinator is there; its answer."""
         wanted = {"transactional_id": name, "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 await self._ask("FindCoordinator", 3, {"key": name, "key_type": 1})
                 answer = await self._ask("InitProducerId", 4, wanted)
@@ -68,7 +68,7 @@ class Questions:
             "v3_and_below_producer_epoch": producer["producer_epoch"],
             "v3_and_below_topics": [{"name": topic, "partitions": [0]}],
         }
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 answer = await self._ask("AddPartitionsToTxn", 3, body)
                 [result] = answer["results_by_topic_v3_and_below"][0]["results_by_partition"]
@@ -80,7 +80,7 @@ class Questions:
     async def until_end(self, topic: str, offset: int, *, isolation_level: int) -> None:
         """Wait until a log has grown, or what is stable of it, with what a coordinator writes to it later."""
         wanted = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]}]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 body = {"replica_id": -1, "isolation_level": isolation_level, "topics": wanted}
                 answer = await self._ask("ListOffsets", 5, body)
@@ -92,7 +92,7 @@ class Questions:
         """Ask, and keep the answer; it as it came, None if the connection was closed instead."""
         assert label not in self.answers, label
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 answer = await self._ask(api, version, self._with_ids(body))
         except asyncio.IncompleteReadError:
             await self._ask.hang_up()

@@ -17,6 +17,9 @@ from tests.peers.questions import At
 pytestmark = [pytest.mark.peers, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
+#: Kind of a resource, and whether it has a name -> the source of a config that was set for it. A config that was not
+#: set has another one, even where its value is the same: in Kafka 4, the default of the cluster for a topic.
+SOURCES = {(TOPIC, True): 1, (BROKER, True): 2, (BROKER, False): 3, (METRICS, True): 7, (GROUP, True): 8}
 RESOURCES = ((TOPIC, "t"), (BROKER, "1"), (BROKER, ""), (METRICS, "m"), (GROUP, "g"), (GROUP, ""), (99, "x"))
 CONFIGS = (
     ("cleanup.policy", "compact"), ("retention.ms", "1000"), ("min.insync.replicas", "1"), ("no.such.config", "1"),
@@ -112,19 +115,21 @@ async def configs(ask: Asking) -> dict[str, Any]:
                 [answer] = (await ask("IncrementalAlterConfigs", 1, body))["responses"]
                 found[label] = answer["error_code"]
                 if how == "set" and not answer["error_code"]:
-                    found[f"{label}, described"] = await set_(ask, kind, name, key)
+                    found[f"{label}, described"] = await set_(ask, kind, name, key, value)
     return found
 
 
-async def set_(ask: Asking, kind: int, name: str, key: str) -> Any:
-    """A config that was set, when the broker has taken over what its controller has stored; without a type of metrics.
+async def set_(ask: Asking, kind: int, name: str, key: str, wanted: str) -> Any:
+    """A config that was set, as the broker describes it; without the type if it is one of client metrics.
 
-    Until 4.0 Kafka did not say which types the configs of client metrics have.
+    The controller stores a config, and the broker applies it a little later: until then it describes what was set
+    before, or a default. The value of a sensitive config is never shown. Until 4.0, Kafka did not report the types of
+    the configs of client metrics.
     """
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             value, source, sensitive, *more = (await described(ask, kind, name)).get(key, (None, 0, False))
-            if source in (1, 2, 3, 7, 8) and (value is not None or sensitive):
+            if source == SOURCES[kind, bool(name)] and (value == wanted or sensitive):
                 return value, source, sensitive, *(more[:1] if kind == METRICS else more)
             await asyncio.sleep(0.05)
 
@@ -132,7 +137,7 @@ async def set_(ask: Asking, kind: int, name: str, key: str) -> Any:
 async def described(ask: Asking, kind: int, name: str) -> dict[str, Any]:
     """The configs of a resource, which is waited for."""
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             [result] = (await ask("DescribeConfigs", 4, {"resources": [resource]}))["results"]
             if result["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION:

@@ -175,7 +175,7 @@ async def produce(ask: Questions, *, old: bool) -> None:
         "codec 5": changed(one, 21, b"\0\5"),
         "not gzip": changed(one, 21, b"\0\1"),
         "says append time": changed(one, 21, b"\0\x08"),
-        "future": batch(at=NOW + 4_000_000),
+        "future": batch(at=NOW + 10**8),  # more than an hour ahead, however long ago NOW was
         "no timestamp": batch(at=-1),
         "negative timestamp": batch(at=-5),
         "long ago": batch(at=5),

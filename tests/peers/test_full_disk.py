@@ -64,7 +64,7 @@ def broker() -> Iterator[Address]:
 
 def ask(proxy: Proxy, times: int) -> int:
     """Ask over one connection, one question after the other; how many lines that makes in a trace."""
-    with socket.create_connection(proxy.address, timeout=10) as connection:
+    with socket.create_connection(proxy.address, timeout=60) as connection:
         for _ in range(times):
             connection.sendall(ASKED)
             assert connection.recv(len(ANSWER), socket.MSG_WAITALL) == ANSWER

@@ -29,6 +29,6 @@ def test_what_kcat_produces_through_the_relay_it_consumes_through_the_relay(tmp_
 
 def kcat(proxy: Proxy, *options: str, given: str = "") -> str:
     command = ["kcat", "-b", proxy.bootstrap, *options]
-    run = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr + proxy.printed
     return run.stdout

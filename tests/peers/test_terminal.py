@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -46,7 +45,7 @@ def leave(terminal: Terminal) -> None:
 
 
 def ask(port: int, times: int = 1) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         for _ in range(times):
             client.sendall(ASKED)
             assert client.recv(65536)
@@ -179,7 +178,7 @@ class Proxy:
 
     def end(self, number: int) -> None:
         self.process.send_signal(number)
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=60)
 
 
 Start = Callable[[int], Proxy]
@@ -211,17 +210,15 @@ def test_a_proxy_that_is_killed_and_one_in_its_place(
         terminal.wait_for("3 rows")
         ask(proxy.port, 2)
         terminal.wait_for("7 rows")
-        with socket.create_connection(("127.0.0.1", proxy.port), timeout=10):
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=60):
             terminal.wait_for("8 rows")
             proxy.end(signal.SIGKILL)
             terminal.wait_for("lost the proxy")
         assert "trying again" in terminal.screen
         again = start(proxy.port)
         ask(again.port)
-        began = time.monotonic()
-        screen = terminal.wait_for("the proxy ended")
+        screen = terminal.wait_for("the proxy ended", seconds=60)
         assert "lost the proxy" not in screen
-        assert time.monotonic() - began < 20
         leave(terminal)
 
 

@@ -131,7 +131,7 @@ def test_windows_of_a_proxy_see_the_same_and_end_when_they_are_closed(
         port = int(one.wait_for("127.0.0.1:").partition("127.0.0.1:")[2].partition(" ")[0])
         two = Window(chromium, server.address.partition("?")[0], width=900)
         two.wait_for("0 rows")
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
             client.sendall(request("ApiVersions", 0, {}, correlation_id=7, client_id="tester"))
             assert client.recv(65536)
             for window in (one, two):
@@ -139,13 +139,13 @@ def test_windows_of_a_proxy_see_the_same_and_end_when_they_are_closed(
         with web(port, cwd=tmp_path, env=alone) as other:
             Window(chromium, other.address).wait_for("tester")
             os.killpg(other.process.pid, signal.SIGINT)  # as Ctrl-C does
-            assert other.process.communicate(timeout=20) == ("", "")
+            assert other.process.communicate(timeout=60) == ("", "")
             assert other.process.returncode == 0
         assert server.sessions == 2
         two.tab.call("Page.close")
-        until("its process has ended", lambda: server.sessions == 1, seconds=90)
+        until("its process has ended", lambda: server.sessions == 1)
         one.tab.call("Page.navigate", url="about:blank")
-        until("its process has ended", lambda: server.children() == [proxy], seconds=90)
+        until("its process has ended", lambda: server.children() == [proxy])
 
 
 def test_a_session_that_ends_says_why(chromium: Browser, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_session_that_ends_says_why(chromium: Browser, tmp_path: Path) -> None
         window.wait_for("FindCoordinator")
         window.press("q")
         window.tab.until("document.body.classList.contains('-closed')")
-        assert server.sessions == 0
+        until("its process has ended", lambda: server.sessions == 0)
         window.tab.key("Enter")  # the button has the focus
         window.tab.until("!document.body?.classList.contains('-closed')")
         window.wait_for("FindCoordinator")

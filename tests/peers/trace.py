@@ -16,7 +16,14 @@ def trace_files(directory: Path) -> list[Path]:
 
 
 def read_lines(directory: Path, *, torn_end: bool = False) -> list[Line]:
-    """Every line of a trace; with `torn_end` the last line of a file may be one that was cut."""
+    """Every line of a trace; with `torn_end` the last line of a file may be cut, as it is while kproxy writes."""
+    try:
+        return _read_lines(directory, torn_end=torn_end)
+    except FileNotFoundError:  # kproxy has just given a file its final name
+        return read_lines(directory, torn_end=torn_end)
+
+
+def _read_lines(directory: Path, *, torn_end: bool) -> list[Line]:
     lines: list[Line] = []
     for path in trace_files(directory):
         whole, _, rest = path.read_bytes().rpartition(b"\n")

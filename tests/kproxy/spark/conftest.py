@@ -34,8 +34,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     from kproxy.spark.session import session
 
-    # A partition more is a task more for each of some thirty exchanges of a plan.
-    made = session("local[2]", short=True, settings={"spark.sql.shuffle.partitions": "1"})
+    settings = {
+        # A partition more is a task more for each of some thirty exchanges of a plan.
+        "spark.sql.shuffle.partitions": "1",
+        # Compiling a plan takes longer than running it over so few lines. Tests that run the command, and those of
+        # test_elsewhere for all jobs, have plans that are compiled.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    made = session("local[2]", short=True, settings=settings)
     yield made
     made.stop()
 

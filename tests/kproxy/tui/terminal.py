@@ -46,7 +46,7 @@ class Terminal:
     def _tmux(self, *words: str) -> str:
         socket = Path(self._directory) / "tmux"
         done = subprocess.run(
-            ["tmux", "-u", "-S", str(socket), *words], capture_output=True, text=True, timeout=20, check=True
+            ["tmux", "-u", "-S", str(socket), *words], capture_output=True, text=True, timeout=60, check=True
         )
         return done.stdout
 
@@ -85,7 +85,7 @@ class Terminal:
         """Change the size of the window."""
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
-    def wait_for(self, shown: str | Callable[[str], object], *, seconds: float = 30) -> str:
+    def wait_for(self, shown: str | Callable[[str], object], *, seconds: float = 90) -> str:
         """Wait until the screen has a text, or satisfies a condition; the screen then."""
 
         def look() -> str:
@@ -97,7 +97,7 @@ class Terminal:
         except TimeoutError as error:
             raise AssertionError(f"{error}\n{self.screen}") from None
 
-    def wait_for_end(self, *, seconds: float = 30) -> int:
+    def wait_for_end(self, *, seconds: float = 90) -> int:
         """The exit status of the command."""
         screen = self.wait_for(_ENDED, seconds=seconds)
         return int(screen.rpartition(_ENDED)[2].split()[0])

@@ -67,6 +67,6 @@ def python_client(name: str, *arguments: str) -> str:
 
 
 def _program(command: list[str], environment: dict[str, str] | None = None) -> str:
-    done = subprocess.run(dies_with_us(command), capture_output=True, text=True, timeout=90, env=environment)
+    done = subprocess.run(dies_with_us(command), capture_output=True, text=True, timeout=180, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -35,11 +35,11 @@ def main() -> None:
             session.password.encode(),
             session.topic.encode(),
         )
-        admin.alter_user_scram_credentials([credential])[session.user].result(15)
+        admin.alter_user_scram_credentials([credential])[session.user].result(run.CALL_SECONDS)
     setting = ConfigEntry("ssl.key.password", session.password, incremental_operation=AlterConfigOpType.SET)
     broker = ConfigResource("broker", "1", incremental_configs=[setting])
     with contextlib.suppress(KafkaException):  # no TLS here, so the broker may well refuse it
-        admin.incremental_alter_configs([broker])[broker].result(15)
+        admin.incremental_alter_configs([broker])[broker].result(run.CALL_SECONDS)
 
 
 if __name__ == "__main__":

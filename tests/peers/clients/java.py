@@ -25,7 +25,7 @@ def run(tools: Tools, bootstrap: str, topic: str) -> dict[str, int]:
         tools.tool("producer-perf", *of, *sizes, *more, "--producer-props", *settings)
     produced = RECORDS * len(batches)
 
-    reading = (*of, "--from-beginning", "--max-messages", str(produced), "--timeout-ms", "30000")
+    reading = (*of, "--from-beginning", "--max-messages", str(produced), "--timeout-ms", "90000")
     group = f"group-{topic}"
     consumed = _processed(tools.tool("console-consumer", *at, *reading, "--group", group))
     if newest:
@@ -50,7 +50,9 @@ def _share(tools: Tools, at: tuple[str, str], topic: str, records: int) -> int:
     group = f"share-{topic}"
     entity = ("--entity-type", "groups", "--entity-name", group)
     tools.tool("configs", *at, "--alter", *entity, "--add-config", "share.auto.offset.reset=earliest")
-    limits = ("--max-messages", str(records), "--timeout-ms", "30000")
+    # The broker applies a config some time after its controller has stored it.
+    until("the group begins at the earliest", lambda: "=earliest" in tools.tool("configs", *at, "--describe", *entity))
+    limits = ("--max-messages", str(records), "--timeout-ms", "90000")
     return _processed(tools.tool("console-share-consumer", *at, "--topic", topic, "--group", group, *limits))
 
 
@@ -70,5 +72,5 @@ def _grow_to_two(tools: Tools, at: tuple[str, str], topic: str, group: str) -> i
             consumer = tools.start_tool("console-consumer", *at, "--topic", topic, "--group", group)
             stack.callback(consumer.wait)
             stack.callback(consumer.terminate)
-            until(f"{number} members have partitions", functools.partial(sharing, number), seconds=90)
+            until(f"{number} members have partitions", functools.partial(sharing, number), seconds=180)
         return len(members())

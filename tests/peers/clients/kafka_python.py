@@ -50,9 +50,9 @@ def main() -> None:
 
 def produce(producer: KafkaProducer, topic: str) -> int:
     futures = [producer.send(topic, m.value, m.key, m.headers) for m in run.messages()]
-    producer.flush(15)
+    producer.flush(run.CALL_SECONDS)
     for future in futures:
-        future.get(15)
+        future.get(run.CALL_SECONDS)
     return len(futures)
 
 

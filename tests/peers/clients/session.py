@@ -14,8 +14,10 @@ from dataclasses import dataclass
 PARTITIONS = 4
 MESSAGES = 100
 #: A client that has not got everything by then has failed.
-DEADLINE_SECONDS = 40
+DEADLINE_SECONDS = 90
 SCRAM_ITERATIONS = 4096
+#: A single call of a client has failed by then.
+CALL_SECONDS = 60
 
 
 @dataclass(frozen=True)

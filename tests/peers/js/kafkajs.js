@@ -6,11 +6,12 @@ const [bootstrap, topic] = process.argv.slice(2)
 const kafka = new Kafka({ clientId: 'kafkajs', brokers: [bootstrap], logLevel: logLevel.ERROR, retry: { initialRetryTime: 100 } })
 const admin = kafka.admin()
 const groupId = `group-${topic}`
+const consumed = new Set() // by partition and offset: over a rebalance a record may come twice
 const report = { produced: 0, consumed: 0, members: 0, configs: 0 }
 
 async function until (what, condition) {
-  for (const end = Date.now() + 40000; !(await condition());) {
-    if (Date.now() > end) throw new Error(`not within 40 s: ${what}`)
+  for (const end = Date.now() + 90000; !(await condition());) {
+    if (Date.now() > end) throw new Error(`not within 90 s: ${what}`)
     await new Promise(resolve => setTimeout(resolve, 50))
   }
 }
@@ -51,7 +52,7 @@ async function member () {
   const consumer = kafka.consumer({ groupId, heartbeatInterval: 300, sessionTimeout: 10000, rebalanceTimeout: 5000, maxWaitTimeInMs: 100 })
   await consumer.connect()
   await consumer.subscribe({ topics: [topic], fromBeginning: true })
-  await consumer.run({ autoCommitInterval: 500, eachMessage: async () => { report.consumed++ } })
+  await consumer.run({ autoCommitInterval: 500, eachMessage: async ({ partition, message }) => { report.consumed = consumed.add(`${partition} ${message.offset}`).size } })
   return consumer
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	ctx, _           = context.WithTimeout(context.Background(), 80*time.Second)
+	ctx, _           = context.WithTimeout(context.Background(), 170*time.Second)
 	bootstrap, topic = run.Arguments()
 	report           run.Report
 )

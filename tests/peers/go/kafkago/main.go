@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	ctx, _           = context.WithTimeout(context.Background(), 80*time.Second)
+	ctx, _           = context.WithTimeout(context.Background(), 170*time.Second)
 	bootstrap, topic = run.Arguments()
 	transport        = &kafka.Transport{ClientID: "kafka-go"}
 	client           = &kafka.Client{Addr: kafka.TCP(bootstrap), Transport: transport}

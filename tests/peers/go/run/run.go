@@ -110,11 +110,11 @@ func (g *Group) Members() int {
 	return members
 }
 
-// Wait ends the program if the condition does not come true within 40 s.
+// Wait ends the program if the condition does not come true within 90 s.
 func Wait(what string, condition func() bool) {
-	for end := time.Now().Add(40 * time.Second); !condition(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(90 * time.Second); !condition(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			Must("not within 40 s", fmt.Errorf("%s", what))
+			Must("not within 90 s", fmt.Errorf("%s", what))
 		}
 	}
 }
