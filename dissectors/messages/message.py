@@ -171,7 +171,7 @@ def read_response(frame: bytes, api_key: int, version: int) -> Message:
 def _why_opaque(api_key: int, version: int) -> str:
     api = schemas.api(api_key)
     if api is None:
-        return f"no API has the key {api_key}"
+        return f"unknown API key {api_key}"
     return f"{api.name} v{version} is not in the schemas, which end at v{api.max_version}"
 
 

@@ -35,9 +35,9 @@ examples:
   kproxy dissect --html capture.pcap > page.html
   tcpdump -i lo -w - port 9092 | kproxy dissect -
 
-exit status: 0 decoded, 1 with a finding of --fail-on or worse, 2 wrong usage or unreadable input,
-5 nothing was analysed: no input has a Kafka frame (no packets, no Kafka, TLS without keys); a finding wins over 5
-A frame that triggers a bug in kproxy gets the finding K007 (an error), and the next frame is decoded.
+exit status: 0 decoded, 1 a finding of at least --fail-on, 2 usage error or unreadable input,
+5 nothing analysed: no input has a Kafka frame (no packets, no Kafka, or TLS without keys); a finding takes precedence
+If a frame triggers a bug in kproxy, it gets finding K007 (an error), and decoding continues with the next frame.
 """
 
 
@@ -48,27 +48,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "files",
             nargs="+",
             metavar="FILE",
-            help="pcap, pcapng or trace (also .gz, .zst), a directory of these, or '-'",
+            help="pcap, pcapng or trace (also .gz, .zst), a directory of these, or '-' for standard input",
         ),
         options.FILE,
     )
-    parser.add_argument("--json", action="store_true", help="trace lines, as the live proxy would have written them")
-    parser.add_argument("-f", "--filter", metavar="FILTER", help="only lines that match, e.g. 'api=Fetch and error!=0'")
-    parser.add_argument("--fields", metavar="A,B", help="only these fields, tab-separated (with --json: as objects)")
+    parser.add_argument("--json", action="store_true", help="print trace lines (JSON), as the proxy writes them")
+    parser.add_argument(
+        "-f", "--filter", metavar="FILTER", help="print only matching lines, e.g. 'api=Fetch and error!=0'"
+    )
+    parser.add_argument(
+        "--fields", metavar="A,B", help="print only these fields, tab-separated (with --json: as objects)"
+    )
     options.add_capture(parser)
     parser.add_argument(
         "--detail", choices=("summary", "full", "raw"), default="summary",
-        help="facts of each frame (default), its decoded body too, its bytes too",
+        help="what to keep of each frame: a summary (default), also its decoded body, or also its raw bytes",
     )  # fmt: skip
     # The bytes of each frame at any detail: what a viewer needs.
     parser.add_argument("--frames", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("-v", "--verbose", action="store_true", help="show the fields of each frame")
-    parser.add_argument("-q", "--quiet", action="store_true", help="show only findings and gaps")
-    parser.add_argument("--findings", action="store_true", help="only findings: each cause once, and how often it was")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print the fields of each frame")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
     parser.add_argument(
-        "--format", choices=("text", "json", "sarif", "junit"), help="form of --findings (--json: json; else text)"
+        "--findings", action="store_true", help="print only findings: each root cause once, with a count"
     )
-    parser.add_argument("--html", action="store_true", help="one page for a browser, to attach to an issue")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "sarif", "junit"),
+        help="format of --findings (default: text; json with --json)",
+    )
+    parser.add_argument(
+        "--html",
+        action="store_true",
+        help="write a self-contained HTML page to standard output, e.g. to attach to an issue",
+    )
     options.add_selection(parser)
     options.add_fail_on(parser)
     parser.epilog = _EXAMPLES
@@ -176,7 +188,7 @@ def _captured(source: BinaryIO, name: str, stem: str, args: argparse.Namespace, 
         yield from _dissected(dissector, inspector, reassembler.close, at)
     output.analysed.packet_count(packets)
     if capture.truncated:
-        _tell(output, f"{name}: {capture.truncated}; what stands before it was read")
+        _tell(output, f"{name}: {capture.truncated}; everything before that point was read")
     for reason, count in reassembler.skipped.items():
         if reason not in _EXPECTED:
             _tell(output, f"{name}: {count} packets skipped: {reason}")
@@ -186,7 +198,7 @@ def _captured(source: BinaryIO, name: str, stem: str, args: argparse.Namespace, 
 def _dissected(
     dissector: Dissector, inspector: Inspector, more: Callable[[], Iterable[Event]], at: int
 ) -> Iterator[Line]:
-    """The lines of the next events. A bug that a packet or a TCP connection provokes ends that one, not the capture."""
+    """The lines of the next events. A bug triggered by one packet or TCP connection skips only that one."""
     try:
         events = list(more())
     except Exception as error:  # noqa: BLE001
@@ -207,7 +219,7 @@ def _tell(output: Output, sentence: str) -> None:
     output.note(sentence)
 
 
-#: Reasons to skip a packet that are no news.
+#: Expected reasons to skip a packet, which are not reported.
 _EXPECTED = frozenset({"not IP", "not TCP"})
 
 
@@ -218,14 +230,14 @@ def _tell_other(name: str, dissector: Dissector, packets: int, args: argparse.Na
         beside = f"; other TCP connections: {other}" if other else ""
         _tell(output, f"{name}: no Kafka connection{where} in {packets} packets{beside}")
         if dissector.other["TLS"] and not args.keylog:
-            _tell(output, f"{name}: TLS may hide Kafka: give --keylog FILE to decrypt it")
+            _tell(output, f"{name}: Kafka may be inside TLS: decrypt it with --keylog FILE")
     if dissector.undecrypted:
         more = f" (and {len(dissector.undecrypted) - 1} more)" if len(dissector.undecrypted) > 1 else ""
         _tell(output, f"{name}: not decrypted: {dissector.undecrypted[0]}{more}")
 
 
 def stem_of(name: str) -> str:
-    """What connection ids of a capture begin with: its name without what says that it is one."""
+    """The prefix of a capture's connection ids: its file name without the capture and compression suffixes."""
     stem = Path(name).name
     for suffix in (".gz", ".zst", ".pcap", ".pcapng", ".cap"):
         stem = stem.removesuffix(suffix)
@@ -233,7 +245,7 @@ def stem_of(name: str) -> str:
 
 
 def decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecryptor | None]:
-    """What makes a decryptor for each TLS flow: from a key log, and from the keys that a pcapng brings along."""
+    """A factory of decryptors, one per TLS flow, with the keys of a key log and those inside the pcapng."""
     from kproxy.capture.keylog import KeyLog
 
     keys = KeyLog()
@@ -251,7 +263,7 @@ def decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecrypt
         except ImportError:
             from kproxy.io.extras import install_command
 
-            raise CommandError(f"decrypting TLS needs the cryptography package: {install_command('tls')}") from None
+            raise CommandError(f"TLS decryption needs the cryptography package: {install_command('tls')}") from None
         keys.add(capture.tls_keys)
         return TlsDecryptor(keys)
 

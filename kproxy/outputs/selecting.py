@@ -65,7 +65,7 @@ class Output(ABC):
             failure = Failure.of("showing a line", error)
         self.failures[failure] += 1
         if self.failures[failure] == 1:
-            warn(f"{failure}; this is a bug in kproxy, the other lines are shown")
+            warn(f"{failure}; this is a bug in kproxy; the other lines are still shown")
             self._put(failure_line(line, failure))
         return True
 
@@ -177,23 +177,23 @@ def output_for(args: argparse.Namespace, file: TextIO, selection: Selection) -> 
         from kproxy.html.page import HtmlOutput
 
         if other := next((name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None):
-            raise CommandError(f"give --html or --{other}, not both")
+            raise CommandError(f"use --html or --{other}, not both")
         return HtmlOutput(file, chosen)
     if args.findings:
         from kproxy.outputs.reports import Report
 
         if args.fields:
-            raise CommandError("give --findings or --fields, not both")
+            raise CommandError("use --findings or --fields, not both")
         if args.json and args.format not in (None, "json"):
-            raise CommandError(f"give --json or --format {args.format}, not both")
+            raise CommandError(f"use --json or --format {args.format}, not both")
         return Report(file, chosen, args.format or ("json" if args.json else "text"), selection)
     if args.format:
-        raise CommandError(f"--format {args.format} is a form of --findings: give that too")
+        raise CommandError(f"--format {args.format} needs --findings")
     if args.fields:
         names = [_path(name.strip()) for name in args.fields.split(",") if name.strip()]
         for name in names:
             if name.split(".")[0] not in known_fields():
-                raise CommandError(f"unknown field {name!r}; the trace has {', '.join(sorted(known_fields()))}")
+                raise CommandError(f"unknown field {name!r}; use one of {', '.join(sorted(known_fields()))}")
         return _Fields(file, chosen, names, json=args.json)
     return _Json(file, chosen) if args.json else _Text(file, chosen, args)
 
