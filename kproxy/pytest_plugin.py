@@ -15,7 +15,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line(
         "markers",
-        "kproxy_broker(**settings): how the broker of the fixture kproxy_broker is set up, "
+        "kproxy_broker(**settings): settings for the broker of the kproxy_broker fixture, "
         "e.g. brokers=3, release='2.8', topics={'orders': 6}",
     )
 

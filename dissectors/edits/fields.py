@@ -14,7 +14,7 @@ INTEGERS = ("int8", "int16", "int32", "int64")
 _MISTAKEN = (*INTEGERS, "uint16", "uint32", "bool")
 
 
-@kind("field_moved", "from", "to", sentence="{field} is written at place {to} among its siblings, not at {from_}")
+@kind("field_moved", "from", "to", sentence="{field} is written at index {to} among its siblings instead of {from_}")
 def moved(layout: Layout, field: str, from_: int, to: int) -> Layout:
     """The field at index `from` stands at index `to`."""
     above, name = parent(parts(field))
@@ -28,7 +28,7 @@ def moved(layout: Layout, field: str, from_: int, to: int) -> Layout:
     return change_struct(layout, above, change)
 
 
-@kind("field_missing", "where", sentence="{field} is not written")
+@kind("field_missing", "where", sentence="{field} is missing")
 def missing(layout: Layout, field: str, where: int) -> Layout:
     """The field at index `where` is left out."""
     above, name = parent(parts(field))
@@ -41,19 +41,19 @@ def missing(layout: Layout, field: str, where: int) -> Layout:
     return change_struct(layout, above, change)
 
 
-@kind("field_duplicated", "where", sentence="{field} is written a second time, at place {where}")
+@kind("field_duplicated", "where", sentence="{field} is written twice, the second time at index {where}")
 def duplicated(layout: Layout, field: str, where: int) -> Layout:
     """The field is there, and a copy of it at index `where`."""
     above, name = parent(parts(field))
     return change_struct(layout, above, lambda struct: with_field(struct, struct.fields[index_of(struct, name)], where))
 
 
-@kind("field_from_version", "from_version", "place", sentence="{field} of version {from_version} is written too")
+@kind("field_from_version", "from_version", "place", sentence="{field} from version {from_version} is also written")
 def from_version(layout: Layout, field: str, from_version: int, place: int) -> Layout:
     """A field that only another version has stands at index `place`."""
     above, name = parent(parts(field))
     if above[:1] == ("header",):
-        raise EditError("headers have no fields of other versions: that is header_version")
+        raise EditError("headers have no fields of other versions: use header_version")
     source = _other(layout.name, from_version)
     for part in above:
         source = struct_of(source, part) or source
@@ -66,11 +66,11 @@ def from_version(layout: Layout, field: str, from_version: int, place: int) -> L
 def int_width(layout: Layout, field: str, written: str) -> Layout:
     """An integer of another width."""
     if written not in INTEGERS:
-        raise EditError(f"there is no integer {written}")
+        raise EditError(f"unknown integer type {written}")
 
     def change(one: Field) -> Field:
         if one.type not in _MISTAKEN or one.type == written:
-            raise EditError(f"{field} is no integer, or is {written} anyway")
+            raise EditError(f"{field} is not an integer, or is already {written}")
         return replace(one, type=written)
 
     return change_field(layout, parts(field), change)
@@ -83,7 +83,7 @@ def with_field(struct: Layout, extra: Field, place: int) -> Layout:
         EditError: It has no such place.
     """
     if not 0 <= place <= len(struct.fields):
-        raise EditError(f"{struct.name} has no place {place}")
+        raise EditError(f"{struct.name} has no index {place}")
     return _holding(struct, (*struct.fields[:place], extra, *struct.fields[place:]))
 
 

@@ -12,7 +12,8 @@ from dissectors.wire.layout import layout as layout_of
 
 def _whole(field: str, body_version: int, header: int | None) -> str:
     del field
-    return f"{'the whole body is that' if header is None else 'header and body are those'} of version {body_version}"
+    what = "the whole body has" if header is None else "header and body have"
+    return f"{what} the layout of version {body_version}"
 
 
 @kind("body_version", "body_version", "header", sentence=_whole)
@@ -26,14 +27,14 @@ def body_version(layout: Layout, field: str, body_version: int, header: int | No
     return made if header is None else header_version(made, "header", header)
 
 
-@kind("generic_error_body", sentence="the body is an error code and nothing else")
+@kind("generic_error_body", sentence="the body is only an error code")
 def generic_error_body(layout: Layout, field: str) -> Layout:
     """Two bytes, whatever the API."""
     del field
     return change_body(layout, lambda body: Layout(body.name, (Field("error_code", "int16", default=0),)))
 
 
-@kind("header_version", "written", sentence="the header is that of version {written}")
+@kind("header_version", "written", sentence="the header has the layout of version {written}")
 def header_version(layout: Layout, field: str, written: int) -> Layout:
     """The header of another version."""
     del field
@@ -66,9 +67,9 @@ def duplicated_prefix(layout: Layout, field: str, prefix: str) -> Layout:
     """The ``size`` or the ``correlation_id`` of a response once more, behind itself."""
     del field
     if not is_frame(layout):
-        raise EditError("a body alone has no prefix")
+        raise EditError("a body without a header has no prefix")
     if prefix not in ("size", "correlation_id"):
-        raise EditError("a prefix is the size or the correlation_id")
+        raise EditError("the prefix must be size or correlation_id")
     extra = Field(prefix, "int32", default=0)
 
     def change(header: Layout) -> Layout:
@@ -103,4 +104,4 @@ def trailing_bytes(layout: Layout, field: str, bytes: int) -> Layout:
 
 def _some(bytes: int) -> None:
     if not 0 < bytes < 1 << 31:
-        raise EditError(f"a frame cannot have {bytes} bytes too few or too many")
+        raise EditError(f"a frame cannot have {bytes} missing or extra bytes")

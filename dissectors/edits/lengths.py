@@ -57,14 +57,14 @@ def length_encoding(layout: Layout, field: str, written: str) -> Layout:
 
 def _off(field: str, delta: int) -> str:
     what = "every compact length" if field == "*" else f"the compact length of {field}"
-    return f"{what} is one too {'small' if delta < 0 else 'great'}"
+    return f"{what} is one too {'small' if delta < 0 else 'large'}"
 
 
 @kind("length_off_by_one", "delta", sentence=_off)
 def off_by_one(layout: Layout, field: str, delta: int) -> Layout:
     """Compact lengths are the length plus one: here plus `delta` more."""
     if delta not in OFF:
-        raise EditError("off by one is a delta of 1 or -1")
+        raise EditError("delta must be 1 or -1")
 
     def off(one: Field, elements: bool) -> Field:
         of = one.element_length if elements else one.length
@@ -84,9 +84,8 @@ def off_by_one(layout: Layout, field: str, delta: int) -> Layout:
 
 
 def _null(field: str, nullable_from: int | None) -> str:
-    return (
-        f"{field} is null, which it may {'not be' if nullable_from is None else f'be from version {nullable_from} on'}"
-    )
+    allowed = "not allowed" if nullable_from is None else f"allowed only from version {nullable_from} on"
+    return f"{field} is null, which is {allowed}"
 
 
 @kind("null_in_non_nullable", "nullable_from", sentence=_null)
@@ -96,7 +95,7 @@ def null_in_non_nullable(layout: Layout, field: str, nullable_from: int | None) 
     return _writes(layout, field, "null")
 
 
-@kind("null_as_empty", "nullable_from", sentence="{field} is written empty where it is null")
+@kind("null_as_empty", "nullable_from", sentence="{field} is written as empty instead of null")
 def null_as_empty(layout: Layout, field: str, nullable_from: int | None) -> Layout:
     """Empty is written for null."""
     del nullable_from
@@ -106,7 +105,7 @@ def null_as_empty(layout: Layout, field: str, nullable_from: int | None) -> Layo
 def _writes(layout: Layout, field: str, what: str) -> Layout:
     def change(one: Field) -> Field:
         if one.length is None or (one.struct is not None and not one.array):
-            raise EditError(f"{field} is no text, array or bytes")
+            raise EditError(f"{field} is not a string, array or bytes")
         return replace(one, nullable=one.nullable or what == "null", writes=what)
 
     return change_field(layout, parts(field), change)
@@ -114,7 +113,7 @@ def _writes(layout: Layout, field: str, what: str) -> Layout:
 
 def _known(written: str) -> None:
     if written not in WRITTEN:
-        raise EditError(f"an encoding is {' or '.join(WRITTEN)}, not {written}")
+        raise EditError(f"the encoding must be {' or '.join(WRITTEN)}, not {written}")
 
 
 def _both(one: Field, written: str) -> Field:
@@ -132,7 +131,7 @@ def _encoded(one: Field, written: str, *, elements: bool = False, strict: bool =
             one, length=("int32" if written == "fixed" else "uvarint") if one.array else _length(one, written)
         )
     if strict and made == one:
-        raise EditError(f"{one.name} is written so anyway")
+        raise EditError(f"{one.name} already has this encoding")
     return made
 
 

@@ -43,7 +43,7 @@ def _said(field: str, written: str) -> str:
 def record_encoding(layout: Layout, field: str, written: str) -> Layout:
     """Records of format 2 in one of `layout_variants.WAYS`; length and CRC of the batches are right."""
     if written not in WAYS:
-        raise EditError(f"records are written wrongly as one of {', '.join(WAYS)}, not as {written}")
+        raise EditError(f"unknown record encoding {written}; use one of {', '.join(WAYS)}")
     return _holds(layout, field, "records")
 
 
@@ -77,7 +77,7 @@ def embedded_layout(layout: Layout, field: str, payload: str, edit: Edit) -> Lay
     try:
         schemas.message(payload)
     except KeyError:
-        raise EditError(f"no payload is called {payload}") from None
+        raise EditError(f"unknown payload {payload}") from None
     return _holds(layout, field, "bytes")
 
 

@@ -29,7 +29,7 @@ def buffer_missing(layout: Layout, field: str) -> Layout:
     return change_struct(layout, above, change)
 
 
-@kind("tag_buffer_extra", sentence=lambda field: f"{_behind(field)} has a tag buffer too many")
+@kind("tag_buffer_extra", sentence=lambda field: f"{_behind(field)} has an extra tag buffer")
 def buffer_extra(layout: Layout, field: str) -> Layout:
     """A struct ends with a tag buffer; with a second one if it has one."""
 
@@ -84,7 +84,7 @@ def order(layout: Layout, field: str, tag: int) -> Layout:
 def _struct(field: str) -> tuple[str, ...]:
     above, name = parent(parts(field))
     if name != "_tags":
-        raise EditError(f"a tag buffer is called _tags, not {name}")
+        raise EditError(f"the tag buffer is called _tags, not {name}")
     return above
 
 

@@ -55,7 +55,7 @@ def parent(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
         EditError: The path is that of a whole body.
     """
     if not path:
-        raise EditError("the whole body is no field")
+        raise EditError("the whole body is not a field")
     return path[:-1], path[-1]
 
 
@@ -72,7 +72,7 @@ def change_struct(layout: Layout, path: tuple[str, ...], change: ChangeStruct) -
     """
     if path[:1] == ("header",):
         if not is_frame(layout):
-            raise EditError("a body alone has no header")
+            raise EditError("a body without a frame has no header")
         return _below(layout, "header", lambda header: _change(header, path[1:], change))
     return change_body(layout, lambda body: _change(body, path, change))
 
@@ -167,11 +167,11 @@ def _below(struct: Layout, name: str, change: ChangeStruct) -> Layout:
 
     def one(field: Field) -> Field:
         if field.struct is None:
-            raise EditError(f"{field.name} holds no fields")
+            raise EditError(f"{field.name} has no fields")
         if single is None:
             return replace(field, struct=change(field.struct))
         if not field.array:
-            raise EditError(f"{field.name} is no array")
+            raise EditError(f"{field.name} is not an array")
         index = int(single[2])
         return replace(field, exception=(index, change(layout_of_element(field, index))))
 

@@ -19,7 +19,7 @@ def read_digits(text: str) -> bytes:
         end = text.find("}", array)
         end = len(text) if end < 0 else end
         if (again := text.find("{", array)) >= 0:
-            raise error_at(text, again, "another array begins here: give one frame at a time")
+            raise error_at(text, again, "another array begins here: pass one frame at a time")
         text = _blank(text[:array]) + text[array:end]
     digits: list[str] = []
     half, end = "", 0  # the first digit of a byte that a line break cut in two
@@ -32,9 +32,9 @@ def read_digits(text: str) -> bytes:
             word, at = word[2:], at + 2
             word = word.zfill(2) if len(word) == 1 else word  # as Go and Wireshark write small bytes
         elif array:
-            raise error_at(text, at, f"'{word}' is not hex: write it with 0x")
+            raise error_at(text, at, f"'{word}' is not hex: prefix it with 0x")
         if word == "*":
-            raise error_at(text, at, "without offsets '*' says not how many lines it stands for: dump with -v")
+            raise error_at(text, at, "'*' needs offsets to show how many lines it replaces: dump with -v")
         if (stray := re.search(r"[^0-9a-fA-F]", word)) is not None:
             raise error_at(text, at + stray.start(), f"{stray[0]!r} is not a hex digit")
         if not word:

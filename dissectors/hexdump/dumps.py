@@ -82,19 +82,23 @@ def read_dump(lines: Sequence[str], first: int) -> bytes:
             rows.append(_row(line, number, after_star=bool(star)))
             star = 0
     if star:
-        raise HexError("the line after '*' is missing: its offset says what '*' stands for", line=star, column=1)
+        raise HexError(
+            "the line after '*' is missing: its offset shows how many bytes '*' replaces", line=star, column=1
+        )
     radix = _radix(rows)
     start = int(rows[0].offset, radix)
     before = [number for number, line in enumerate(lines[:first], 1) if not _PASSED_OVER.match(line)]
     if before and start:
-        raise HexError(f"this is no line of a dump, yet the next has offset {rows[0].offset}", line=before[0], column=1)
+        raise HexError(
+            f"this is not a dump line, but the next one has offset {rows[0].offset}", line=before[0], column=1
+        )
     data = bytearray()
     width = 0
     for row in rows:
         missing = int(row.offset, radix) - start - len(data)
         if row.after_star and width and missing >= 0 and missing % width == 0:  # busybox prints '*' for no lines too
             if missing > _MOST_REPEATED:
-                raise HexError(f"'*' stands for {missing} bytes, more than a frame has", line=row.line, column=1)
+                raise HexError(f"'*' replaces {missing} bytes, more than a frame can have", line=row.line, column=1)
             data += data[-width:] * (missing // width)
         elif missing:
             raise _wrong_offset(row, start + len(data), radix)
@@ -105,10 +109,10 @@ def read_dump(lines: Sequence[str], first: int) -> bytes:
 
 def _wrong_offset(row: _Row, expected: int, radix: int) -> HexError:
     if int(row.offset, radix) == 0:
-        message = "offsets begin again at 0: give one dump at a time"
+        message = "offsets restart at 0: pass one dump at a time"
     else:
         following = f"{expected:0{len(row.offset)}{ {8: 'o', 10: 'd', 16: 'x'}[radix] }}"
-        message = f"offset {row.offset} does not follow, {following} is next: lines or bytes are missing or doubled"
+        message = f"expected offset {following}, got {row.offset}: lines or bytes are missing or duplicated"
     return HexError(message, line=row.line, column=row.column)
 
 
@@ -125,7 +129,7 @@ def _row(line: str, number: int, *, after_star: bool = False) -> _Row:
         if len(word) % 2:
             raise HexError(f"'{word}' has an odd number of hex digits", line=number, column=group.start(2) + 1)
         if len(word) > 2 and not offset[2]:
-            message = "these words are in the byte order of a machine: dump with hexdump -C, od -t x1 or xxd"
+            message = "these are 16-bit words in machine byte order: dump with hexdump -C, od -t x1 or xxd"
             raise HexError(message, line=number, column=group.start(2) + 1)
         digits += word
         at = group.end()

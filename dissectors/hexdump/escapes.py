@@ -37,9 +37,9 @@ def read_escapes(text: str) -> bytes:
     else:
         raise error_at(text, at, "this string is not closed on its line: add the quote, or write a line break as \\n")
     if (again := re.compile(r"\\[x0-7]").search(text, at)) is not None:
-        raise error_at(text, again.start(), "another string follows: give one frame at a time")
+        raise error_at(text, again.start(), "another string follows: pass one frame at a time")
     if re.search(r"printf\s+\$?$", text[:first]) and (percent := text.find("%", first, at)) >= 0:
-        raise error_at(text, percent, "printf does not print '%' as it stands: write it as \\x25")
+        raise error_at(text, percent, "printf interprets '%': write it as \\x25")
     return data
 
 
@@ -64,6 +64,6 @@ def _unescape(text: str, start: int, end: int) -> bytes:
         elif name in _NAMED:
             data.append(_NAMED[name])
         elif name != "\n":
-            message = f"'{escape[0]}' is no escape for a byte: write it as \\x and two hex digits"
+            message = f"'{escape[0]}' is not a byte escape: write it as \\x and two hex digits"
             raise error_at(text, escape.start(), message)
     return bytes(data + text[at:end].encode("utf-8", "surrogatepass"))

@@ -176,7 +176,7 @@ def read_response(frame: bytes, api_key: int, version: int) -> Message:
 def _opaque(is_request: bool, api_key: int, version: int, header_layout: Layout) -> FrameKind:
     api = schemas.api(api_key)
     if api is None:
-        why = f"no API has the key {api_key}"
+        why = f"unknown API key {api_key}"
     else:
         why = f"{api.name} v{version} is not in the schemas, which end at v{api.max_version}"
     return FrameKind(is_request, api_key, api_name(api_key), version, header_layout, None, why)

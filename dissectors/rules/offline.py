@@ -21,46 +21,46 @@ class OfflineRule:
 OFFLINE_RULES = (
     OfflineRule(
         "C018", "connection-per-request", Severity.WARNING, "client",
-        "Checks that clients keep their connections: one for every request or two costs a handshake each time.",
+        "Checks that clients reuse connections: a connection per one or two requests costs a handshake each time.",
     ),
     OfflineRule(
         "M008", "near-limit", Severity.INFO, "client",
-        "Says which frames are over four fifths of a size limit that the cluster was seen to enforce.",
+        "Reports frames above 80 % of a size limit that the cluster was seen to enforce.",
     ),
     OfflineRule(
         "R026", "tiny-batches", Severity.WARNING, "client",
-        "Checks that producers batch: a record per batch at a high rate wastes most of the broker's time.",
+        "Checks that producers batch records: one record per batch at a high rate wastes most of the broker's time.",
     ),
     OfflineRule(
         "R027", "schema-id-missing", Severity.INFO, "client",
-        "Says which records lack the schema id that the other records of their topic begin with.",
+        "Reports records that lack the schema id with which other records of their topic begin.",
     ),
     OfflineRule(
         "S009", "metadata-storm", Severity.WARNING, "client",
-        "Checks that Metadata is asked no more often than clients refresh it, and not for all topics.",
+        "Checks that clients do not request Metadata more often than they should refresh it, or for all topics.",
     ),
     OfflineRule(
         "S031", "busy-poll", Severity.WARNING, "client",
-        "Checks that consumers let the broker wait: empty fetches with max_wait_ms near 0 at a high rate burn CPU.",
+        "Checks that consumers let the broker wait: frequent empty fetches with max_wait_ms near 0 waste CPU.",
     ),
     OfflineRule(
         "S036", "throttled", Severity.WARNING, "broker",
-        "Says which clients a quota throttled, and for how long in sum.",
+        "Reports clients that a quota throttled, and for how long in total.",
     ),
     OfflineRule(
         "S044", "telemetry-noise", Severity.INFO, "client",
-        "Says which clients offer telemetry again and again to brokers that refuse it.",
+        "Reports clients that repeatedly offer telemetry to brokers that refuse it.",
     ),
     OfflineRule(
         "S047", "not-enough-replicas", Severity.WARNING, "broker",
-        "Checks that partitions have the replicas in sync that their producers ask for.",
+        "Checks that partitions have enough in-sync replicas for their producers.",
     ),
     OfflineRule(
         "S048", "default-client-id", Severity.INFO, "client",
-        "Says which clients go by their library's default client id, so that nobody can find them.",
+        "Reports clients that use their library's default client id, so that they cannot be told apart.",
     ),
     OfflineRule(
         "S050", "retry-storm", Severity.WARNING, "client",
-        "Checks that a request that failed with a retriable error is repeated with a pause, not as fast as it can be.",
+        "Checks that clients wait before they retry a request that failed with a retriable error.",
     ),
 )  # fmt: skip

@@ -87,7 +87,7 @@ class Edit:
         """
         known = KINDS.get(kind)
         if known is None:
-            raise EditError(f"no kind of edit is called {kind!r}; there are {', '.join(KINDS)}")
+            raise EditError(f"unknown edit kind {kind!r}; use one of {', '.join(KINDS)}")
         named = {name.rstrip("_"): value for name, value in detail.items()}
         if named.keys() != set(known.details):
             raise EditError(
@@ -96,7 +96,7 @@ class Edit:
         for name, type_ in known.details.items():
             if not isinstance(named[name], type_) or isinstance(named[name], bool):
                 said = getattr(type_, "__name__", str(type_))
-                raise EditError(f"{name} of {kind} is of type {said}, not {named[name]!r:.80}")
+                raise EditError(f"{name} of {kind} must be of type {said}, not {named[name]!r:.80}")
         return cls(kind, field, tuple((name, named[name]) for name in known.details))
 
     def followed_by(self, then: Edit) -> Edit:
@@ -145,16 +145,16 @@ def parse(made: Mapping[str, Any]) -> Edit:
 
 def _parse(made: Mapping[str, Any], most: int) -> Edit:
     if most == 0:
-        raise EditError(f"no edit has more than {MOST_STEPS} others on top or inside")
+        raise EditError(f"an edit can contain at most {MOST_STEPS} other edits")
     try:
         name, field, detail, then = made["kind"], made["field"], dict(made.get("detail", {})), made.get("then")
     except (KeyError, TypeError, ValueError, AttributeError):
         raise EditError('an edit is {"kind", "field", "detail"}') from None
     if not isinstance(name, str) or not isinstance(field, str):
-        raise EditError("kind and field of an edit are texts; the field is e.g. topics[].partitions[].leader_epoch")
+        raise EditError("kind and field of an edit must be strings; e.g. topics[].partitions[].leader_epoch")
     inner = {each: _parse(value, most - 1) if isinstance(value, Mapping) else value for each, value in detail.items()}
     if not all(isinstance(each, str) for each in inner):
-        raise EditError("the details of an edit have names")
+        raise EditError("the details of an edit must have names")
     edit = Edit.of(name, field, **inner)
     return edit.followed_by(_parse(then, most - 1)) if then is not None else edit
 

@@ -190,7 +190,7 @@ class Broker:
         topics = self.cluster.part(Topics)
         found = topics.partition(topic, partition)
         if found is None or node not in self.cluster.nodes:
-            raise KeyError(f"no partition {topic}-{partition}" if found is None else f"no broker {node}")
+            raise KeyError(f"unknown partition {topic}-{partition}" if found is None else f"unknown broker {node}")
         if node not in found.replicas:
             topics.replace(found, [*found.replicas, node])
         topics.lead(found, node)
@@ -257,11 +257,11 @@ def _by_listener(
     """
     if not isinstance(given, Mapping):
         if given and len(listeners) > 1:
-            raise ValueError(f"{what}: say for which listener, {', '.join(listeners)}")
+            raise ValueError(f"{what}: name the listener, one of {', '.join(listeners)}")
         given = {listeners[0]: given} if given else {}
     for name, each in given.items():
         if name not in listeners:
-            raise ValueError(f"{what}: there is no listener {name}, only {', '.join(listeners)}")
+            raise ValueError(f"{what}: unknown listener {name}; listeners: {', '.join(listeners)}")
         if len(each) != brokers:
-            raise ValueError(f"{what}: {len(each)} for listener {name} of {brokers} brokers; give one for each")
+            raise ValueError(f"{what}: {len(each)} for listener {name} of {brokers} brokers; pass one per broker")
     return given

@@ -150,7 +150,7 @@ class ClientConnection(asyncio.Protocol):
                     # A view, so that asyncio copies what the socket does not take at once only once.
                     self.transport.write(memoryview(response_frame(head, answer)))
             except EncodeError as error:
-                self.close(f"{_name(head)}: the answer cannot be written: {error}")
+                self.close(f"{_name(head)}: the response cannot be encoded: {error}")
         if self.session.closing:
             self.close()
 
@@ -210,9 +210,9 @@ class ClientConnection(asyncio.Protocol):
         served = self._server.cluster.served.get(head.api_key)
         if served is not None and served.lowest <= head.version <= served.highest:
             if not self.session.authenticated and not served.unauthenticated:
-                raise Unreadable(f"{_name(head)} before the login that this listener wants")
+                raise Unreadable(f"{_name(head)} before the login that this listener requires")
             if (login := self.session.login) is not None and login.expired and head.api_key != _SASL_HANDSHAKE:
-                raise Unreadable(f"{_name(head)} after the end of the session")
+                raise Unreadable(f"{_name(head)} after the session expired")
             return served.handler
         if head.api_key == _API_VERSIONS:  # KIP-511: version 0, so that any client can read it
             versions = (

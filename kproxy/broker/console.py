@@ -34,7 +34,7 @@ async def obey(broker: Broker, line: str) -> str:
         case ["lead", topic, partition, number]:
             node = _node(broker, number)
             if not partition.isdecimal() or not broker.has_partition(topic, int(partition)):
-                raise WrongCommand(f"there is no partition {topic}-{partition}")
+                raise WrongCommand(f"unknown partition {topic}-{partition}")
             broker.move_leader(topic, int(partition), node)
             return f"broker {node} leads {topic}-{partition}"
         case ["brokers"]:
@@ -42,7 +42,7 @@ async def obey(broker: Broker, line: str) -> str:
             return ", ".join(f"{each.id} {_addresses(each)} {'up' if each.up else 'down'}" for each in nodes)
         case ["help" | "?"]:
             return HELP
-    raise WrongCommand(f"{line.strip()!r} is no command; there are: {HELP}")
+    raise WrongCommand(f"unknown command {line.strip()!r}; commands: {HELP}")
 
 
 def listen_to_stdin(broker: Broker, say: Callable[[str], None], ended: Callable[[], None]) -> None:
@@ -66,5 +66,5 @@ def _addresses(node: BrokerNode) -> str:
 
 def _node(broker: Broker, text: str) -> int:
     if not text.isdecimal() or int(text) not in broker.cluster.nodes:
-        raise WrongCommand(f"there is no broker {text}; there are {', '.join(map(str, broker.cluster.nodes))}")
+        raise WrongCommand(f"unknown broker {text}; brokers: {', '.join(map(str, broker.cluster.nodes))}")
     return int(text)

@@ -34,11 +34,11 @@ def read_head(frame: bytes) -> tuple[Head, int]:
         Unreadable: See there.
     """
     if len(frame) < 8:
-        raise Unreadable(f"{len(frame)} bytes are too few for a request's header")
+        raise Unreadable(f"{len(frame)} bytes are too short for a request header")
     key, version = (int.from_bytes(frame[at : at + 2], "big", signed=True) for at in (0, 2))
     api = schemas.api(key)
     if api is None:
-        raise Unreadable(f"no API has the key {key}")
+        raise Unreadable(f"unknown API key {key}")
     # A version that is not known has the header of the newest: what is needed of it stands at the same place.
     header = layout("RequestHeader", max(1, schemas.header_versions(key, min(version, api.max_version))[0]))
     decoded = decode(header, frame)

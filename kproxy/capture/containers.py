@@ -46,8 +46,8 @@ def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -
         reader = open_reader(file)
     except (Scapy_Exception, OSError, MemoryError) as error:
         raise CaptureError(
-            f"{name} is no capture file (it begins with {start!r}){_because(notes)}: "
-            "give a pcap or pcapng file, as tcpdump -w or Wireshark write it"
+            f"{name} is not a capture file (it begins with {start!r}){_because(notes)}: "
+            "use a pcap or pcapng file, as written by tcpdump -w or Wireshark"
         ) from error
     if is_pcapng:
         packets: Iterator[Packet] = reader.packets(file, name, notes)
@@ -64,7 +64,7 @@ def _because(notes: CaptureNotes) -> str:
 
 def _unsupported(name: str, link_type: int) -> CaptureError:
     names = ", ".join(dict.fromkeys(LINK_TYPES.values()))
-    return CaptureError(f"{name} has link type {link_type}, which is not supported: capture it as one of {names}")
+    return CaptureError(f"{name} has link type {link_type}, which is not supported: capture as one of {names}")
 
 
 def _pcap_packets(
@@ -74,15 +74,17 @@ def _pcap_packets(
     while start := read(16):
         number += 1
         if len(start) < 16:
-            notes.damage = notes.damage or f"the file ends in the head of packet {number}"
+            notes.damage = notes.damage or f"the file ends inside the header of packet {number}"
             return
         seconds, fraction, captured, wire_length = unpack(start)
         if captured > _MAX_BYTES:
-            notes.damage = f"packet {number} claims {captured} bytes, which cannot be: the rest is not read"
+            notes.damage = f"packet {number} claims an impossible {captured} bytes: the rest of the file is not read"
             return
         data = read(captured)
         if len(data) < captured:
-            notes.damage = notes.damage or f"the file ends in packet {number}, after {len(data)} of {captured} bytes"
+            notes.damage = (
+                notes.damage or f"the file ends inside packet {number}, after {len(data)} of {captured} bytes"
+            )
             return
         yield Packet(seconds * _SECOND + fraction * fraction_ns, link_type, data, wire_length)
 
@@ -110,7 +112,7 @@ class _PcapNg(RawPcapNgReader):
                     continue
                 link_type, snap_length, options = self.interfaces[interface]
             except (EOFError, IndexError, StructError):
-                notes.damage = f"block {number} is damaged and was passed over"
+                notes.damage = f"block {number} is damaged and was skipped"
                 continue
             if kind == _SIMPLE_PACKET:
                 data = body[4:-4][: min(wire_length, snap_length or wire_length)]
@@ -138,18 +140,18 @@ class _PcapNg(RawPcapNgReader):
             if not kind:
                 return
             if len(length_field) < 4:
-                notes.damage = notes.damage or f"the file ends in the head of block {number}"
+                notes.damage = notes.damage or f"the file ends inside the header of block {number}"
                 return
             (length,) = unpack(length_field)
             if not 12 <= length <= _MAX_BYTES:
-                notes.damage = f"block {number} claims {length} bytes, which cannot be: the rest is not read"
+                notes.damage = f"block {number} claims an impossible {length} bytes: the rest of the file is not read"
                 return
             body = read(length - 8)
             if len(body) < length - 8:
-                notes.damage = notes.damage or f"the file ends in block {number}"
+                notes.damage = notes.damage or f"the file ends inside block {number}"
                 return
             if body[-4:] != length_field:
-                notes.damage = f"block {number} gives two lengths: the rest is not read"
+                notes.damage = f"block {number} has two different lengths: the rest of the file is not read"
                 return
             yield number, unpack(kind)[0], body
 

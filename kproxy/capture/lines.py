@@ -110,7 +110,7 @@ def _decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecryp
         try:
             from kproxy.capture.tls import TlsDecryptor  # needs an optional package
         except ImportError:
-            raise UserError(f"decrypting TLS needs the cryptography package: {install_command('tls')}") from None
+            raise UserError(f"TLS decryption needs the cryptography package: {install_command('tls')}") from None
         keys.add(capture.tls_keys)
         return TlsDecryptor(keys)
 

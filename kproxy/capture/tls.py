@@ -62,7 +62,7 @@ class TlsDecryptor:
             header = bytes(records[start : start + _RECORD_HEADER])
             content_type, size = header[0], int.from_bytes(header[3:], "big")
             if not _CHANGE_CIPHER_SPEC <= content_type <= _APPLICATION_DATA or size > _MAX_RECORD:
-                self.problem = "what was captured is not a sequence of TLS records"
+                self.problem = "the captured bytes are not a sequence of TLS records"
                 break
             end = start + _RECORD_HEADER + size
             if end > len(records):
@@ -83,7 +83,9 @@ class TlsDecryptor:
         if side.cipher is not None and (self._version == _TLS12 or content_type == _APPLICATION_DATA):
             opened = side.cipher.open(content_type, header, body)
             if opened is None:
-                self.problem = "a TLS record cannot be decrypted: bytes are missing, or the key is another session's"
+                self.problem = (
+                    "a TLS record cannot be decrypted: bytes are missing, or the key belongs to another session"
+                )
                 return b""
             content_type, body = opened
             if content_type == _APPLICATION_DATA:
@@ -92,7 +94,7 @@ class TlsDecryptor:
             self.problem = (
                 "the beginning of the TLS connection is not in the capture"
                 if self._client_random is None
-                else "TLS data comes before its keys: it is early data, or bytes are missing"
+                else "TLS data arrived before its keys: early data, or bytes are missing"
             )
         if content_type == _HANDSHAKE:
             side.messages += body
@@ -104,7 +106,7 @@ class TlsDecryptor:
         while len(messages) >= 4:
             size = int.from_bytes(messages[1:4], "big")
             if size > _MAX_MESSAGE:
-                self.problem = "what was captured is not a TLS handshake"
+                self.problem = "the captured bytes are not a TLS handshake"
                 return
             if len(messages) < 4 + size:
                 return

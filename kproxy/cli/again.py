@@ -1,4 +1,4 @@
-"""Options as they were given, for another kproxy."""
+"""Turns parsed options back into a command line, for a child kproxy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.cli.options import Group
 
 
 def options_of(args: argparse.Namespace, configure: Callable[[Group], object]) -> list[str]:
-    """The options that `configure` declares, as far as `args` has them and not their defaults, as a command line."""
+    """The options declared by `configure` that differ from their defaults in `args`, as a command line."""
     declared = _Declared()
     configure(declared)
     words = []

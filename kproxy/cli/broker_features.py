@@ -9,7 +9,7 @@ import sys
 
 from kproxy.errors import CLEAN, UserError
 
-HELP = "list the APIs of the built-in broker, or show the page of one"
+HELP = "list the APIs of the built-in broker, or describe one"
 
 _EXAMPLES = """
 examples:
@@ -17,14 +17,14 @@ examples:
   kproxy broker-features Fetch
   kproxy broker-features --json
 
-exit status: 0 shown, 2 no such API
+exit status: 0 shown, 2 unknown API
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("api", nargs="?", metavar="API", help="Kafka's name of an API, e.g. Fetch")
-    parser.add_argument("--json", action="store_true", help="an array; of one API an object")
+    parser.add_argument("api", nargs="?", metavar="API", help="API name as in Kafka, e.g. Fetch")
+    parser.add_argument("--json", action="store_true", help="print JSON: an array, or an object for one API")
     parser.epilog = _EXAMPLES
 
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if args.api is not None:
         one = next((each for each in found if each.api.lower() == args.api.lower()), None)
         if one is None:
-            raise UserError(f"{args.api}: the built-in broker has no such API; kproxy broker-features lists them")
+            raise UserError(f"the built-in broker does not serve {args.api!r}; kproxy broker-features lists its APIs")
         page = f"{one.text}\n\nVersions: {one.versions}."
         print(json.dumps(dataclasses.asdict(one), indent=2) if args.json else page)  # noqa: T201
         return CLEAN

@@ -39,10 +39,10 @@ def advertised(
     found = {}
     for name, texts in _by_name("--advertised", args.advertised or ()).items():
         if name and name not in listeners:
-            has = f"only {', '.join(listeners)}" if listeners else "--listen gives no names"
-            raise UserError(f"--advertised {name}://{texts[0]}: there is no listener {name}, {has}")
+            has = f"only {', '.join(listeners)}" if listeners else "--listen names none"
+            raise UserError(f"--advertised {name}://{texts[0]}: no listener is called {name}, {has}")
         if not name and len(listeners) > 1:
-            raise UserError(f"--advertised {texts[0]}: say of which listener, e.g. {listeners[0]}://{texts[0]}")
+            raise UserError(f"--advertised {texts[0]}: name its listener, e.g. {listeners[0]}://{texts[0]}")
         found[name] = [_told(each) for each in _for_each_broker("--advertised", texts, brokers)]
     return found.get("", found)
 
@@ -71,17 +71,17 @@ def _for_each_broker(option: str, texts: Sequence[str], brokers: int) -> list[Tc
         except ValueError as error:
             raise UserError(str(error)) from None
         if not isinstance(address, TcpAddress):
-            raise UserError(f"{option} {text}: the built-in broker needs a port, which Kafka clients can be told")
+            raise UserError(f"{option} {text}: the built-in broker needs a TCP port to advertise to clients")
         found.append(address)
     if len(found) not in (1, brokers):
-        raise UserError(f"{option} is given {len(found)} times for {brokers} brokers: give one, or one for each")
+        raise UserError(f"{option} is given {len(found)} times for {brokers} brokers: pass it once, or once per broker")
     first, more = found[0], brokers - len(found)
     if first.port and first.port + more > 65535:
-        raise UserError(f"{option} {first}: there are no {brokers} ports from there on")
+        raise UserError(f"{option} {first}: there are not {brokers} ports from there to 65535")
     return found + [TcpAddress(first.host, first.port and first.port + each) for each in range(1, more + 1)]
 
 
 def _told(address: TcpAddress) -> tuple[str, int]:
     if not address.port:
-        raise UserError(f"--advertised {address}: clients need a port: write one from 1 to 65535")
+        raise UserError(f"--advertised {address}: clients need a port from 1 to 65535")
     return address.host or "localhost", address.port

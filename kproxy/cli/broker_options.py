@@ -1,4 +1,4 @@
-"""The options of the built-in broker, which the root command has when ``--upstream`` has no value."""
+"""The options of the built-in broker, which runs when ``--upstream`` has no value."""
 
 from __future__ import annotations
 
@@ -19,49 +19,63 @@ BUILT_IN = ""
 def configure(parser: options.Group) -> None:
     """Declare the options."""
     group = parser.add_argument_group("built-in broker (--upstream without a value)")
-    group.add_argument("--brokers", type=int, metavar="N", help="a cluster of N brokers, on the ports that follow")
+    group.add_argument("--brokers", type=int, metavar="N", help="run a cluster of N brokers on consecutive ports")
     group.add_argument(
         "--advertised", action="append", metavar="HOST:PORT",
-        help="tell clients this address instead of that of --listen, as Kafka's advertised.listeners; NAME://HOST:PORT "
-        "for one of several listeners",
+        help="advertise this address to clients instead of the --listen address, like advertised.listeners; use "
+        "NAME://HOST:PORT with several listeners",
     )  # fmt: skip
-    group.add_argument("--kafka", metavar="RELEASE", help="serve just what that release did, e.g. 2.8 (0.10 to 4.4)")
-    group.add_argument("--topic", action="append", metavar="NAME[:PARTITIONS]", help="make a topic at the start")
-    group.add_argument("--config", action="append", metavar="KEY=VALUE", help="a config of the brokers, as in Kafka")
     group.add_argument(
-        "--quirk", action="append", metavar="QUIRK", help="do this wrong; kproxy quirks lists what there is"
+        "--kafka",
+        metavar="RELEASE",
+        help="behave like this Kafka release, 0.10 to 4.4, e.g. 2.8 (default: all versions it knows)",
+    )
+    group.add_argument("--topic", action="append", metavar="NAME[:PARTITIONS]", help="create a topic at startup")
+    group.add_argument("--config", action="append", metavar="KEY=VALUE", help="set a broker config, as in Kafka")
+    group.add_argument(
+        "--quirk", action="append", metavar="QUIRK", help="reproduce this broker bug; kproxy quirks lists them"
     )
     options.completes(
         group.add_argument(
-            "--data", type=Path, metavar="DIR", help="keep topics, offsets and groups in this directory"
+            "--data",
+            type=Path,
+            metavar="DIR",
+            help="store topics, offsets and groups in this directory (default: in memory)",
         ),
         options.DIRECTORY,
     )
-    group.add_argument("--fsync", action="store_true", help="answer acks=all when the disk has it (with --data)")
+    group.add_argument("--fsync", action="store_true", help="acknowledge acks=all only after fsync (needs --data)")
     group.add_argument(
         "--retention", type=options.size, metavar="SIZE",
-        help="keep so much record data in sum, e.g. 200M (default: 1G); the oldest goes first",
+        help="keep at most this much record data in total, e.g. 200M (default: 1G); the oldest is deleted first",
     )  # fmt: skip
     group.add_argument(
-        "--sasl", action="append", metavar="MECHANISM", help="clients log in: PLAIN, SCRAM-SHA-256, OAUTHBEARER, ..."
+        "--sasl",
+        action="append",
+        metavar="MECHANISM",
+        help="require SASL login: PLAIN, SCRAM-SHA-256, OAUTHBEARER, ...",
     )
-    group.add_argument("--user", action="append", metavar="NAME:PASSWORD", help="who may log in; for tests only")
-    group.add_argument("--acls", action="store_true", help="enforce ACLs; without one nobody may do anything")
-    group.add_argument("--super-user", action="append", metavar="PRINCIPAL", help="who may do all, e.g. User:admin")
+    group.add_argument("--user", action="append", metavar="NAME:PASSWORD", help="let this user log in (for tests only)")
+    group.add_argument(
+        "--acls", action="store_true", help="enforce ACLs; until one allows it, every operation is denied"
+    )
+    group.add_argument(
+        "--super-user", action="append", metavar="PRINCIPAL", help="allow this principal everything, e.g. User:admin"
+    )
     options.completes(
-        group.add_argument("--tls-cert", type=Path, metavar="PEM", help="speak TLS, with this certificate"),
+        group.add_argument("--tls-cert", type=Path, metavar="PEM", help="use TLS with this certificate"),
         options.FILE,
     )
     options.completes(
-        group.add_argument("--tls-key", type=Path, metavar="PEM", help="the key of that certificate"), options.FILE
+        group.add_argument("--tls-key", type=Path, metavar="PEM", help="the private key of --tls-cert"), options.FILE
     )
 
 
 def options_of(args: argparse.Namespace) -> BrokerOptions | None:
-    """The broker that is asked for; None if none is.
+    """The built-in broker's options; None if it is not asked for.
 
     Raises:
-        UserError: Options that do not fit, or that no broker has asked for.
+        UserError: The options are invalid, or need the built-in broker.
     """
     from kproxy.broker.options import RETENTION_BYTES, BrokerOptions
     from kproxy.broker.security.listener import listeners_of
@@ -70,15 +84,17 @@ def options_of(args: argparse.Namespace) -> BrokerOptions | None:
     if not any(upstream == BUILT_IN for upstream in args.upstream):
         if given:
             flag = next(iter(given)).replace("_", "-")
-            raise UserError(f"--{flag} is of the built-in broker: give --upstream without a value")
+            raise UserError(f"--{flag} needs the built-in broker: pass --upstream without a value")
         return None
     if len(args.upstream) > 1:
-        raise UserError("the built-in broker is the only upstream: give --upstream once, without a value")
+        raise UserError(
+            "the built-in broker cannot be combined with other upstreams: pass --upstream once, without a value"
+        )
     if not args.listen:
-        raise UserError("give --listen PORT: where clients of the built-in broker come")
+        raise UserError("pass --listen PORT: the built-in broker needs an address to listen on")
     brokers = broker_listeners.brokers_asked_for(args) if args.brokers is None else args.brokers
     if not 1 <= brokers <= _MOST_BROKERS:
-        raise UserError(f"--brokers takes 1 to {_MOST_BROKERS}")
+        raise UserError(f"invalid --brokers: use 1 to {_MOST_BROKERS}")
     broker_listeners.addresses(args, brokers)
     _check(args)
     options = BrokerOptions(
@@ -127,22 +143,22 @@ def _check(args: argparse.Namespace) -> None:
     except ValueError as error:
         raise UserError(str(error)) from None
     if args.fsync and not args.data:
-        raise UserError("--fsync needs --data DIR: in memory there is nothing to sync")
+        raise UserError("--fsync needs --data DIR: without it, data is only in memory")
     if args.data and args.data.exists() and not args.data.is_dir():
-        raise UserError(f"--data {args.data}: that is a file; give a directory")
+        raise UserError(f"--data {args.data} is a file: pass a directory")
     if (args.tls_cert is None) != (args.tls_key is None):
-        raise UserError("--tls-cert and --tls-key go together")
+        raise UserError("--tls-cert and --tls-key must be used together")
     if args.user and not args.sasl:
-        raise UserError("--user needs --sasl MECHANISM: without it nobody logs in")
+        raise UserError("--user needs --sasl MECHANISM: without it, clients do not log in")
     for each in args.super_user or ():
         if not each.startswith("User:"):
-            raise UserError(f"--super-user {each!r}: write User:NAME")
+            raise UserError(f"invalid --super-user {each!r}: use User:NAME")
 
 
 def _user(text: str) -> tuple[str, str]:
     name, separator, password = text.partition(":")
     if not separator or not name or not password:
-        raise UserError("--user: write NAME:PASSWORD")
+        raise UserError("invalid --user: use NAME:PASSWORD")
     return name, password
 
 
@@ -154,7 +170,7 @@ def _topic(text: str) -> tuple[str, int]:
     if not separator:
         name, partitions = text, "1"
     if not partitions.isdecimal() or not 1 <= int(partitions) <= 10_000:
-        raise UserError(f"--topic {text!r}: write NAME or NAME:PARTITIONS, with 1 to 10000 partitions")
+        raise UserError(f"invalid --topic {text!r}: use NAME or NAME:PARTITIONS, with 1 to 10000 partitions")
     try:
         check_name(name)
     except Refused as refused:
@@ -165,7 +181,9 @@ def _topic(text: str) -> tuple[str, int]:
 def _config(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key:
-        raise UserError(f"--config {text!r}: write KEY=VALUE, e.g. auto.create.topics.enable=false")
+        raise UserError(f"invalid --config {text!r}: use KEY=VALUE, e.g. auto.create.topics.enable=false")
     if key in _FLAGS:
-        raise UserError(f"--config {key}: use {_FLAGS[key]} instead, which the proxy in front of the broker follows")
+        raise UserError(
+            f"--config {key} is not supported: use {_FLAGS[key]}, which the proxy in front of the broker needs too"
+        )
     return key, value

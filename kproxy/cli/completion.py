@@ -8,7 +8,7 @@ import sys
 from kproxy.cli import options
 from kproxy.errors import CLEAN
 
-HELP = "write a script that completes kproxy's commands and options in a shell"
+HELP = "print a shell completion script (bash, zsh, fish)"
 
 _EXAMPLES = """
 examples:
@@ -16,13 +16,13 @@ examples:
   kproxy completion zsh > ~/.zfunc/_kproxy       # a directory in fpath, before compinit
   kproxy completion fish > ~/.config/fish/completions/kproxy.fish
 
-It takes effect in the next shell. Write it anew after an update of kproxy.
+It takes effect in the next shell. Regenerate it after you update kproxy.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell to complete in")
     parser.epilog = _EXAMPLES
 
 

@@ -34,9 +34,9 @@ examples:
   kproxy dissect --html capture.pcap > page.html
   tcpdump -i lo -w - port 9092 | kproxy dissect -
 
-exit status: 0 decoded, 1 with a finding of --fail-on or worse, 2 wrong usage or unreadable input,
-5 nothing was analysed: no input has a Kafka frame (no packets, no Kafka, TLS without keys); a finding wins over 5
-A frame that triggers a bug in kproxy gets the finding K007 (an error), and the next frame is decoded.
+exit status: 0 decoded, 1 a finding of at least --fail-on, 2 usage error or unreadable input,
+5 nothing analysed: no input has a Kafka frame (no packets, no Kafka, or TLS without keys); a finding takes precedence
+If a frame triggers a bug in kproxy, it gets finding K007 (an error), and decoding continues with the next frame.
 """
 
 
@@ -47,27 +47,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "files",
             nargs="+",
             metavar="FILE",
-            help="pcap, pcapng or trace (also .gz, .zst), a directory of these, or '-'",
+            help="pcap, pcapng or trace (also .gz, .zst), a directory of these, or '-' for standard input",
         ),
         options.FILE,
     )
-    parser.add_argument("--json", action="store_true", help="trace lines, as the live proxy would have written them")
-    parser.add_argument("-f", "--filter", metavar="FILTER", help="only lines that match, e.g. 'api=Fetch and error!=0'")
-    parser.add_argument("--fields", metavar="A,B", help="only these fields, tab-separated (with --json: as objects)")
+    parser.add_argument("--json", action="store_true", help="print trace lines (JSON), as the proxy writes them")
+    parser.add_argument(
+        "-f", "--filter", metavar="FILTER", help="print only matching lines, e.g. 'api=Fetch and error!=0'"
+    )
+    parser.add_argument(
+        "--fields", metavar="A,B", help="print only these fields, tab-separated (with --json: as objects)"
+    )
     options.add_capture(parser)
     parser.add_argument(
         "--detail", choices=("summary", "full", "raw"), default="summary",
-        help="facts of each frame (default), its decoded body too, its bytes too",
+        help="what to keep of each frame: a summary (default), also its decoded body, or also its raw bytes",
     )  # fmt: skip
     # The bytes of each frame at any detail: what a viewer needs.
     parser.add_argument("--frames", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("-v", "--verbose", action="store_true", help="show the fields of each frame")
-    parser.add_argument("-q", "--quiet", action="store_true", help="show only findings and gaps")
-    parser.add_argument("--findings", action="store_true", help="only findings: each cause once, and how often it was")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print the fields of each frame")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
     parser.add_argument(
-        "--format", choices=("text", "json", "sarif", "junit"), help="form of --findings (--json: json; else text)"
+        "--findings", action="store_true", help="print only findings: each root cause once, with a count"
     )
-    parser.add_argument("--html", action="store_true", help="one page for a browser, to attach to an issue")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "sarif", "junit"),
+        help="format of --findings (default: text; json with --json)",
+    )
+    parser.add_argument(
+        "--html",
+        action="store_true",
+        help="write a self-contained HTML page to standard output, e.g. to attach to an issue",
+    )
     options.add_selection(parser)
     options.add_fail_on(parser)
     parser.epilog = _EXAMPLES
@@ -136,12 +148,12 @@ def _output(args: argparse.Namespace, selection: Selection, *, headings: bool) -
         from kproxy.html.page import HtmlOutput
 
         if other := next((name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None):
-            raise UserError(f"give --html or --{other}, not both")
+            raise UserError(f"use --html or --{other}, not both")
         return HtmlOutput(sys.stdout, chosen)
     if args.findings and args.fields:
-        raise UserError("give --findings or --fields, not both")
+        raise UserError("use --findings or --fields, not both")
     if args.findings and args.json and args.format not in (None, "json"):
-        raise UserError(f"give --json or --format {args.format}, not both")
+        raise UserError(f"use --json or --format {args.format}, not both")
     if args.format and not args.findings:
         raise UserError(f"--format {args.format} is a form of --findings: give that too")
     shown = OutputOptions(
@@ -218,7 +230,7 @@ def _captured(
         yield from lines
     output.end(lines.packets)
     if capture.truncated:
-        _tell(output, f"{name}: {capture.truncated}; what stands before it was read")
+        _tell(output, f"{name}: {capture.truncated}; everything before that point was read")
     for reason, count in lines.skipped.items():
         if reason not in _EXPECTED:
             _tell(output, f"{name}: {count} packets skipped: {reason}")
@@ -230,7 +242,7 @@ def _tell(output: Output, sentence: str) -> None:
     output.note(sentence)
 
 
-#: Reasons to skip a packet that are no news.
+#: Expected reasons to skip a packet, which are not reported.
 _EXPECTED = frozenset({"not IP", "not TCP"})
 
 
@@ -241,7 +253,7 @@ def _tell_other(name: str, dissector: Dissector, packets: int, args: argparse.Na
         beside = f"; other TCP connections: {other}" if other else ""
         _tell(output, f"{name}: no Kafka connection{where} in {packets} packets{beside}")
         if dissector.other["TLS"] and not args.keylog:
-            _tell(output, f"{name}: TLS may hide Kafka: give --keylog FILE to decrypt it")
+            _tell(output, f"{name}: Kafka may be inside TLS: decrypt it with --keylog FILE")
     if dissector.undecrypted:
         more = f" (and {len(dissector.undecrypted) - 1} more)" if len(dissector.undecrypted) > 1 else ""
         _tell(output, f"{name}: not decrypted: {dissector.undecrypted[0]}{more}")

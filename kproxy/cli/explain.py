@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from kproxy.outputs.selection import Selection
     from kproxy.trace.lines import FindingEntry
 
-HELP = "name every byte of a frame given as hex"
+HELP = "decode a frame given as hex, byte by byte"
 
 _MOST_INPUT = 256 << 20
-_MISSING = "the length prefix is missing: read as if it were there; offsets count from the first byte given"
+_MISSING = "the length prefix is missing; offsets count from the first byte given"
 _EXAMPLES = """
-The frame may be pasted as it is: hex with or without spaces and 0x, xxd, hexdump -C, Wireshark and tcpdump dumps.
+Paste the frame as it is: plain hex, with or without spaces and 0x, or a dump of xxd, hexdump -C, Wireshark or tcpdump.
 
 examples:
   kproxy explain 00 00 00 12 00 03 00 00 00 00 00 01 00 04 74 65 73 74 00 00 00 00
@@ -30,20 +30,22 @@ examples:
   kproxy explain --request "$(cat request.hex)" - < response.hex
   kproxy explain --json - < frames.jsonl        # {"id", "frame", "request"?, "type"?, "api_key"?, "version"?} a line
 
-exit status: 0 read to the last byte, 1 did not or there is a finding of --fail-on, 2 wrong usage
-A frame that triggers a bug in kproxy gets the finding K007 (status 1), and the next frame is explained.
-A frame may come without its length prefix, as in many logs: a note says so (--json: "length_prefix": "missing"), and
-offsets count from the first byte given.
+exit status: 0 decoded to the last byte, 1 decoding failed or a finding of at least --fail-on, 2 usage error
+If a frame triggers a bug in kproxy, it gets finding K007 (status 1), and the next frame is decoded.
+The length prefix may be missing, as in many logs: a note reports it (--json: "length_prefix": "missing"), and offsets
+count from the first byte given.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("hex", nargs="+", help="frame with its length prefix, as hex; '-' reads standard input")
-    parser.add_argument("--request", metavar="HEX", help="the frame is the response to this request frame")
-    parser.add_argument("--api", metavar="NAME", help="the frame is a response of this API (name or key)")
-    parser.add_argument("--version", metavar="N", type=int, dest="api_version", help="version of the API")
-    parser.add_argument("--json", action="store_true", help="JSON; with '-' also one object a line in, one out")
+    parser.add_argument("hex", nargs="+", help="frame as hex, with its length prefix; '-' for standard input")
+    parser.add_argument("--request", metavar="HEX", help="decode the frame as the response to this request frame")
+    parser.add_argument("--api", metavar="NAME", help="decode the frame as a response of this API (name or key)")
+    parser.add_argument("--version", metavar="N", type=int, dest="api_version", help="API version of the response")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON; with '-', also accepts JSON Lines and answers each line"
+    )
     options.add_selection(parser)
     options.add_fail_on(parser)
     parser.epilog = _EXAMPLES
@@ -77,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
             status = max(status, _show(frame, asked, selection, missing=given.missing, as_json=args.json))
         except (UserError, OSError):
             raise
-        except Exception as error:  # noqa: BLE001  # a bug that this frame provokes: the others are still explained
+        except Exception as error:  # noqa: BLE001  # a bug triggered by this frame: the others are still decoded
             failure, findings = _failure(error)
             status = max(status, FINDINGS if selection.fails("error") else CLEAN)
             if args.json:
@@ -108,7 +110,7 @@ def _findings(explanation: Explanation, selection: Selection) -> list[FindingEnt
 
 
 def _status(explanation: Explanation, findings: list[FindingEntry], selection: Selection) -> int:
-    """A frame that was not read is an error, whatever was said of it."""
+    """A frame that could not be decoded counts as an error, whatever its findings."""
     unread = ["error"] if explanation.error or explanation.message.opaque else []
     found = [each.severity for each in findings]
     return FINDINGS if any(selection.fails(severity) for severity in unread + found) else CLEAN
@@ -122,18 +124,18 @@ def _unhex(text: str) -> bytes:
     except HexError as error:
         raise UserError(str(error)) from None
     if not data:
-        raise UserError("no bytes given: paste a frame as hex, or '-' to read it from standard input")
+        raise UserError("no bytes given: pass a frame as hex, or '-' to read standard input")
     return data
 
 
 def _asked(args: argparse.Namespace) -> Asked:
-    """What a response answers, API key and version or a request frame; None for a request."""
+    """What a response answers: an API key and version, or a request frame; None for a request."""
     from dissectors import schemas
     from kproxy.inspection.length_prefix import framed
 
     if args.request is not None:
         if args.api is not None:
-            raise UserError("give --request or --api, not both")
+            raise UserError("use --request or --api, not both")
         return framed(_unhex(args.request)).frames[0]
     if args.api is None:
         if args.api_version is not None:
@@ -146,7 +148,7 @@ def _asked(args: argparse.Namespace) -> Asked:
 
         close = difflib.get_close_matches(args.api, [each.name for each in schemas.apis()], 3)
         hint = f": did you mean {' or '.join(close)}?" if close else ""
-        raise UserError(f"no API is called {args.api!r}{hint}")
+        raise UserError(f"unknown API {args.api!r}{hint}")
     if args.api_version is None:
         raise UserError(f"--api {api.name} needs --version N, {api.min_version} to {api.max_version}")
     return api.key, args.api_version
@@ -160,10 +162,10 @@ def _explain(frame: bytes, asked: Asked, *, missing: bool) -> Explanation:
     doubtful = explanation.error or message.opaque or (message.diagnosis and not is_request(frame))
     if asked is None and doubtful and (found := candidates(frame)):
         names = ", ".join(f"--api {name} --version {versions[-1]}" for name, versions in found[:5])
-        more = f" ({len(found) - 5} more would do too)" if len(found) > 5 else ""
-        sentence = f"a response says not of which API: give --request HEX, or {names}{more}"
+        more = f" ({len(found) - 5} more fit)" if len(found) > 5 else ""
+        sentence = f"a response does not name its API: pass --request HEX, or {names}{more}"
         if missing or not is_request(frame):
-            raise UserError(f"this is no request, and {sentence}")
+            raise UserError(f"this is not a request, and {sentence}")
         say(f"note: read as a request; if it is a response, {sentence}")
     return explanation
 
@@ -209,7 +211,7 @@ def _encode(value: dict[str, Any]) -> bytes:
 
 
 def _lines(text: str, selection: Selection) -> int:
-    """JSON Lines in and out; a line that cannot be read gets an answer too, and status 2 at the end."""
+    """Answer JSON Lines with JSON Lines. A line that cannot be read gets an answer too, and the final status is 2."""
     status = CLEAN
     for line in text.splitlines():
         if not line.strip():
@@ -222,7 +224,7 @@ def _lines(text: str, selection: Selection) -> int:
         except UserError as error:
             failed = USAGE
             answer = _encode(_unanswered(_identity(line), str(error), []))
-        except Exception as error:  # noqa: BLE001  # a bug that this line provokes: the others get their answers
+        except Exception as error:  # noqa: BLE001  # a bug triggered by this line: the others are still answered
             failure, findings = _failure(error)
             failed = FINDINGS if selection.fails("error") else CLEAN
             answer = _encode(_unanswered(_identity(line), str(failure), findings))
@@ -239,7 +241,7 @@ def _unanswered(identity: object, message: str, findings: list[FindingEntry]) ->
 
 
 def _failure(error: Exception) -> tuple[Failure, list[FindingEntry]]:
-    """A bug that a frame provokes outside of what `kproxy.inspection.explain` reports itself."""
+    """A bug triggered by a frame, outside of those that `kproxy.inspection.explain` reports itself."""
     from dissectors.failures import Failure
     from kproxy.inspection.event_lines import failure_entry
 
@@ -267,7 +269,7 @@ def _answer(line: str) -> Explanation:
         frame = bytes.fromhex(asked_for["frame"])
         request = bytes.fromhex(asked_for["request"]) if asked_for.get("request") else None
     except (msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
-        raise UserError(f'a line takes {{"id", "frame": hex, "request": hex?}}: {error}') from None
+        raise UserError(f'invalid line, expected {{"id", "frame": hex, "request": hex?}}: {error}') from None
     asked: Asked = request
     if asked is None and asked_for.get("type") == "response":
         try:

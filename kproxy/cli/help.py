@@ -11,7 +11,7 @@ HELP = "show the help of a command"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("command", nargs="*", metavar="COMMAND", help="default: the help of kproxy itself")
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help="a command (default: kproxy itself)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Options that several commands have; `kproxy.outputs.selection` is what they mean."""
+"""Options that several commands share; `kproxy.outputs.selection` implements them."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def completes(action: argparse.Action, how: dict[str, str | dict[str, str]]) -> 
 
 
 def add_selection(parser: Group) -> None:
-    """Which findings are shown."""
+    """Declare which findings are shown."""
     parser.add_argument(
         "--select", metavar="CODES", action="append", default=[],
-        help="show only these findings: codes, beginnings of codes, names of rules; e.g. L,C0,S013",
+        help="show only these findings: rule codes, code prefixes or rule names, e.g. L,C0,S013",
     )  # fmt: skip
-    parser.add_argument("--ignore", metavar="CODES", action="append", default=[], help="show all findings but these")
+    parser.add_argument("--ignore", metavar="CODES", action="append", default=[], help="hide these findings")
 
 
 def add_fail_on(parser: Group) -> None:
-    """Which findings make the command fail."""
+    """Declare which findings make the command fail."""
     parser.add_argument(
         "--fail-on", choices=("info", "warning", "error", "never"), default="error",
-        help="exit with 1 for a finding that is at least this bad (default: %(default)s)",
+        help="exit with status 1 on a finding of at least this severity (default: %(default)s)",
     )  # fmt: skip
 
 
@@ -63,17 +63,19 @@ def selection_of(args: argparse.Namespace) -> Selection:
 
 
 def add_capture(parser: Group) -> None:
-    """How captures are read."""
+    """Declare how captures are read."""
     parser.add_argument(
         "--port", type=int, action="append", default=[], metavar="N",
-        help="Kafka's port, repeatable; without it Kafka is found by content",
+        help="Kafka's port, repeatable (default: detect Kafka by content)",
     )  # fmt: skip
-    completes(parser.add_argument("--keylog", metavar="FILE", help="TLS key log (SSLKEYLOGFILE) to decrypt with"), FILE)
+    completes(
+        parser.add_argument("--keylog", metavar="FILE", help="decrypt TLS with this key log (SSLKEYLOGFILE)"), FILE
+    )
 
 
 def size(text: str) -> int:
-    """The bytes that an option says are to be kept at most: ``200M``."""
+    """Parse the value of a size option, such as ``200M``, to bytes."""
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _UNITS else (text, "")
     if not number.isdecimal() or (found := int(number) * _UNITS.get(unit, 1)) < _LEAST_SIZE:
-        raise argparse.ArgumentTypeError(f"{text!r}: write at least 1M, e.g. 200M or 1G")
+        raise argparse.ArgumentTypeError(f"invalid size {text!r}: use 1M or more, e.g. 200M or 1G")
     return found

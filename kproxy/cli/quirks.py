@@ -7,7 +7,7 @@ import json
 
 from kproxy.errors import CLEAN, UserError
 
-HELP = "list what the built-in broker can do wrong (--quirk)"
+HELP = "list the bugs that the built-in broker can reproduce (--quirk)"
 
 _EXAMPLES = """
 examples:
@@ -17,15 +17,15 @@ examples:
   kproxy --listen 9092 --upstream --quirk go-gateway
   kproxy --listen 9092 --upstream --quirk 'Fetch:delay:500,client=consumer-1,probability=0.1'
 
-A quirk is API[:VERSIONS]:KIND[:WORDS][,CONDITION=VALUE]. API can be *; VERSIONS are 2, 0-3 or 9+; the conditions are
-client=CLIENT_ID, topic=NAME, probability=0.1, times=3. An edit as JSON (docs/edits.md) can stand for KIND and WORDS.
+A quirk is API[:VERSIONS]:KIND[:WORDS][,CONDITION=VALUE]. API can be *. VERSIONS is 2, 0-3 or 9+. Conditions:
+client=CLIENT_ID, topic=NAME, probability=0.1, times=3. A JSON edit (docs/edits.md) can replace KIND and WORDS.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("quirk", nargs="?", metavar="QUIRK", help="say what this one does; a name, or the notation")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("quirk", nargs="?", metavar="QUIRK", help="describe this quirk, given by name or notation")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.epilog = _EXAMPLES
 
 

@@ -1,4 +1,4 @@
-"""The root command: relay between clients and brokers, and inspect what goes by."""
+"""The root command: relay traffic between clients and brokers, and inspect it."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ examples:
   kproxy --listen 0.0.0.0:9092 --upstream '[::1]:19092' --trace /var/tmp/kafka-trace -q
   kproxy --listen 9092 --upstream broker:9092 --no-trace --json -f 'error or latency>1s'
 
-Point clients at the listener. Clients follow the addresses that brokers advertise: unless these lead back to kproxy
-(advertised.listeners), it sees the first connection only.
+Point clients at the listener. Clients then connect to the addresses that brokers advertise (advertised.listeners):
+unless these lead back to kproxy, it sees only the bootstrap connection.
 
-exit status: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage or an address that cannot be used,
-3 an upstream that cannot be reached, 4 the inspector failed: relayed to the end, not traced to the end
+exit status: 0 stopped by Ctrl-C or SIGTERM, 2 usage error or unusable address, 3 upstream unreachable,
+4 the inspector failed: traffic was relayed to the end, but the trace is incomplete
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     group = add_relay(parser)
-    group.add_argument("--json", action="store_true", help="show trace lines on standard output instead of text")
-    group.add_argument("-f", "--filter", metavar="FILTER", help="show only lines that match; the trace has all")
-    group.add_argument("-v", "--verbose", action="store_true", help="show the fields of each frame")
-    group.add_argument("-q", "--quiet", action="store_true", help="show only findings and gaps")
+    group.add_argument("--json", action="store_true", help="print trace lines (JSON) instead of text")
+    group.add_argument(
+        "-f", "--filter", metavar="FILTER", help="print only matching lines; the trace still gets every line"
+    )
+    group.add_argument("-v", "--verbose", action="store_true", help="print the fields of each frame")
+    group.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
     options.add_selection(group)
     broker_options.configure(parser)
     parser.set_defaults(fail_on="never")
@@ -46,48 +48,56 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_relay(parser: options.Group) -> options.Group:
-    """Declare what is relayed, and what is kept of it; the group of these options."""
+    """Declare the options of the relay and its trace; return their group."""
     group = parser.add_argument_group("relay")
     group.add_argument(
         "--listen", action="append", default=[], metavar="[HOST:]PORT",
-        help="accept clients here, on loopback unless HOST says otherwise; unix:PATH too; of the built-in broker also "
-        "PLAINTEXT://, SSL://, SASL_PLAINTEXT:// or SASL_SSL://[HOST:]PORT, each a listener of its own",
+        help="accept clients on this address (default host: loopback), or on unix:PATH; the built-in broker also takes "
+        "PLAINTEXT://, SSL://, SASL_PLAINTEXT:// and SASL_SSL://[HOST:]PORT; repeat for several listeners",
     )  # fmt: skip
     group.add_argument(
         "--upstream", action="append", default=[], metavar="HOST:PORT", nargs="?", const=broker_options.BUILT_IN,
-        help="the broker; with several --listen one for each, in the same order; without a value a built-in broker",
+        help="forward to this broker; repeat once per --listen, in the same order; without a value: start the built-in "
+        "broker",
     )  # fmt: skip
-    group.add_argument("--no-check", action="store_true", help="start although an upstream does not answer yet")
+    group.add_argument("--no-check", action="store_true", help="start even if an upstream is unreachable")
     options.completes(
         group.add_argument(
-            "--trace", metavar="DIR", default="kproxy-trace", help="write the trace here (default: %(default)s)"
+            "--trace",
+            metavar="DIR",
+            default="kproxy-trace",
+            help="write the trace to this directory (default: %(default)s)",
         ),
         options.DIRECTORY,
     )
-    group.add_argument("--no-trace", action="store_true", help="write no trace")
-    group.add_argument("--compress", action="store_true", help="write the trace with zstd")
+    group.add_argument("--no-trace", action="store_true", help="do not write a trace")
+    group.add_argument("--compress", action="store_true", help="compress the trace with zstd")
     group.add_argument(
         "--detail", choices=("summary", "full", "raw"), default="summary",
-        help="facts of each frame in the trace (default), its decoded body too, its bytes too",
+        help="what the trace keeps of each frame: a summary (default), also its decoded body, or also its raw bytes",
     )  # fmt: skip
-    group.add_argument("--strict-trace", action="store_true", help="the trace is complete: the relay waits for it")
+    group.add_argument(
+        "--strict-trace", action="store_true", help="never drop trace lines: the relay waits for the inspector"
+    )
     control = group.add_mutually_exclusive_group()
     options.completes(
         control.add_argument(
-            "--control", metavar="PATH", help="the socket for kproxy tui (default: one that it finds by itself)"
+            "--control",
+            metavar="PATH",
+            help="create the control socket here; kproxy tui connects to it (default: chosen automatically)",
         ),
         options.FILE,
     )
-    control.add_argument("--no-control", action="store_true", help="open no such socket")
-    # For whoever starts a proxy of its own and must not leave it behind.
+    control.add_argument("--no-control", action="store_true", help="do not create a control socket")
+    # For programs that start a child proxy and must not leave it running.
     group.add_argument("--stop-with-stdin", action="store_true", help=argparse.SUPPRESS)
     return group
 
 
 def run(args: argparse.Namespace) -> int:
-    """Relay until a signal ends it; the exit status."""
+    """Relay until a signal stops it; return the exit status."""
     if not args.listen and not args.upstream:
-        raise UserError("nothing to do: give --listen and --upstream, or a command; see kproxy --help")
+        raise UserError("nothing to do: pass --listen and --upstream, or a command; see kproxy --help")
     broker = broker_options.options_of(args)
     if broker is None and len(args.listen) != len(args.upstream):
         raise UserError(
@@ -137,14 +147,14 @@ def _listeners(args: argparse.Namespace) -> list[Listener]:
 
 
 def _own_listeners(args: argparse.Namespace, brokers: int) -> list[Listener]:
-    """Where clients of the built-in brokers come."""
+    """The listeners of the built-in brokers."""
     from kproxy.proxy.relay import Listener
 
     return [Listener(each, each) for each in broker_listeners.addresses(args, brokers)]
 
 
 def _control(args: argparse.Namespace) -> ControlSocket | None:
-    """The control socket; that there is none where nobody asked for it is only said."""
+    """The control socket. If the default one cannot be opened, warn and go on without it."""
     from kproxy.control.control_socket import open_socket
     from kproxy.control.protocol import ControlError
     from kproxy.outputs.stderr import warn
@@ -156,14 +166,12 @@ def _control(args: argparse.Namespace) -> ControlSocket | None:
     except ControlError as error:
         if args.control is not None:
             raise UserError(f"--control: {error}") from None
-        warn(
-            f"there is no control socket: {error}; traffic is relayed all the same, --control PATH opens one elsewhere"
-        )
+        warn(f"no control socket: {error}; traffic is still relayed; use --control PATH to put the socket elsewhere")
         return None
 
 
 def _trace_directory(path: Path) -> Path:
-    """Make the directory now, so that a wrong one is said at once."""
+    """Create the directory now, so that a bad path is reported at once."""
     import os
 
     try:
@@ -171,5 +179,5 @@ def _trace_directory(path: Path) -> Path:
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(13, "no permission to write")
     except OSError as error:
-        raise UserError(f"--trace {path}: {error.strerror}; give another directory, or --no-trace") from None
+        raise UserError(f"--trace {path}: {error.strerror}; choose another directory, or use --no-trace") from None
     return path

@@ -11,29 +11,31 @@ from kproxy.errors import CLEAN, UserError
 if TYPE_CHECKING:
     from kproxy.outputs.rulebook import RulebookEntry
 
-HELP = "list the rules, or show the page of one"
+HELP = "list the diagnostic rules, or explain one"
 
 _SEVERITIES = ("info", "warning", "error")
 _EXAMPLES = """
 examples:
-  kproxy rules                   # all
-  kproxy rules L                 # those whose code begins with L
-  kproxy rules S error           # of these the ones of severity error
-  kproxy rules C001              # its page: why it matters, usual cause, example, what looks alike, sources
+  kproxy rules                   # all rules
+  kproxy rules L                 # codes that begin with L
+  kproxy rules S error           # codes that begin with S, severity error only
+  kproxy rules C001              # one rule: why it matters, usual cause, example, similar findings, sources
   kproxy rules --json
 
-Rules that are marked "offline" belong to the analysis of traces: no live event fires them.
+Rules marked "offline" run in kproxy analyze only, not on live traffic.
 
-exit status: 0 shown, 2 no such rule
+exit status: 0 shown, 2 unknown rule
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "which", nargs="*", metavar="WHICH", help="code or name of a rule, beginning of codes (L, S0), or severity"
+        "which", nargs="*", metavar="WHICH", help="rule code, rule name, code prefix (L, S0) or severity"
     )
-    parser.add_argument("--json", action="store_true", help="an array; of one rule an object, with its page")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON: an array, or an object with the full page for one rule"
+    )
     parser.epilog = _EXAMPLES
 
 

@@ -1,4 +1,4 @@
-"""`kproxy schemas`: make the protocol's facts anew from Kafka releases (for developers)."""
+"""`kproxy schemas`: regenerate the protocol data from Kafka releases (for developers)."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 #: Files by name, sentences that somebody should look at, and what is otherwise than it was.
 _Made: TypeAlias = tuple[dict[str, bytes], list[str], list[str]]
 
-HELP = "make the protocol's facts anew from Kafka releases"
+HELP = "regenerate the protocol data from Kafka releases"
 
-_OF_LINES = "make anew what brokers of Kafka releases say that they serve"
+_OF_LINES = "regenerate the API versions that brokers of each Kafka release advertise"
 
 _EXAMPLES = """
-Name every release whose versions kproxy shall know: the data hold their union, and nothing else. Read the report before
-you commit the data; a "note" is about versions that do not mean the same in every release. What brokers of these
-releases serve is read too, as by "kproxy schemas lines".
+Name every release whose versions kproxy should know: the data is their union, and nothing else. Read the report before
+you commit the data; a "note" marks versions that differ between releases. The API versions that brokers of these
+releases advertise are imported too, as with "kproxy schemas lines".
 
 examples:
   kproxy schemas import 3.9.1 4.4.0
   kproxy schemas import 3.9.1 4.4.0 --jars ~/.m2/repository
-  kproxy schemas import --check                 # the releases in the data, without writing
+  kproxy schemas import --check                 # check the releases in the data, write nothing
 
-exit status: 0 done (with --check: nothing to change), 1 with --check: the data would change, 2 cannot import
+exit status: 0 done (with --check: up to date), 1 with --check: the data would change, 2 import failed
 """
 _EXAMPLES_OF_LINES = """
-A release takes the place of others of its line (4.4.1 of 4.4.0); lines that are not named stay as they are.
+A release replaces other releases of its line (4.4.1 replaces 4.4.0). Lines that are not named stay unchanged.
 
 examples:
   kproxy schemas lines 2.8.2
-  kproxy schemas lines --check                  # the releases in the data, without writing
+  kproxy schemas lines --check                  # check the releases in the data, write nothing
 
-exit status: as of kproxy schemas import
+exit status: as for kproxy schemas import
 """
 
 
@@ -57,22 +57,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
             name, help=described, description=described, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         child.add_argument(
-            "releases", nargs="*", metavar="RELEASE", help="e.g. 3.9.1 4.4.0; default: those in the data"
+            "releases", nargs="*", metavar="RELEASE", help="e.g. 3.9.1 4.4.0 (default: the releases in the data)"
         )
         options.completes(
             child.add_argument(
-                "--jars", type=Path, metavar="DIR", help="directory with the jars; default: Maven fetches them"
+                "--jars", type=Path, metavar="DIR", help="directory with the jars (default: download with Maven)"
             ),
             options.DIRECTORY,
         )
         options.completes(
             child.add_argument(
-                "--output", type=Path, metavar="DIR", help="where to write; default: dissectors/schemas"
+                "--output", type=Path, metavar="DIR", help="where to write (default: dissectors/schemas)"
             ),
             options.DIRECTORY,
         )
-        child.add_argument("--check", action="store_true", help="write nothing, only report what would change")
-        child.add_argument("--json", action="store_true", help='one object: {"notes": [...], "changes": [...]}')
+        child.add_argument("--check", action="store_true", help="report what would change, write nothing")
+        child.add_argument(
+            "--json", action="store_true", help='print one JSON object: {"notes": [...], "changes": [...]}'
+        )
         child.epilog = examples
         child.set_defaults(make=make)
 
@@ -87,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     present = {name: _content(directory / name) for name in (*FILES, LINES)}
     files, notes, changed = args.make(args.releases, args.jars, present)
     if not changed and any(present[name] != content for name, content in files.items()):
-        changed = ["~ the files are written otherwise"]
+        changed = ["~ the file encoding differs"]
     _report(notes, changed, args.json)
     if args.check:
         return FINDINGS if changed else CLEAN
@@ -117,7 +119,7 @@ def _import(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes
     try:
         made, notes = make(releases)
     except ValueError as error:
-        raise UserError(f"the definitions cannot be united: {error}") from None
+        raise UserError(f"the definitions cannot be merged: {error}") from None
     before = SchemaData.parse(present) if all(present[name] for name in FILES) else SchemaData({}, {}, {}, {})
     files, changed = _united(rows, present)
     return {**made.files(), **files}, notes, changes(before, made) + changed

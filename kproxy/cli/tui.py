@@ -20,33 +20,34 @@ if TYPE_CHECKING:
     from kproxy.browse.sources.source import Source
     from kproxy.tui.app import KproxyApp
 
-HELP = "see live traffic, a trace or a capture in the terminal"
+HELP = "browse live traffic, a trace or a capture in the terminal"
 
 _EXAMPLES = """
 examples:
-  kproxy tui                                    the proxy that runs here
-  kproxy tui 9092                               the one that listens on this port
+  kproxy tui                                    attach to the running proxy
+  kproxy tui 9092                               attach to the proxy on this port
   kproxy tui --listen 9092 --upstream broker:9092
   kproxy tui --listen 9092 --upstream --topic orders:6
-  kproxy tui capture.pcap                       also .gz, pcapng, several
-  kproxy tui kproxy-trace                       a directory of traces; what is still written to is followed
+  kproxy tui capture.pcap                       also .gz, pcapng, several files
+  kproxy tui kproxy-trace                       a directory of traces; follows those still being written
   kproxy tui -f 'error!=0' trace.jsonl.zst
   tcpdump -i lo -w - port 9092 | kproxy tui -
 
-Press ? for the keys. kproxy dissect gives the same facts as text.
+Press ? for the keys. kproxy dissect prints the same information as text.
 
-exit status: 0 left by the user, 2 wrong usage or nothing to show, 3 an upstream that cannot be reached
+exit status: 0 closed by the user, 2 usage error or nothing to show, 3 upstream unreachable
 """
 #: Running proxies: the name of each, and what it is.
 Choices = list[tuple[str, str]]
-_AS_TEXT = "kproxy dissect gives the same facts as text"
+_AS_TEXT = "use kproxy dissect for text output"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     options.completes(parser.add_argument(
         "sources", nargs="*", metavar="SOURCE",
-        help="traces, captures, a directory of these, HOST:PORT or the control socket of a running proxy, or '-'",
+        help="traces, captures, directories of these, '-' for standard input, or HOST:PORT or the control socket of "
+        "a running proxy",
     ), options.FILE)  # fmt: skip
     add_views(parser)
     add_proxy(parser)
@@ -55,13 +56,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_views(parser: options.Group) -> None:
     """Declare what is shown of the source, and how."""
-    parser.add_argument("-f", "--filter", metavar="FILTER", help="show only what matches, e.g. 'error!=0' (key: /)")
+    parser.add_argument("-f", "--filter", metavar="FILTER", help="show only matching rows, e.g. 'error!=0' (key: /)")
     options.add_capture(parser)
     parser.add_argument(
         "--keep", type=options.size, default=1 << 30, metavar="SIZE",
-        help="of a running proxy, keep so much of what it tells, e.g. 200M (default: 1G), in a file",
+        help="keep at most this much data of a running proxy, in a temporary file, e.g. 200M (default: 1G)",
     )  # fmt: skip
-    parser.add_argument("--theme", metavar="NAME", help="colours; a wrong name lists what there is")
+    parser.add_argument("--theme", metavar="NAME", help="color theme; an unknown name lists all themes")
 
 
 def add_proxy(parser: options.Group) -> None:
@@ -101,7 +102,7 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
     if args.theme is not None:
         if args.theme not in app.available_themes:
             themes = ", ".join(sorted(app.available_themes))
-            raise UserError(f"there is no theme {args.theme!r}; there are {themes}")
+            raise UserError(f"unknown theme {args.theme!r}; use one of {themes}")
         app.theme = args.theme
     elif app.console.color_system == "standard":
         # What others have is not told apart in sixteen colours; in Textual 8.0 it has the second name.
@@ -165,11 +166,11 @@ def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _
     if not asked:
         return None
     if not args.listen:
-        raise UserError(f"{asked[0].partition('=')[0]} is of a proxy: give --listen and --upstream too")
+        raise UserError(f"{asked[0].partition('=')[0]} configures a proxy: pass --listen and --upstream too")
     if args.sources:
-        raise UserError(f"{args.sources[0]}: give --listen for a proxy, or something to look at, not both")
+        raise UserError(f"{args.sources[0]}: pass a source to read or --listen to start a proxy, not both")
     if args.no_control:
-        raise UserError("--no-control: it is the control socket through which the proxy is watched")
+        raise UserError("--no-control cannot be used here: the view reads the proxy's control socket")
     from kproxy.browse.sources.child_proxy import OwnProxy
     from kproxy.control.protocol import ControlError
 
@@ -182,9 +183,9 @@ def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _
 def _check_terminal() -> None:
     for stream, name in ((sys.stdout, "output"), (sys.stderr, "error")):  # Textual writes to the second
         if not stream.isatty():
-            raise UserError(f"standard {name} is no terminal: {_AS_TEXT}")
+            raise UserError(f"standard {name} is not a terminal: {_AS_TEXT}")
     if os.environ.get("TERM") == "dumb":
-        raise UserError(f"TERM=dumb: this terminal can only show lines: {_AS_TEXT}")
+        raise UserError(f"TERM=dumb: this terminal cannot draw the view: {_AS_TEXT}")
 
 
 def _end_with_parent() -> None:

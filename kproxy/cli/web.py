@@ -20,20 +20,19 @@ if TYPE_CHECKING:
     from kproxy.web.access import AccessControl
     from kproxy.web.server import WebServer
 
-HELP = "the same in a browser"
+HELP = "browse live traffic, a trace or a capture in a browser"
 
 _EXAMPLES = """
 examples:
   kproxy web capture.pcap
   kproxy web --listen 9092 --upstream broker:9092
-  kproxy web 9092 --bind 8000                   of the proxy that listens on 9092
-  ssh -tL 8092:localhost:8092 HOST kproxy web   of a proxy elsewhere
+  kproxy web 9092 --bind 8000                   attach to the proxy on port 9092
+  ssh -tL 8092:localhost:8092 HOST kproxy web   attach to a proxy on another machine
 
-Open the address that it prints: the token in it is the key, another one each time. Every window is a session of its
-own, eight at most; a proxy is one for all.
+Open the printed address. It contains an access token, which is new on every start. Each browser window is a separate
+session (at most eight); a proxy started here is shared by all of them.
 
-exit status: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage, nothing to show or an address that cannot be used,
-3 an upstream that cannot be reached
+exit status: 0 stopped by Ctrl-C or SIGTERM, 2 usage error, nothing to show or unusable address, 3 upstream unreachable
 """
 _PORT = "8092"
 
@@ -43,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     tui.configure(parser)
     parser.add_argument(
         "--bind", metavar="[HOST:]PORT", default=_PORT,
-        help="serve here, on loopback unless HOST says otherwise (default: %(default)s; 0: any free port)",
+        help="serve on this address (default host: loopback; default port: %(default)s; 0: any free port)",
     )  # fmt: skip
     parser.epilog = _EXAMPLES
 
@@ -81,7 +80,7 @@ def _bound(text: str) -> tuple[list[socket.socket], str | None]:
     try:
         address = parse_listen(text, "--bind")
         if not isinstance(address, TcpAddress):
-            raise UserError(f"--bind {text}: browsers need a port")
+            raise UserError(f"--bind {text}: browsers need a TCP port")
         return listen(address, "--bind"), address.host
     except ValueError as error:
         raise UserError(str(error)) from None
@@ -94,7 +93,9 @@ def _session(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
         UserError: It would not work.
     """
     if any(name == "-" or Path(name).is_fifo() for name in args.sources):
-        raise UserError("kproxy web reads no pipe, since every window begins anew: write it to a file first")
+        raise UserError(
+            "kproxy web cannot read a pipe, because each window reads the input again: save it to a file first"
+        )
     sources = args.sources
     if proxy is None:
         source = tui.source_of(args, partial(tui.refuse_several, "web"))
@@ -129,8 +130,8 @@ async def _serve(server: WebServer, sockets: list[socket.socket], address: str) 
     from kproxy.proxy.loop import stop_on_signals
 
     if not all(ipaddress.ip_address(each.getsockname()[0]).is_loopback for each in sockets):
-        warn("the address is open to others, and what is sent is not encrypted; ssh -L needs no --bind")
+        warn("other machines can reach this address, and the connection is not encrypted; ssh -L works without --bind")
     with stop_on_signals() as stop:
         say(f"open {address}")
-        say("Ctrl-C ends it")
+        say("press Ctrl-C to stop")
         await server.serve_on(sockets, stop)

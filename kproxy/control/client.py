@@ -66,9 +66,9 @@ class ControlClient(asyncio.Protocol):
                 await self._loop.create_unix_connection(lambda: self, str(path))
                 self.greeting = await self._greeted
         except (FileNotFoundError, ConnectionRefusedError):
-            raise ControlError(f"{path}: no kproxy has its control socket there, or it has ended") from None
+            raise ControlError(f"{path}: no running kproxy has its control socket there") from None
         except TimeoutError:
-            raise ControlError(f"{path}: the proxy says nothing") from None
+            raise ControlError(f"{path}: the proxy does not respond") from None
         except OSError as error:
             raise ControlError(f"{path}: {reason(error)}") from None
         except ControlError as error:
@@ -96,7 +96,7 @@ class ControlClient(asyncio.Protocol):
             async with asyncio.timeout(_PATIENCE_S):
                 reply: dict[str, Any] = await future
         except TimeoutError:
-            raise ControlError(f"the proxy does not answer within {_PATIENCE_S:g} s") from None
+            raise ControlError(f"the proxy did not answer within {_PATIENCE_S:g} s") from None
         finally:
             self._asked.pop(number, None)
         if "error" in reply:
@@ -140,7 +140,7 @@ class ControlClient(asyncio.Protocol):
         else:
             self._rest += rest
         if len(self._rest) > _LINE_BYTES:
-            self._fail(f"the proxy sent a line of more than {_LINE_BYTES} bytes")
+            self._fail(f"the proxy sent a line longer than {_LINE_BYTES} bytes")
         elif self._held > _HELD_BYTES and not self._asked:
             self._transport.pause_reading()
 

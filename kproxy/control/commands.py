@@ -65,7 +65,7 @@ class Stop(Struct):
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         pid = server.greeting.pid
         if os.getppid() != pid:
-            reply(error=f"the relay, process {pid}, has ended already")
+            reply(error=f"the relay (process {pid}) has already ended")
             return
         reply(stopping=True)
         os.kill(pid, signal.SIGTERM)

@@ -56,9 +56,9 @@ def own_path(pid: int) -> Path:
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise ControlError(f"{directory} cannot be made: {os.strerror(error.errno or 0).lower()}") from None
+        raise ControlError(f"cannot create {directory}: {os.strerror(error.errno or 0).lower()}") from None
     if not _is_private(directory):
-        raise ControlError(f"{directory} is no directory that this user alone may enter (mode 0700)")
+        raise ControlError(f"{directory} must be a directory that only this user can enter (mode 0700)")
     return directory / f"{pid}.sock"
 
 
@@ -91,9 +91,9 @@ def find(address: str) -> RunningProxy:
     if len(found) == 1:
         return found[0]
     if found:
-        message = f"several kproxys listen on {address}: {_listed(found)}; give HOST:PORT of one"
+        message = f"several proxies listen on {address}: {_listed(found)}; pass the HOST:PORT of one"
         raise SeveralProxies(message, found)
-    others = f"there is {_listed(proxies)}" if proxies else "none of this user runs here"
+    others = f"running: {_listed(proxies)}" if proxies else "this user runs no kproxy here"
     raise ControlError(f"no kproxy listens on {address}: {others}")
 
 
@@ -107,9 +107,11 @@ def only() -> RunningProxy:
         case [one]:
             return one
         case []:
-            raise ControlError("no kproxy of this user runs here: kproxy --listen 9092 --upstream HOST:PORT is one")
+            raise ControlError(
+                "this user runs no kproxy here: start one with kproxy --listen 9092 --upstream HOST:PORT"
+            )
         case several:
-            raise SeveralProxies(f"several kproxys run: {_listed(several)}; give HOST:PORT of one", several)
+            raise SeveralProxies(f"several proxies are running: {_listed(several)}; pass the HOST:PORT of one", several)
 
 
 def _listed(proxies: list[RunningProxy]) -> str:

@@ -73,10 +73,10 @@ def parse_greeting(line: bytes) -> Greeting:
         try:
             raise ControlError(msgspec.json.decode(line, type=Refusal).error) from None
         except (msgspec.DecodeError, ValueError):
-            raise ControlError("what answers is no kproxy") from None
+            raise ControlError("the process that answered is not kproxy") from None
     if greeting.protocol != PROTOCOL:
         raise ControlError(
-            f"the proxy is kproxy {greeting.kproxy} and speaks protocol {greeting.protocol}, not {PROTOCOL}:"
-            " use the same kproxy for both"
+            f"the proxy runs kproxy {greeting.kproxy} with control protocol {greeting.protocol}, not {PROTOCOL}:"
+            " use the same version for both"
         )
     return greeting

@@ -108,9 +108,9 @@ class ControlServer:
         viewer = Viewer(sock, self._selector, self._answer, self._forget)
         self._viewers.append(viewer)
         if not _is_allowed(sock):
-            viewer.end("this proxy is another user's")
+            viewer.end("this proxy belongs to another user")
         elif len(self._viewers) > MAX_VIEWERS:
-            viewer.end(f"{MAX_VIEWERS} viewers are connected, that is all there may be")
+            viewer.end(f"{MAX_VIEWERS} viewers are already connected, which is the maximum")
         else:
             viewer.reply(**msgspec.to_builtins(self.greeting))
             viewer.flush()
@@ -129,7 +129,7 @@ class ControlServer:
         try:
             asked = msgspec.json.decode(line, type=ControlRequest)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            viewer.end(f"that is no request: {error}")
+            viewer.end(f"invalid request: {error}")
             return
         try:
             self._do(viewer, asked, line)
@@ -141,7 +141,7 @@ class ControlServer:
         command = COMMANDS.get(asked.do)
         if command is None:
             name, known = asked.do[:_MOST_TOLD], ", ".join(COMMANDS)
-            reply(error=f"kproxy {self.greeting.kproxy} has no command {name!r}; it has {known}")
+            reply(error=f"unknown command {name!r}; kproxy {self.greeting.kproxy} has {known}")
             return
         try:
             fields = msgspec.json.decode(line, type=command)

@@ -15,7 +15,7 @@ from kproxy.trace.lines import FORMAT, GapLine
 
 BUFFER_BYTES: Final = 8 << 20
 #: Why lines are missing.
-BEHIND: Final = "the viewer is behind"
+BEHIND: Final = "the viewer is too slow"
 #: For this long a viewer may take nothing of what it should have taken long ago.
 PATIENCE_S: Final = 60.0
 _WORTH_SENDING: Final = 64 * 1024
@@ -108,7 +108,7 @@ class Viewer:
     def tick(self) -> None:
         """A second has passed: see whether there is still somebody, and whether they read."""
         if (self._missed or self._ending) and time.monotonic() - self._taken_at > PATIENCE_S:
-            self.close() if self._ending else self.end(f"nothing was read for {PATIENCE_S:g} s")
+            self.close() if self._ending else self.end(f"the viewer read nothing for {PATIENCE_S:g} s")
         elif self._deaf:
             self._probe()
 
@@ -150,12 +150,12 @@ class Viewer:
         *requests, self._in = self._in.split(b"\n")
         for request in requests:
             if len(self._out) > self._limit:
-                self.end("requests are answered, and the answers not read")
+                self.end("the viewer sends requests but does not read the answers")
             if self._deaf:
                 return
             self._on_request(self, bytes(request))
         if len(self._in) > MAX_REQUEST_BYTES:
-            self.end(f"a request has at most {MAX_REQUEST_BYTES} bytes")
+            self.end(f"a request is limited to {MAX_REQUEST_BYTES} bytes")
 
     def _probe(self) -> None:
         """Close it if nobody is there: who has only ended what it sends may still read."""

@@ -101,7 +101,9 @@ def _check(node: Comparison, sign: str, value: Value) -> Check:
     field = node.field
     if sign == "~":
         if field.kind in _NUMBERS or field.kind is Kind.FLAG:
-            raise FilterError(f"{field.name} is a {field.kind}, '~' searches text", node.start, node.end, "write =")
+            raise FilterError(
+                f"{field.name} is a {field.kind}; '~' searches text only", node.start, node.end, "write ="
+            )
         return _text(field, _pattern(field, value, value.text))
     compare = _ORDER[sign]
     if field.kind in _NUMBERS or (field.kind is Kind.ERROR and value.text.lstrip("-").isdecimal()):
@@ -119,7 +121,7 @@ def _check(node: Comparison, sign: str, value: Value) -> Check:
         rank = _RANKS[closed_value(field, value)]
         return lambda found: compare(_RANKS.get(found, -1), rank)
     if sign != "=":
-        raise FilterError(f"{field.name} has no order for {sign!r}", node.start, node.end, "write =, ~ or in (...)")
+        raise FilterError(f"{field.name} does not support {sign!r}", node.start, node.end, "use =, ~ or in (...)")
     exact = closed_value(field, value) if field.closed and not value.quoted else value.text
     if field.kind is Kind.TEXT:
         return lambda found: found == exact
@@ -140,4 +142,4 @@ def _pattern(field: FilterField, value: Value, pattern: str) -> Check:
         if not value.quoted or end - start == len(value.text) + 2:  # else escapes have moved the places
             start += error.position + value.quoted
             end = min(start + 1, end)
-        raise FilterError(f"{value.text!r} is no pattern: {error}", start, end) from None
+        raise FilterError(f"invalid pattern {value.text!r}: {error}", start, end) from None

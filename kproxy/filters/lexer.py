@@ -77,6 +77,6 @@ def quoted(value: str) -> str:
 def _unreadable(text: str, at: int) -> FilterError:
     at += len(text[at:]) - len(text[at:].lstrip())
     if text[at] in "\"'":
-        return FilterError("string without its closing quote", at, len(text))
-    hint = f"write {text[at] * 2} to join terms, or quote the value"
+        return FilterError("unterminated string", at, len(text))
+    hint = f"use {text[at] * 2} to join terms, or quote the value"
     return FilterError(f"unexpected {text[at]!r}", at, at + 1, hint)

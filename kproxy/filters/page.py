@@ -13,24 +13,24 @@ EXAMPLES = {
     "finding=L*": "frames with a finding whose code begins with L",
     "error!=0": "responses with an error",
     "error=NOT_LEADER_OR_FOLLOWER or error=3": "errors by name or code",
-    'client_id="consumer-1"': "everything that a client asked, and the answers",
-    "not api in (Heartbeat, Fetch)": "no heartbeats and no fetches",
+    'client_id="consumer-1"': "all requests of a client, and their responses",
+    "not api in (Heartbeat, Fetch)": "everything but heartbeats and fetches",
     "kind=request and (size>1MiB or version<3)": "large or old requests",
-    "severity>=warning and blame=broker": "what the broker does wrong",
-    "unanswered": "ended connections that left requests unanswered",
+    "severity>=warning and blame=broker": "problems caused by the broker",
+    "unanswered": "closed connections with unanswered requests",
 }
 
 _VALUES = {
-    Kind.NAME: "Text whose case does not count. `*` and `?` are wildcards, unless the value is quoted.",
-    Kind.TEXT: "Text. `*` and `?` are wildcards, unless the value is quoted.",
+    Kind.NAME: "Case-insensitive text. `*` and `?` are wildcards unless the value is quoted.",
+    Kind.TEXT: "Text. `*` and `?` are wildcards unless the value is quoted.",
     Kind.NUMBER: "Digits.",
-    Kind.COUNT: "Digits. The field alone is true when it is not 0.",
-    Kind.DURATION: f"A number with a unit: {', '.join(DURATIONS)}. The field alone is true when it is not 0.",
-    Kind.SIZE: f"A number of bytes, or with a unit: {', '.join(SIZES)}. The field alone is true when it is not 0.",
-    Kind.TIME: "`2025-01-31`, `2025-01-31T12:00` or `2025-01-31T12:00:00.5Z`, in UTC; what is left out is 0.",
-    Kind.FLAG: "`true` or `false`; the field alone is true when it is.",
-    Kind.SEVERITY: "`info`, `warning` or `error`, in this order.",
-    Kind.ERROR: "Kafka's name of the error or its code. `error` alone is true when there is one.",
+    Kind.COUNT: "A whole number. The field alone is true if it is not 0.",
+    Kind.DURATION: f"A number with a unit: {', '.join(DURATIONS)}. The field alone is true if it is not 0.",
+    Kind.SIZE: f"Bytes, optionally with a unit: {', '.join(SIZES)}. The field alone is true if it is not 0.",
+    Kind.TIME: "`2025-01-31`, `2025-01-31T12:00` or `2025-01-31T12:00:00.5Z`, in UTC; omitted parts are 0.",
+    Kind.FLAG: "`true` or `false`. The field alone means `true`.",
+    Kind.SEVERITY: "`info` < `warning` < `error`.",
+    Kind.ERROR: "Kafka's error name or code. `error` alone is true if there is an error.",
 }
 
 
@@ -42,10 +42,10 @@ def page() -> str:
             "| filter | finds |\n|---|---|\n",
             *(f"| `{_cell(text)}` | {meaning} |\n" for text, meaning in EXAMPLES.items()),
             _GRAMMAR,
-            "| kind of field | values |\n|---|---|\n",
+            "| field kind | values |\n|---|---|\n",
             *(f"| {kind} | {meaning} |\n" for kind, meaning in _VALUES.items()),
             _FIELDS,
-            "| field | also | kind | is |\n|---|---|---|---|\n",
+            "| field | aliases | kind | meaning |\n|---|---|---|---|\n",
             *map(_row, FIELDS),
         )
     )
@@ -54,35 +54,35 @@ def page() -> str:
 _HEAD = """\
 # Filters
 
-One language for `kproxy dissect -f`, the relay's `-f`, the TUI's `/`, the page of `dissect --html` and
-`analyze --where`. A filter is asked of each line of the trace. The TUI and the page ask it of an exchange: the fields
-of the response, where it has none those of the request, and the findings of both.
+The same filter language works in `kproxy -f`, `kproxy dissect -f`, the TUI (`/`), the HTML page (`dissect --html`) and
+`analyze --where`. A filter is evaluated on each trace line. The TUI and the HTML page evaluate it on each exchange: a
+field comes from the response, or from the request if the response lacks it; findings of both count.
 
 """
 
 _GRAMMAR = """
 ## Terms
 
-A term is a field with an operator and a value, or a field alone, which is true when it has a value. Terms are joined
-with `and`, `or` and `not` (or `&&`, `||`, `!`) and grouped with parentheses; `not` binds tighter than `and`, `and`
-tighter than `or`.
+A term is a field with an operator and a value, or a field alone, which is true if the field has a value. Combine terms
+with `and`, `or` and `not` (or `&&`, `||`, `!`) and group them with parentheses. `not` binds tighter than `and`,
+and `and` tighter than `or`.
 
-| operator | true when |
+| operator | true if |
 |---|---|
-| `=` (or `==`), `in (a, b)` | a value of the field is this, or one of these |
-| `!=`, `not in (a, b)` | the field has values and none of them is |
-| `<` `<=` `>` `>=` | a value of the field is less, more |
-| `~` | the pattern is found in a value of the field |
-| `!~` | the field has values and the pattern is in none of them |
+| `=` (or `==`), `in (a, b)` | any value of the field equals this one, or one of these |
+| `!=`, `not in (a, b)` | the field has values and none of them matches |
+| `<` `<=` `>` `>=` | any value of the field is smaller or larger |
+| `~` | the pattern is found in any value of the field |
+| `!~` | the field has values and the pattern is found in none |
 
-A line without the field fits none of these: `not topic=orders` is true for a line without topics, `topic!=orders` is
+A line without the field matches none of these: `not topic=orders` matches a line without topics, `topic!=orders` does
 not.
 
-A value needs quotes, `"` or `'`, when it has a blank, a parenthesis, a comma, a quote or a sign of an operator in it,
-or is `and`, `or`, `not` or `in`. In quotes, `\\\\` and `\\"` stand for the backslash and the quote.
+Quote a value with `"` or `'` if it contains a space, parenthesis, comma, quote or operator character, or is `and`,
+`or`, `not` or `in`. Inside quotes, `\\\\` and `\\"` are a backslash and a quote.
 
-Patterns are regular expressions without what needs backtracking, so that none can take for ever: literals, `.`,
-`[...]`, `\\d` `\\w` `\\s`, `*` `+` `?` `{2,3}`, `|`, `(...)`, `^`, `$`; `(?i)` in front ignores case.
+Patterns are regular expressions without backtracking features, so matching always takes linear time: literals, `.`,
+`[...]`, `\\d` `\\w` `\\s`, `*` `+` `?` `{2,3}`, `|`, `(...)`, `^`, `$`; a leading `(?i)` ignores case.
 
 """
 

@@ -52,7 +52,7 @@ class _Parser:
         if token.sort is Sort.SIGN and token.value == ")":
             raise self._error("')' without '('")
         if token.sort is not Sort.END:
-            raise self._error("'and' or 'or' is missing", "quote a value that has blanks or signs in it")
+            raise self._error("'and' or 'or' is missing", "quote values that contain spaces or operators")
 
     def alternatives(self) -> Node:
         terms = [self._all()]
@@ -72,7 +72,7 @@ class _Parser:
             self._at += 1
             self._open += 1
             if self._open > _MOST_OPEN:
-                raise FilterError("too many parentheses in each other", token.start, token.end)
+                raise FilterError("parentheses are nested too deeply", token.start, token.end)
             node = Not(self._term()) if token.value == "not" else self._group(token)
             self._open -= 1
             return node
@@ -98,12 +98,12 @@ class _Parser:
         if self._take_sign("in"):
             return Comparison(field, "in", self._values(), negated, operator.start, operator.end)
         if negated:
-            raise self._error("'in' is missing after 'not'", f"write not {field.name}, or {field.name} not in (...)")
+            raise self._error("'in' is missing after 'not'", f"use not {field.name}, or {field.name} not in (...)")
         return Presence(field)
 
     def _field(self) -> FilterField:
         if self._token.sort is not Sort.WORD:
-            raise self._error("a field is missing", "write a term such as api=Fetch")
+            raise self._error("a field is missing", "a term looks like api=Fetch")
         token = self._take()
         if (field := BY_NAME.get(token.value)) is None:
             hint = suggestion(token.value, BY_NAME)
@@ -113,14 +113,14 @@ class _Parser:
     def _value(self, after: str) -> Value:
         if self._token.sort not in (Sort.WORD, Sort.STRING):
             hint = f'quote it: "{self._token.value}"' if self._token.value in CONNECTIVES else ""
-            hint = "write in (...) for several" if self._token.value == "(" else hint
+            hint = "use in (...) for several values" if self._token.value == "(" else hint
             raise self._error(f"a value is missing after {after!r}", hint)
         token = self._take()
         return Value(token.value, token.sort is Sort.STRING, token.start, token.end)
 
     def _values(self) -> tuple[Value, ...]:
         if not self._take_sign("("):
-            raise self._error("'(' is missing after 'in'", "write in (Fetch, Produce)")
+            raise self._error("'(' is missing after 'in'", "example: in (Fetch, Produce)")
         values = [self._value("(")]
         while self._take_sign(","):
             values.append(self._value(","))

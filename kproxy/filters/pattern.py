@@ -90,7 +90,7 @@ class _Reader:
     def whole(self) -> _Node:
         node = self._choice()
         if self._at < len(self._pattern):
-            raise PatternError("this group was never opened, write \\)", self._at)
+            raise PatternError("unmatched ')': use \\) for the character", self._at)
         return node
 
     def _next_is(self, characters: str) -> bool:
@@ -116,7 +116,7 @@ class _Reader:
         sign, least, comma, most = repeat.groups()
         bounds = _BOUNDS[sign] if sign else (int(least), int(most) if most else None if comma else int(least))
         if bounds[1] is not None and bounds[1] < bounds[0]:
-            raise PatternError("the second number is below the first", self._at)
+            raise PatternError("the second number is smaller than the first", self._at)
         self._at = repeat.end()
         return _Repeat(node, *bounds)
 
@@ -124,13 +124,13 @@ class _Reader:
         start = self._at
         self._at += 3 if self._pattern.startswith("(?:", start) else 1
         if self._next_is("?"):
-            raise PatternError("only (...) and (?:...) groups can be used here", start)
+            raise PatternError("only (...) and (?:...) groups are supported", start)
         self._open += 1
         if self._open > _MOST_GROUPS_OPEN:
-            raise PatternError("too many groups in each other", start)
+            raise PatternError("groups are nested too deeply", start)
         node = self._choice()
         if not self._next_is(")"):
-            raise PatternError("this group is not closed, write \\( if you mean the character", start)
+            raise PatternError("unclosed '(': use \\( for the character", start)
         self._open -= 1
         self._at += 1
         return node
@@ -140,7 +140,7 @@ class _Reader:
         atom = ATOM.match(self._pattern, start)
         if atom is None:
             what = self._pattern[start : start + 2] if self._next_is("\\") else self._pattern[start]
-            raise PatternError(f"{what!r} cannot stand here", start)
+            raise PatternError(f"unexpected {what!r}", start)
         self._at = atom.end()
         if atom[0] in "^$":
             return _Atom((_BEGIN if atom[0] == "^" else _END).__eq__)

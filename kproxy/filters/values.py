@@ -28,15 +28,15 @@ def number(field: FilterField, value: Value) -> Number:
         FilterError: No number, or a unit that the field does not have.
     """
     units = {Kind.DURATION: DURATIONS, Kind.SIZE: SIZES}.get(field.kind, {})
-    example = {Kind.DURATION: "write 50ms", Kind.SIZE: "write 10KiB"}.get(field.kind, "write digits")
+    example = {Kind.DURATION: "e.g. 50ms", Kind.SIZE: "e.g. 10KiB"}.get(field.kind, "use digits")
     match = _NUMBER.fullmatch(value.text)
     if match is None:
-        raise _wrong(value, f"{value.text!r} is no {field.kind}", example)
+        raise _wrong(value, f"{value.text!r} is not a {field.kind}", example)
     digits, unit = match.groups()
     factor = {name.lower(): factor for name, factor in units.items()}.get(unit.lower()) if unit else field.unit
     if factor is None:
-        hint = f"write {', '.join(units)}" if units else example
-        raise _wrong(value, f"{field.name} has no unit {unit!r}", hint)
+        hint = f"use {', '.join(units)}" if units else example
+        raise _wrong(value, f"unknown unit {unit!r} for {field.name}", hint)
     exact = Decimal(digits) * factor / field.unit
     return int(exact) if exact == exact.to_integral_value() else exact
 
@@ -48,8 +48,8 @@ def instant(field: FilterField, value: Value) -> str:
         FilterError: No time.
     """
     if _INSTANT.fullmatch(value.text) is None:
-        hint = "write 2025-01-31, 2025-01-31T12:00 or 2025-01-31T12:00:00.5Z (UTC)"
-        raise _wrong(value, f"{value.text!r} is no time", hint)
+        hint = "use 2025-01-31, 2025-01-31T12:00 or 2025-01-31T12:00:00.5Z (UTC)"
+        raise _wrong(value, f"{value.text!r} is not a time", hint)
     text = value.text.removesuffix("Z").replace(" ", "T")
     return text + _MIDNIGHT[len(text) :] + "Z"
 
@@ -64,8 +64,8 @@ def closed_value(field: FilterField, value: Value) -> str:
     if (found := known.get(value.text.lower())) is not None:
         return found
     near = suggestion(value.text, known.values())
-    few = f"it is {', '.join(known.values())}" if len(known) < 8 else ""
-    raise _wrong(value, f"no {field.name} is called {value.text!r}", near or few)
+    few = f"use {', '.join(known.values())}" if len(known) < 8 else ""
+    raise _wrong(value, f"unknown {field.name} {value.text!r}", near or few)
 
 
 def _wrong(value: Value, problem: str, hint: str) -> FilterError:

@@ -189,11 +189,11 @@ def _notes(summary: _Summary, taken: int, places: list[int]) -> list[str]:
     notes = []
     every = summary.exchanges + summary.events
     if taken < every:
-        notes.append(f"the page has the first {taken:,} of {every:,} rows: {_NARROW}")
+        notes.append(f"this page has only the first {taken:,} of {every:,} rows: {_NARROW}")
     there = sum(place >= 0 for place in places)
     if there < summary.exchanges:
         some = f"{there:,} of {summary.exchanges:,} exchanges, those with findings first"
-        notes.append(f"the page has the fields and bytes of {some}: {_NARROW}")
+        notes.append(f"this page has the fields and bytes of only {some}: {_NARROW}")
     return notes
 
 

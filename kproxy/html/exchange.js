@@ -22,11 +22,11 @@ const drawSide = (line, findings, side, place, above) => {
   };
   let pane = null;
   if (side && side.departure) {
-    title.append(el("span", "warning", "read as it is written"));
+    title.append(el("span", "warning", "decoded as actually written"));
     title.lastChild.title = side.departure;
   }
-  if (side && side.error) made.append(el("p", "said warning", `not read to the end: ${side.error}`));
-  const missing = side ? side.missing : line.size === undefined ? null : place < 0 && "the page had no room for its fields and bytes";
+  if (side && side.error) made.append(el("p", "said warning", `not decoded to the end: ${side.error}`));
+  const missing = side ? side.missing : line.size === undefined ? null : place < 0 && "its fields and bytes are left out to limit the page's size";
   if (missing) made.append(el("p", "said dim", missing));
   if (side) {
     pane = new Pane(side, findings, line.kind);

@@ -25,7 +25,7 @@ class PatternReader {
   }
   whole() {
     const made = this.choice();
-    if (this.at < this.pattern.length) throw new PatternError("this group was never opened, write \\)", this.at);
+    if (this.at < this.pattern.length) throw new PatternError("unmatched ')': use \\) for the character", this.at);
     return made;
   }
   choice() {
@@ -45,16 +45,16 @@ class PatternReader {
     const made = this.nextIs("(") ? this.group() : this.atom(), repeat = this.match(REPEAT);
     if (!repeat) return made;
     const [sign, least, comma, most] = repeat;
-    if (most && Number(most) < Number(least)) throw new PatternError("the second number is below the first", this.at);
+    if (most && Number(most) < Number(least)) throw new PatternError("the second number is smaller than the first", this.at);
     this.at += sign.length;
     return `(?:${made})${sign}`;
   }
   group() {
     const start = this.at;
     this.at += this.pattern.startsWith("(?:", start) ? 3 : 1;
-    if (this.nextIs("?")) throw new PatternError("only (...) and (?:...) groups can be used here", start);
+    if (this.nextIs("?")) throw new PatternError("only (...) and (?:...) groups are supported", start);
     const made = this.choice();
-    if (!this.nextIs(")")) throw new PatternError("this group is not closed, write \\( if you mean the character", start);
+    if (!this.nextIs(")")) throw new PatternError("unclosed '(': use \\( for the character", start);
     this.at += 1;
     return `(?:${made})`;
   }
@@ -62,12 +62,12 @@ class PatternReader {
     const start = this.at, atom = this.match(ATOM);
     if (!atom) {
       const what = this.pattern.slice(start, start + (this.nextIs("\\") ? 2 : 1));
-      throw new PatternError(`${inQuotes(what)} cannot stand here`, start);
+      throw new PatternError(`unexpected ${inQuotes(what)}`, start);
     }
     this.at += atom[0].length;
     if (".^$".includes(atom[0])) return atom[0];
     const made = atom[0][0] === "[" ? this.set(atom[0]) : this.escape(atom[0]);
-    try { new RegExp(made, "su"); } catch { throw new PatternError(`${inQuotes(atom[0])} cannot stand here`, start); }
+    try { new RegExp(made, "su"); } catch { throw new PatternError(`unexpected ${inQuotes(atom[0])}`, start); }
     return made;
   }
   escape(atom) {
@@ -99,20 +99,20 @@ const finds = (field, value, glob) => {
   } catch (error) {
     const moved = value.quoted && value.end - value.start !== value.text.length + 2;  /* by escapes */
     const start = value.start + (moved ? 0 : (error.position || 0) + value.quoted);
-    throw new FilterError(`${inQuotes(value.text)} is no pattern: ${error.message}`, start);
+    throw new FilterError(`invalid pattern ${inQuotes(value.text)}: ${error.message}`, start);
   }
 };
 
 const NUMBER = /^(-?\d{1,20}(?:\.\d{1,9})?)([A-Za-zµ]*)$/;
 const amountOf = (field, value) => {
   const units = data.units[field.kind] || {}, names = Object.keys(units);
-  const example = { duration: "write 50ms", size: "write 10KiB" }[field.kind] || "write digits";
+  const example = { duration: "e.g. 50ms", size: "e.g. 10KiB" }[field.kind] || "use digits";
   const match = NUMBER.exec(value.text);
-  if (!match) throw new FilterError(`${inQuotes(value.text)} is no ${field.kind}`, value.start, example);
+  if (!match) throw new FilterError(`${inQuotes(value.text)} is not a ${field.kind}`, value.start, example);
   const unit = names.find((name) => name.toLowerCase() === match[2].toLowerCase());
   if (match[2] && !unit) {
-    const hint = names.length ? `write ${names.join(", ")}` : example;
-    throw new FilterError(`${field.name} has no unit ${inQuotes(match[2])}`, value.start, hint);
+    const hint = names.length ? `use ${names.join(", ")}` : example;
+    throw new FilterError(`unknown unit ${inQuotes(match[2])} for ${field.name}`, value.start, hint);
   }
   const factor = match[2] ? units[unit] : field.unit, [whole, part = ""] = match[1].split(".");
   const top = BigInt(whole + part) * BigInt(factor), bottom = 10n ** BigInt(part.length) * BigInt(field.unit);
@@ -121,7 +121,7 @@ const amountOf = (field, value) => {
 const INSTANT = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?Z?$/, MIDNIGHT = "0000-00-00T00:00:00.000000";
 const instantOf = (value) => {
   if (!INSTANT.test(value.text)) {
-    throw new FilterError(`${inQuotes(value.text)} is no time`, value.start, "write 2025-01-31, 2025-01-31T12:00 or 2025-01-31T12:00:00.5Z (UTC)");
+    throw new FilterError(`${inQuotes(value.text)} is not a time`, value.start, "use 2025-01-31, 2025-01-31T12:00 or 2025-01-31T12:00:00.5Z (UTC)");
   }
   const text = value.text.replace(/Z$/, "").replace(" ", "T");
   return `${text}${MIDNIGHT.slice(text.length)}Z`;
@@ -129,8 +129,8 @@ const instantOf = (value) => {
 const closedValue = (field, value) => {
   const found = field.known.find((name) => name.toLowerCase() === value.text.toLowerCase());
   if (found !== undefined) return found;
-  const few = field.known.length < 8 ? `it is ${field.known.join(", ")}` : "";
-  throw new FilterError(`no ${field.name} is called ${inQuotes(value.text)}`, value.start, suggestion(value.text, field.known) || few);
+  const few = field.known.length < 8 ? `use ${field.known.join(", ")}` : "";
+  throw new FilterError(`unknown ${field.name} ${inQuotes(value.text)}`, value.start, suggestion(value.text, field.known) || few);
 };
 
 const ORDER = { "=": (a, b) => a === b, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
@@ -139,7 +139,7 @@ const checkOf = ({ field, sign, start }, value) => {
   const { kind } = field, isNumber = NUMBERS.includes(kind);
   const ofText = (check) => kind === "error" ? (found) => typeof found === "string" && check(found) : check;
   if (sign === "~") {
-    if (isNumber || kind === "flag") throw new FilterError(`${field.name} is a ${kind}, '~' searches text`, start, "write =");
+    if (isNumber || kind === "flag") throw new FilterError(`${field.name} is a ${kind}; '~' searches text only`, start, "write =");
     return ofText(finds(field, value, false));
   }
   const compare = ORDER[sign];
@@ -160,7 +160,7 @@ const checkOf = ({ field, sign, start }, value) => {
     const rank = SEVERITIES.indexOf(closedValue(field, value));
     return (found) => compare(SEVERITIES.indexOf(found), rank);
   }
-  if (sign !== "=") throw new FilterError(`${field.name} has no order for ${inQuotes(sign)}`, start, "write =, ~ or in (...)");
+  if (sign !== "=") throw new FilterError(`${field.name} does not support ${inQuotes(sign)}`, start, "use =, ~ or in (...)");
   const exact = field.known.length && !value.quoted ? closedValue(field, value) : value.text;
   if (kind === "text") return (found) => found === exact;
   const lowered = exact.toLowerCase();

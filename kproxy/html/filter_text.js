@@ -63,7 +63,7 @@ const tokensOf = (text) => {
     const match = TOKEN.exec(text);
     if (!match) {
       const start = at + text.slice(at).length - text.slice(at).trimStart().length, sign = text[start];
-      if (`"'`.includes(sign)) throw new FilterError("string without its closing quote", start);
+      if (`"'`.includes(sign)) throw new FilterError("unterminated string", start);
       throw new FilterError(`unexpected ${inQuotes(sign)}`, start, `write ${sign + sign} to join terms, or quote the value`);
     }
     let [sort, value] = Object.entries(match.groups).find(([, part]) => part !== undefined);
@@ -98,7 +98,7 @@ class FilterParser {
   }
   expectEnd() {
     if (this.isSign(")")) this.fail("')' without '('");
-    if (this.token.sort !== "end") this.fail("'and' or 'or' is missing", "quote a value that has blanks or signs in it");
+    if (this.token.sort !== "end") this.fail("'and' or 'or' is missing", "quote values that contain spaces or operators");
   }
   joined(sign, each) {
     const terms = [each()];
@@ -111,7 +111,7 @@ class FilterParser {
     if (!this.isSign("not") && !this.isSign("(")) return this.comparison();
     this.at += 1;
     this.open += 1;
-    if (this.open > MOST_OPEN) throw new FilterError("too many parentheses in each other", token.start);
+    if (this.open > MOST_OPEN) throw new FilterError("parentheses are nested too deeply", token.start);
     const node = token.value === "not" ? { join: "not", terms: [this.term()] } : this.group(token);
     this.open -= 1;
     return node;
@@ -133,11 +133,11 @@ class FilterParser {
     }
     const negated = this.takeSign("not");
     if (this.takeSign("in")) return { field, sign: "=", values: this.values(), negated, start: operator.start };
-    if (negated) this.fail("'in' is missing after 'not'", `write not ${field.name}, or ${field.name} not in (...)`);
+    if (negated) this.fail("'in' is missing after 'not'", `use not ${field.name}, or ${field.name} not in (...)`);
     return { field };
   }
   field() {
-    if (this.token.sort !== "word") this.fail("a field is missing", "write a term such as api=Fetch");
+    if (this.token.sort !== "word") this.fail("a field is missing", "a term looks like api=Fetch");
     const { value, start } = this.take(), field = FIELDS.get(value);
     if (!field) throw new FilterError(`unknown field ${inQuotes(value)}`, start, suggestion(value, FIELDS.keys()));
     return field;
@@ -145,14 +145,14 @@ class FilterParser {
   value(after) {
     const { sort, value, start, end } = this.token;
     if (sort !== "word" && sort !== "string") {
-      this.fail(`a value is missing after ${inQuotes(after)}`, value === "(" ? "write in (...) for several"
+      this.fail(`a value is missing after ${inQuotes(after)}`, value === "(" ? "use in (...) for several values"
         : CONNECTIVES.includes(value) ? `quote it: "${value}"` : "");
     }
     this.at += 1;
     return { text: value, quoted: sort === "string", start, end };
   }
   values() {
-    if (!this.takeSign("(")) this.fail("'(' is missing after 'in'", "write in (Fetch, Produce)");
+    if (!this.takeSign("(")) this.fail("'(' is missing after 'in'", "example: in (Fetch, Produce)");
     const values = [this.value("(")];
     while (this.takeSign(",")) values.push(this.value(","));
     if (!this.takeSign(")")) this.fail("',' or ')' is missing");

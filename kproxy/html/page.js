@@ -36,7 +36,7 @@ const clear = () => {
   return refilter();
 };
 const emptiness = () => {
-  if (!rows.length) return ["There is nothing to show."];
+  if (!rows.length) return ["Nothing to show."];
   const none = $("only").checked ? "no row with a finding" : "nothing";
   return [asked ? `${none} matches ${asked}; ` : "no row has a finding; ", button("clear", asked ? "clear it" : "show all rows", clear)];
 };

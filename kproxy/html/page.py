@@ -48,7 +48,7 @@ class HtmlOutput(Output):
     def __init__(self, file: TextIO, chosen: Filter | None) -> None:
         if file.isatty():
             raise UserError(
-                "--html writes a page for a browser: redirect it, e.g. kproxy dissect --html FILE > page.html"
+                "--html writes HTML to standard output: redirect it, e.g. kproxy dissect --html FILE > page.html"
             )
         super().__init__(file, chosen)
         self._spool = Spool()
@@ -83,7 +83,7 @@ class HtmlOutput(Output):
         try:
             self._spool.append(bytes(self._pending))
         except OSError as error:
-            raise UserError(f"no room to gather the frames: {error.strerror}") from None
+            raise UserError(f"cannot store the frames temporarily: {error.strerror}") from None
         self._pending.clear()
 
     def close(self) -> None:

@@ -82,7 +82,7 @@ def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[A
     while waiting:
         depth, field = waiting.pop()
         if count == MOST_FIELDS:
-            yield [0, "…", "", "more than a page has", "", field.start, None]
+            yield [0, "…", "", "omitted to limit the page's size", "", field.start, None]
             return
         numbers[id(field)] = count
         count += 1

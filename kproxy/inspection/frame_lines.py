@@ -131,7 +131,7 @@ class FrameLines:
             not_decoded=event.damaged,
         )
         if event.request is None or event.message is None:
-            line.not_decoded = line.not_decoded or "no request to it is known"
+            line.not_decoded = line.not_decoded or "its request is unknown"
             return line
         request, message = event.request, event.message
         body = message.body

@@ -88,7 +88,7 @@ def _reads_as_response(asked: tuple[int, int] | bytes, frame: bytes) -> bool:
 
 def _problem(data: bytes) -> str:
     if len(data) < _PREFIX:
-        return f"a frame begins with a length prefix of 4 bytes, but only {len(data)} were given"
+        return f"a frame begins with a 4-byte length prefix, but only {len(data)} bytes were given"
     said, follow = _said(data), len(data) - _PREFIX
     return (
         f"the length prefix says {said} bytes, {follow} follow: "

@@ -87,8 +87,8 @@ def start_inspector(watch: InspectorOptions) -> Iterator[InspectorProcess]:
 def _say_why(error: Exception) -> None:
     if os.environ.get("KPROXY_TRACEBACK"):
         traceback.print_exception(error)
-    warn(f"the inspector failed ({type(error).__name__}: {error}): traffic flows on, nothing more is shown or traced;"
-         " this is a bug in kproxy, KPROXY_TRACEBACK=1 shows where")  # fmt: skip
+    warn(f"the inspector failed ({type(error).__name__}: {error}): traffic is still relayed, but not shown or traced;"
+         " this is a bug in kproxy: set KPROXY_TRACEBACK=1 for a traceback")  # fmt: skip
 
 
 class _InspectorLoop:

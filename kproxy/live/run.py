@@ -138,7 +138,7 @@ def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay, at_end_
     for name in broker.listeners:
         servers = ",".join(str(TcpAddress(*node.addresses[name])) for node in broker.cluster.nodes.values())
         protocol = f" security.protocol={broker.protocol(name)}" if len(broker.listeners) > 1 else ""
-        say(f"built-in Kafka {broker.release}: point a client at it with bootstrap.servers={servers}{protocol}")
+        say(f"built-in Kafka {broker.release}: connect clients with bootstrap.servers={servers}{protocol}")
     for each in broker.cluster.part(Quirks).says:
         say(f"quirk: {each}")
     if len(broker.cluster.nodes) > 1:
@@ -150,6 +150,6 @@ async def _check(listeners: Sequence[Listener]) -> None:
     for upstream in dict.fromkeys(listener.upstream for listener in listeners):
         if why := await check_upstream(upstream):
             raise UserError(
-                f"upstream {upstream} cannot be reached: {why}; start it, or give --no-check to start without it",
+                f"upstream {upstream} is unreachable: {why}; start it, or use --no-check to start kproxy without it",
                 UNREACHABLE,
             )

@@ -157,7 +157,7 @@ class InspectionSink:
             self._shown = False
             give_up_output()
             if not isinstance(error, BrokenPipeError):
-                warn(f"nothing more is shown: {why(error)}")
+                warn(f"output stopped: {why(error)}")
 
     def flush(self) -> None:
         """What was heard so far goes out."""
@@ -187,7 +187,7 @@ class InspectionSink:
     def give_up(self) -> None:
         """The inspector has failed: what it has seen until now is kept, and that there was more."""
         gap = GapLine(v=FORMAT, ts=timestamp(self._at), connection_id="", direction="both", bytes=0,
-                      reason="the inspector failed: nothing that came later is here")  # fmt: skip
+                      reason="the inspector failed: later traffic is missing")  # fmt: skip
         if self._trace is not None:
             self._trace.add(gap, at=self._at)
             self._trace.close(at=self._at)
@@ -213,9 +213,9 @@ class InspectionSink:
             if self._trace is not None and not self._trace.lost:
                 console.print(f"trace: {self._trace.directory}", highlight=False, soft_wrap=True)
         if self._missed:
-            warn(f"{self._missed} connections came and went unseen: the inspector was behind")
+            warn(f"{self._missed} connections were not inspected: the inspector could not keep up")
         if self._trace is not None and self._trace.lost:
-            warn(f"the trace lacks {self._trace.lost} lines: it could not be written")
+            warn(f"{self._trace.lost} trace lines are missing: the trace could not be written")
 
 
 def _greeting(watch: InspectorOptions, hello: tap_protocol.Hello, node: str) -> Greeting:

@@ -52,7 +52,9 @@ def not_served() -> list[str]:
 def markdown() -> str:
     """The table of docs/broker.md."""
     rows = "".join(f"| {each.api} | {each.versions} | {each.does} | {each.leaves_out} |\n" for each in pages())
-    return f"| API | versions | | leaves out |\n|---|---|---|---|\n{rows}\nNot served: {', '.join(not_served())}.\n"
+    return (
+        f"| API | versions | does | leaves out |\n|---|---|---|---|\n{rows}\nNot served: {', '.join(not_served())}.\n"
+    )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def write_explanation(explanation: Explanation, findings: list[FindingEntry], fi
         [(f"{message.api} v{message.version} {kind}", "name"), (f", {len(explanation.frame)} bytes", "")]
     ]
     if message.diagnosis is not None:
-        text.append([("read as it is written: ", "dim"), (safe(str(message.diagnosis.edit)), "warning")])
+        text.append([("decoded as actually written: ", "dim"), (safe(str(message.diagnosis.edit)), "warning")])
     path = max((len(row.path) for row in explanation.rows), default=0)
     value = min(max((len(_value(row)) for row in explanation.rows), default=0), _VALUE)
     shown = 0

@@ -64,7 +64,7 @@ class Output(ABC):
             failure = Failure.of("showing a line", error)
         self.failures[failure] += 1
         if self.failures[failure] == 1:
-            warn(f"{failure}; this is a bug in kproxy, the other lines are shown")
+            warn(f"{failure}; this is a bug in kproxy; the other lines are still shown")
             self._put(failure_line(line, failure))
         return True
 

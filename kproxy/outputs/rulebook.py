@@ -25,20 +25,20 @@ FAMILIES = {
     "S": "semantics over time",
     "X": "security and other protocols",
     "M": "limits and framing",
-    "K": "what kproxy could not see",
+    "K": "limits of the inspection itself",
 }
 
 _PREFACE = """\
 # Rules
 
-Every finding has the code of a rule. `kproxy rules CODE` prints its page, `--select` and `--ignore` choose findings by
-code, beginning of a code, or name. *Offline* rules need days of traffic or many connections: `kproxy analyze` runs them
-over traces.
+Every finding carries the code of its rule. `kproxy rules CODE` prints a rule's page. `--select` and `--ignore` filter
+findings by code, code prefix or rule name. *Offline* rules need days of traffic or many connections: `kproxy analyze`
+runs them over traces.
 
 This page is generated from the rules: `python -m kproxy.outputs.rulebook docs/rules.md`.
 """
 _OFFLINE = (
-    "It needs days of traffic or many connections at once: the offline analysis of traces says it, no live event."
+    "This rule needs days of traffic or many connections at once: it runs in `kproxy analyze`, not on live traffic."
 )
 
 
@@ -115,9 +115,9 @@ def unknown(text: str) -> str:
     near = difflib.get_close_matches(text.upper(), names, 3) + difflib.get_close_matches(text.lower(), names, 3)
     said = dict.fromkeys(f"{names[name].code} {names[name].name}" for name in near)
     if said:
-        return f"no rule has this code or name: did you mean {_or(said)}?"
+        return f"unknown rule: did you mean {_or(said)}?"
     family = f" {text[0].upper()}" if text[:1].upper() in FAMILIES else ""
-    return f"no rule has this code or name; kproxy rules{family} lists them"
+    return f"unknown rule; kproxy rules{family} lists them"
 
 
 def _or(names: Iterable[str]) -> str:
@@ -135,7 +135,7 @@ def markdown() -> str:
             f"| {_cell(entry)} |\n"
             for entry in found
         )
-        header = "| code | name | severity | blames | what it does |\n|---|---|---|---|---|\n"
+        header = "| code | name | severity | blames | summary |\n|---|---|---|---|---|\n"
         parts.append(f"## {letter}: {family}\n\n{header}{rows}")
     parts += [_section(entry) for entry in entries()]
     return "\n".join(parts)

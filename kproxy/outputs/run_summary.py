@@ -116,10 +116,12 @@ class RunSummary:
             style = {"error": "bold red", "warning": "yellow"}.get(severity, "blue")
             console.print(f"{code} {name}", f"{count}x", style=style, highlight=False)
         if self.not_decoded:
-            console.print(f"{self.not_decoded} frames not decoded (see not_decoded in the trace)", highlight=False)
+            console.print(
+                f"{self.not_decoded} frames not decoded (the trace gives the reason in not_decoded)", highlight=False
+            )
         if self.gap_bytes or self.gap_frames:
             frames = f", {self.gap_frames} frames," if self.gap_frames else ""
-            console.print(f"{size(self.gap_bytes)}{frames} not inspected (gap lines say why)", style="yellow",
+            console.print(f"{size(self.gap_bytes)}{frames} not inspected (gap lines give the reason)", style="yellow",
                           highlight=False)  # fmt: skip
         if self._clients:
             names = ", ".join(safe(name) for name, _ in self._clients.most_common(5))

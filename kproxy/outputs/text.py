@@ -113,7 +113,7 @@ class TextOutput:
         elif isinstance(line, OpenLine):
             pieces += [("+ ", "info"), (f"open   {line.client} -> {line.server}", "")]
             if line.midstream:
-                pieces.append(("  (from the middle)", "dim"))
+                pieces.append(("  (already open)", "dim"))
         elif isinstance(line, CloseLine):
             how = " ".join(part for part in (line.how, f"by {line.by}" if line.by else None) if part)
             counts = f"{line.requests} requests, {line.responses} responses"
@@ -265,7 +265,7 @@ def _body(body: dict[str, Any]) -> Iterator[str]:
     rows = _rows(body, "")
     for count, row in enumerate(rows):
         if count == BODY_LINES:
-            yield "... (all of it with --detail full, in the trace)"
+            yield "... (use --detail full to get all of it in the trace)"
             return
         yield row
 

@@ -39,5 +39,5 @@ class Throttle:
     def close(self) -> None:
         """Say how many lines were not shown, if any."""
         if self._hidden:
-            say(f"... {self._hidden} lines not shown (the trace has them)")
+            say(f"... {self._hidden} lines not shown (they are in the trace)")
             self._hidden = 0

@@ -59,13 +59,13 @@ def _parse(text: str, option: str, *, least_port: int) -> Address:
     if text.startswith(_UNIX):
         return _parse_unix(text)
     if "," in text:
-        raise ValueError(f"{option} takes one address, not {text!r}: repeat --listen and --upstream for each broker")
+        raise ValueError(f"{option} takes one address, not {text!r}: repeat --listen and --upstream once per broker")
     scheme, separator, rest = text.partition("://")
     if separator:
-        raise ValueError(f"{option} takes no {scheme}://: write {rest or 'HOST:PORT'}")
+        raise ValueError(f"{option} does not take {scheme}://: use {rest or 'HOST:PORT'}")
     host, separator, port = text.rpartition(":")
     if not separator and not text.isdecimal():
-        raise ValueError(f"{option} {text!r} has no port: write {text or 'HOST'}:9092")
+        raise ValueError(f"{option} {text!r} has no port: use {text or 'HOST'}:9092")
     if not (port.isascii() and port.isdecimal()) or not least_port <= int(port) <= 65535:
         raise ValueError(_wrong_port(text, option, port, least_port))
     return TcpAddress(_host(host, int(port), text, option) if host else None, int(port))
@@ -73,10 +73,10 @@ def _parse(text: str, option: str, *, least_port: int) -> Address:
 
 def _wrong_port(text: str, option: str, port: str, least_port: int) -> str:
     if text.count(":") > 1 and not text.startswith("["):
-        return f"{option} {text!r} is an IPv6 address without brackets: write [{text}]:9092"
+        return f"{option} {text!r} is an IPv6 address without brackets: use [{text}]:9092"
     if text.endswith("]"):
-        return f"{option} {text!r} has no port: write {text}:9092"
-    return f"{option} {text!r}: {port!r} is no port; write a number from {least_port} to 65535 after the last colon"
+        return f"{option} {text!r} has no port: use {text}:9092"
+    return f"{option} {text!r}: invalid port {port!r}: use {least_port} to 65535"
 
 
 def _host(host: str, port: int, text: str, option: str) -> str:
@@ -84,21 +84,23 @@ def _host(host: str, port: int, text: str, option: str) -> str:
         try:
             ipaddress.IPv6Address(host[1:-1])
         except ValueError:
-            raise ValueError(f"{option} {text!r}: {host} is no IPv6 address; write [::1]:{port}, or a name") from None
+            raise ValueError(
+                f"{option} {text!r}: invalid IPv6 address {host}: use [::1]:{port}, or a host name"
+            ) from None
         return host[1:-1]
     if ":" in host:
-        raise ValueError(f"{option} {text!r} is an IPv6 address without brackets: write [::1]:9092 with it in between")
+        raise ValueError(f"{option} {text!r} is an IPv6 address without brackets: use the form [::1]:9092")
     if host == "*":
-        raise ValueError(f"{option} {text!r}: write 0.0.0.0:{port} for every IPv4 address, [::]:{port} for IPv6")
+        raise ValueError(f"{option} {text!r}: use 0.0.0.0:{port} for all IPv4 addresses, [::]:{port} for IPv6")
     if any(character.isspace() or character in "[]/@" for character in host):
-        raise ValueError(f"{option} {text!r}: {host!r} is no host name; write HOST:{port}")
+        raise ValueError(f"{option} {text!r}: invalid host name {host!r}: use HOST:{port}")
     return host
 
 
 def _parse_unix(text: str) -> UnixAddress:
     path = text.removeprefix(_UNIX)
     if not path or "\0" in path:
-        raise ValueError(f"{text!r} names no file: write unix:/path/to/socket")
+        raise ValueError(f"{text!r} has no path: use unix:/path/to/socket")
     if len(path.encode(errors="surrogateescape")) > _MAX_UNIX_PATH:
-        raise ValueError(f"the path of a Unix socket has at most {_MAX_UNIX_PATH} bytes: choose a shorter one")
+        raise ValueError(f"the path of a Unix socket is limited to {_MAX_UNIX_PATH} bytes: use a shorter one")
     return UnixAddress(path)

@@ -15,7 +15,7 @@ class UpstreamUnreachable:
     reason: str
 
     def __str__(self) -> str:
-        return f"upstream {self.upstream} cannot be reached: {self.reason}; clients are turned away until it can"
+        return f"upstream {self.upstream} is unreachable: {self.reason}; refusing clients until it answers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class UpstreamReachable:
     upstream: str
 
     def __str__(self) -> str:
-        return f"upstream {self.upstream} answers again"
+        return f"upstream {self.upstream} is reachable again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class AcceptPaused:
     reason: str
 
     def __str__(self) -> str:
-        return f"no more connections can be accepted for now: {self.reason}; raise the limit (ulimit -n)"
+        return f"cannot accept more connections for now: {self.reason}; raise the limit (ulimit -n)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class InspectorLost:
     reason: str
 
     def __str__(self) -> str:
-        return f"the inspector is gone ({self.reason}): traffic flows on, without a trace"
+        return f"the inspector stopped ({self.reason}): traffic is still relayed, but no longer traced"
 
 
 Event: TypeAlias = UpstreamUnreachable | UpstreamReachable | AcceptPaused | InspectorLost

@@ -183,7 +183,7 @@ class Relay:
         totals = self._closed
         counts = (totals.connections, totals.request_bytes, totals.response_bytes)
         if not await self._tap.close(*counts, patience=_GOODBYE_S) and not self._tap.lost:
-            self._report(InspectorLost(f"it read nothing for {_GOODBYE_S:g} s"))
+            self._report(InspectorLost(f"it has not read for {_GOODBYE_S:g} s"))
 
     async def _serve(self, listener: Listener, accepted: socket.socket, client: str) -> None:
         """One client, from accept to end. What a peer or the network does is never an exception here."""

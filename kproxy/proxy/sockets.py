@@ -51,7 +51,7 @@ def remove_stale(path: Path, option: str = "--listen") -> None:
     if not path.exists():
         return
     if not stat.S_ISSOCK(path.stat().st_mode):
-        raise ListenError(f"{path} exists and is no socket: choose another path")
+        raise ListenError(f"{path} exists and is not a socket: choose another path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
@@ -108,7 +108,7 @@ async def check_upstream(address: Address, within: float = 3.0) -> str | None:
 def reason(error: OSError) -> str:
     """The error in a few words, without number and without address."""
     if isinstance(error, socket.gaierror):
-        return "the name is not known"
+        return "unknown host name"
     return os.strerror(error.errno).lower() if error.errno else str(error)
 
 
@@ -148,7 +148,7 @@ def _listen_tcp(address: TcpAddress, option: str) -> list[socket.socket]:
         try:
             infos = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except socket.gaierror:
-            raise ListenError(f"{address.host!r} is no name of this machine: listen on one of its addresses") from None
+            raise ListenError(f"{address.host!r} does not resolve to this machine: use one of its addresses") from None
         targets = [(family, target) for family, _, _, _, target in infos]
     with contextlib.ExitStack() as stack:
         sockets: list[socket.socket] = []
@@ -193,11 +193,11 @@ def _listen_unix(path: Path, option: str) -> socket.socket:
 def _refusal(address: Address, error: OSError, option: str) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            return f"{address} is in use: stop what listens there, or choose another address with {option}"
+            return f"{address} is already in use: stop the process on it, or choose another address with {option}"
         case errno.EADDRNOTAVAIL:
-            return f"{address} is no address of this machine: choose one that is with {option}"
+            return f"{address} is not an address of this machine: choose another with {option}"
         case errno.EACCES | errno.EPERM:
-            return f"{address} may not be listened on by this user: choose another address with {option}"
+            return f"no permission to listen on {address}: choose another address with {option}"
         case _:
             return f"cannot listen on {address}: {reason(error)}; choose another address with {option}"
 

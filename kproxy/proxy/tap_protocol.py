@@ -193,7 +193,9 @@ class TapDecoder:
         position, end = 0, len(data)
         if not self._begun and data:
             if data[0] != VERSION:
-                raise ValueError(f"the tap speaks version {data[0]}, not {VERSION}: use one kproxy for both processes")
+                raise ValueError(
+                    f"the tap uses version {data[0]}, not {VERSION}: run both processes from the same kproxy"
+                )
             self._begun = True
             position = 1
         messages: list[Message] = []

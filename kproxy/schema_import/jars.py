@@ -70,7 +70,7 @@ def fetch_jars(
     wanted = {_LOGGING, *((component, release) for release in releases for component in components)}
     while absent := _copy(sorted(wanted), directory):
         if absent[0] == "kafka-clients" or absent not in wanted:
-            raise UserError(f"Maven finds no {absent[0]} {absent[1]}: is there such a Kafka release?")
+            raise UserError(f"Maven cannot find {absent[0]} {absent[1]}: check the Kafka release")
         wanted.remove(absent)
     return find_jars(releases, directory)
 
@@ -87,7 +87,7 @@ def _copy(artifacts: Sequence[tuple[str, str]], directory: Path) -> tuple[str, s
                 ["mvn", "-B", "-q", "-f", str(pom), *goal], capture_output=True, text=True, check=False  # noqa: S607
             )  # fmt: skip
         except FileNotFoundError:
-            raise UserError("mvn is not on PATH: install Maven, or give --jars DIR") from None
+            raise UserError("mvn is not on PATH: install Maven, or use --jars DIR") from None
     if ran.returncode == 0:
         return None
     missing = _ABSENT.search(ran.stdout)

@@ -15,7 +15,7 @@ from kproxy.spark import jobs
 def markdown() -> str:
     """A row a job: its name, and what it tells."""
     rows = "".join(f"| `{name}` | {jobs.find(name).help} |\n" for name in jobs.names())
-    return f"| table | tells |\n|---|---|\n{rows}"
+    return f"| table | shows |\n|---|---|\n{rows}"
 
 
 if __name__ == "__main__":

@@ -58,17 +58,17 @@ def write_table(table: DataFrame, title: str, found: Sequence[Row], most: int, f
     if not file.isatty():
         file.write(f"# {title}\n" + "".join("\t".join(row) + "\n" for row in [table.columns, *rows[:most]]))
         if more:
-            file.write(f"# and more: --rows N shows more than {most}\n")
+            file.write(f"# more rows omitted: use --rows N to show more than {most}\n")
         file.write("\n")
         return
     if not rows:
-        file.write(f"{title}: nothing\n")
+        file.write(f"{title}: no rows\n")
         return
 
     numbers = {field.name for field in table.schema if isinstance(field.dataType, T.NumericType)}
     cells = zip(*rows[:most], strict=True)
     columns = [Column(_heading(name), each, name in numbers) for name, each in zip(table.columns, cells, strict=True)]
-    write_columns(title, columns, f"and more: --rows N shows more than {most}" if more else "", file)
+    write_columns(title, columns, f"more rows omitted: use --rows N to show more than {most}" if more else "", file)
 
 
 def _heading(name: str) -> str:

@@ -80,7 +80,7 @@ def read_trace(source: io.BufferedReader[Any], name: str, warn: Callable[[str], 
         count += 1
         yield line
     if bad:
-        warn(f"{name}: {bad} of {bad + count} lines could not be read and are left out")
+        warn(f"{name}: {bad} of {bad + count} lines could not be read and were skipped")
 
 
 def _why(name: str, raw: bytes, error: Exception) -> str:
@@ -89,7 +89,7 @@ def _why(name: str, raw: bytes, error: Exception) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         format_ = None
     if isinstance(format_, int) and format_ > FORMAT:
-        return f"{name} has trace format {format_}, this kproxy reads up to {FORMAT}: upgrade kproxy"
+        return f"{name} has trace format {format_}, this kproxy reads formats up to {FORMAT}: upgrade kproxy"
     return f"{name} is not a kproxy trace: {error}"
 
 
@@ -104,7 +104,7 @@ def raw_lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], N
         try:
             parse_line(rest)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            warn(f"{name}: the last line is torn and left out")
+            warn(f"{name}: the last line is incomplete and was skipped")
         else:
             yield rest
 
@@ -117,4 +117,4 @@ def _plain(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None
         while chunk := file.read1(_CHUNK):
             yield chunk
     except (EOFError, *DAMAGE) as error:
-        warn(f"{name}: compressed data ends early ({error}); what stands before it was read")
+        warn(f"{name}: compressed data ends early ({error}); everything before that point was read")

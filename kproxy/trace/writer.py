@@ -135,7 +135,7 @@ class TraceWriter:
                           reason=reason)  # fmt: skip
             append_line(gap, missing)
             self._write(bytes(missing))
-            self._warn(f"writing the trace again; {self.lost} lines are missing")
+            self._warn(f"the trace is being written again; {self.lost} lines are missing")
             self.lost = 0
 
     def _write(self, data: bytes) -> None:
@@ -155,7 +155,8 @@ class TraceWriter:
     def _fail(self, error: OSError, lines: int, at: int) -> None:
         if not self.lost:
             self._warn(
-                f"trace stopped: {self.directory}: {error.strerror or error}; traffic goes on, lines are counted"
+                f"trace stopped: {self.directory}: {error.strerror or error}; traffic is still relayed; lost "
+                "lines are counted"
             )
         self.lost += lines
         self._resume_at = at + RETRY_NS

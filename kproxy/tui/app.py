@@ -212,10 +212,10 @@ class KproxyApp(App[None]):
         for binding in self.view.commands():
             yield SystemCommand(binding.description.capitalize(), f"key {key_name(binding)}",
                                 partial(self.view.run_action, binding.action))  # fmt: skip
-        yield SystemCommand("Pause", "keep the screen as it is, or go on (space)", self.action_pause)
+        yield SystemCommand("Pause", "freeze the screen, or resume (space)", self.action_pause)
         yield SystemCommand("Help", "keys, and how to read the screen (?)", self.action_help)
         yield SystemCommand("Clear the filter", "show all rows (c)", self.action_clear_filter)
-        yield SystemCommand("Quit", "leave (q)", self.action_leave)
+        yield SystemCommand("Quit", "quit (q)", self.action_leave)
         yield from (each for each in super().get_system_commands(screen) if each.title in ("Theme", "Screenshot"))
 
     def action_redraw(self) -> None:

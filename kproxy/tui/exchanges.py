@@ -57,12 +57,14 @@ class ExchangeView(View):
 
     title: ClassVar[str] = "Frames"
     about: ClassVar[str] = (
-        "On top is what is wrong, the worst first (! goes there). A row is a request with its response. E, W and i on"
-        " the left are findings (error, warning, info); a latency that counts up is a request that waits for its"
-        " answer. Req size and resp size are the bytes of each frame."
-        " Below is the exchange under the cursor: what is wrong with it and what to change, its fields, its"
-        " bytes. The field under the cursor is marked in the bytes, and the byte under the cursor in the fields (tab"
-        " goes from one to the other). Enter gives it the whole screen."
+        "Problems are listed on top, the worst first (! goes there). Each row is a request with its response. "
+        "E, W and i on"
+        " the left are findings (error, warning, info); a latency that counts up is a request still waiting for its"
+        " response. Req size and resp size are the bytes of each frame."
+        " Below is the exchange under the cursor: its problems and how to fix them, its fields, its"
+        " bytes. The field under the cursor is highlighted in the bytes, and the byte under the cursor in the "
+        "fields (tab"
+        " switches between them). Enter shows it full-screen."
     )
     DEFAULT_CSS = """
     ExchangeView { layout: vertical; }

@@ -20,12 +20,12 @@ from kproxy.outputs.text import safe, size
 from kproxy.tui.dialogs import Menu, Prompt
 
 _WAYS = (
-    ("x", "hex", "the bytes of this side"),
+    ("x", "hex", "the bytes of this frame"),
     ("j", "JSON", "request and response, decoded"),
-    ("c", "command", "a line for kproxy explain"),
+    ("c", "command", "a kproxy explain command"),
     ("m", "Markdown", "for an issue"),
 )
-_NO_BYTES = "there are no bytes here: record with --detail raw"
+_NO_BYTES = "no bytes here: record with --detail raw"
 
 
 async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
@@ -63,7 +63,7 @@ async def save_shown(app: App[None], session: BrowseSession) -> None:
             written = count
             await asyncio.sleep(0)
     except OSError as error:
-        app.notify(f"{safe(str(path))}: {error.strerror}; give another name", severity="error", markup=False)
+        app.notify(f"{safe(str(path))}: {error.strerror}; choose another name", severity="error", markup=False)
         return
     app.notify(f"{written:,} rows written to {safe(str(path))}", markup=False)
 
@@ -78,7 +78,7 @@ def edit(app: App[None], exchange: Exchange) -> None:
             with app.suspend():
                 status = subprocess.run([*command, str(path)], check=False).returncode  # noqa: S603  # the user's own
         except SuspendNotSupported:
-            app.notify("there is no editor here: copy it as JSON with y", severity="warning", markup=False)
+            app.notify("no editor available here: copy it as JSON with y", severity="warning", markup=False)
         except OSError as error:
             app.notify(f"{command[0]}: {error.strerror}; set EDITOR", severity="error", markup=False)
         else:

@@ -68,7 +68,7 @@ def nothing(session: BrowseSession, what: str) -> str:
     shown, source = session.shown, session.source
     if not shown.is_narrowed or not session.index.at:
         if session.index.at:
-            return f"There are no {what} in {source.name}."
+            return f"{source.name} has no {what}."
         return source.nothing
     done, there = min(shown.progress, session.counted, key=lambda each: each[0])
     if done < there:

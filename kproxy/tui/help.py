@@ -24,19 +24,19 @@ _NAMES = {
 _MOVING = (
     ("j k  ↓ ↑", "down, up"),
     ("g G", "first, last"),
-    ("pgdn pgup", "by screens (ctrl+d ctrl+u too)"),
-    ("enter", "open what is under the cursor"),
+    ("pgdn pgup", "by page (also ctrl+d ctrl+u)"),
+    ("enter", "open the item under the cursor"),
     ("esc", "back"),
     ("tab", "to the next pane"),
-    ("h l  ← →", "close and open a field; move in the bytes"),
+    ("h l  ← →", "collapse and expand a field; move in the bytes"),
 )
 _EVERYWHERE = (
     ("?", "this help"),
-    (":", "command palette: every command by its name, themes too"),
-    ("space", "pause: the screen stays as it is while traffic goes on"),
-    ("c", "clear the filter (esc on Frames goes back a step first)"),
-    ("ctrl+l", "draw the screen anew"),
-    ("q", "leave; asks if that stops a proxy (ctrl+c does not ask)"),
+    (":", "command palette: all commands by name, and themes"),
+    ("space", "pause: freeze the screen while traffic continues"),
+    ("c", "clear the filter (esc on Frames first goes back one step)"),
+    ("ctrl+l", "redraw the screen"),
+    ("q", "quit; asks first if that stops a proxy (ctrl+c does not ask)"),
 )
 
 
@@ -60,7 +60,7 @@ def help_text(view: View, views: Sequence[View]) -> Text:
         "error!=0 and not api in (Heartbeat, Fetch)",
     ):
         text.append(f"  {example}\n", "bold")
-    text.append("  A row matches by the fields of its response, and where that has none of its request.\n")
+    text.append("  A field comes from the response, or from the request if the response lacks it.\n")
     return text
 
 

@@ -79,12 +79,12 @@ class OverviewView(View, Generic[T]):
     OverviewView > .about Static { height: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "frames of it", show=False),
+        Binding("enter", "open", "its frames", show=False),
         Binding("o", "sort", "sort"),
         Binding("escape", "app.view(1)", "frames", show=False),
     ]
     columns: ClassVar[Sequence[TableColumn]]
-    effect: ClassVar[str] = "listed: what matching rows mention; figures: all its traffic"
+    effect: ClassVar[str] = "lists items in matching rows; figures cover all their traffic"
     #: Letter, name, what is compared; what is highest stands first.
     orders: ClassVar[Sequence[tuple[str, str, Callable[[Any], Any]]]]
 
@@ -163,7 +163,7 @@ class OverviewView(View, Generic[T]):
         """Put this below the table, and how much is not in it."""
         number, what = self.unlisted()
         if number:
-            text.append(f"\n{what}, not listed: {number:,}", "yellow")
+            text.append(f"\n{number:,} {what} not listed", "yellow")
         self._said.update(text)
 
     @property

@@ -73,10 +73,10 @@ class WebServer(Server):
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Let in who may come in."""
         if not self._door.is_ours(request.host):
-            raise web.HTTPForbidden(text="This server does not go by that name.\n")
+            raise web.HTTPForbidden(text="Unknown host name for this server.\n")
         if not self._door.is_open_to(request.query if request.path == "/" else {}, request.cookies):
             raise web.HTTPForbidden(
-                text="Open the address that kproxy web has printed, with its token; every start has another.\n"
+                text="Open the address that kproxy web printed, including its token, which is new on every start.\n"
             )
         return await handler(request)
 
@@ -101,7 +101,7 @@ class WebServer(Server):
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """A window: of the session with the name that it gives, if that is kept, else of a new one."""
         if not is_same_origin(request.headers.get("Origin"), request.host):
-            raise web.HTTPForbidden(text="A session begins on the page of this server.\n")
+            raise web.HTTPForbidden(text="Start sessions from this server's page only.\n")
         websocket = web.WebSocketResponse(heartbeat=15)
         await websocket.prepare(request)
         width, height = to_int(request.query.get("width", ""), 80), to_int(request.query.get("height", ""), 24)
@@ -115,7 +115,9 @@ class WebServer(Server):
             await session.attach(websocket)
             await session.start(width, height)
         else:
-            await websocket.send_bytes(f"{MOST_SESSIONS} windows are open, and no more may be: close one.\r\n".encode())
+            await websocket.send_bytes(
+                f"{MOST_SESSIONS} windows are open, which is the maximum: close one.\r\n".encode()
+            )
             await websocket.close()
             return websocket
         self._open.add(websocket)

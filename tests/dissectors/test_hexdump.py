@@ -301,47 +301,46 @@ def test_reads_the_middle_of_a_dump() -> None:
         ("00 00\n00 0", "line 2, column 4: odd number of hex digits: the last one is '0'"),
         ("00000 12", "line 1, column 5: odd number of hex digits: the last one is '0'"),
         ("0x00 0x", "line 1, column 8: hex digits are missing after 0x"),
-        ("0x00 *", "line 1, column 6: without offsets '*' says not how many lines it stands for: dump with -v"),
+        ("0x00 *", "line 1, column 6: '*' needs offsets to show how many lines it replaces: dump with -v"),
         ("00 /* length", "line 1, column 4: this comment is not closed: add */"),
         ("GET / HTTP/1.1", "line 1, column 1: 'G' is not a hex digit"),
-        ("{0, 18}", "line 1, column 2: '0' is not hex: write it with 0x"),
-        ("{0x00};\n{0x01};", "line 2, column 1: another array begins here: give one frame at a time"),
+        ("{0, 18}", "line 1, column 2: '0' is not hex: prefix it with 0x"),
+        ("{0x00};\n{0x01};", "line 2, column 1: another array begins here: pass one frame at a time"),
         (
             r"b'\x00",
             "line 1, column 2: this string is not closed on its line: add the quote, or write a line break as \\n",
         ),
-        (r"\x00\q", r"line 1, column 5: '\q' is no escape for a byte: write it as \x and two hex digits"),
-        (r"'\777'", r"line 1, column 2: '\777' is no escape for a byte: write it as \x and two hex digits"),
-        ("a = '\\x00'\nb = '\\x01'", "line 2, column 6: another string follows: give one frame at a time"),
-        (r"printf '\x00%b'", r"line 1, column 13: printf does not print '%' as it stands: write it as \x25"),
+        (r"\x00\q", r"line 1, column 5: '\q' is not a byte escape: write it as \x and two hex digits"),
+        (r"'\777'", r"line 1, column 2: '\777' is not a byte escape: write it as \x and two hex digits"),
+        ("a = '\\x00'\nb = '\\x01'", "line 2, column 6: another string follows: pass one frame at a time"),
+        (r"printf '\x00%b'", r"line 1, column 13: printf interprets '%': write it as \x25"),
         (
             XXD.replace("00000020", "00000030"),
-            "line 3, column 1: offset 00000030 does not follow, 00000020 is next: "
-            "lines or bytes are missing or doubled",
+            "line 3, column 1: expected offset 00000020, got 00000030: lines or bytes are missing or duplicated",
         ),
         (
             re.sub(r"0000040 .*\n\*\n", "", OD_OCTAL),
-            "line 3, column 1: offset 0000100 does not follow, 0000040 is next: lines or bytes are missing or doubled",
+            "line 3, column 1: expected offset 0000040, got 0000100: lines or bytes are missing or duplicated",
         ),
         (TCPDUMP_X + TCPDUMP_X, "line 9, column 1: this line of the dump has no offset: remove it or restore it"),
-        (SCAPY + SCAPY, "line 6, column 1: offsets begin again at 0: give one dump at a time"),
+        (SCAPY + SCAPY, "line 6, column 1: offsets restart at 0: pass one dump at a time"),
         (XXD.replace("6566", "656g"), "line 1, column 39: 'g' is not a hex digit"),
         (XXD.replace("6566", "656"), "line 1, column 36: '656' has an odd number of hex digits"),
         (
             XXD.replace("0000000:", "O000000:"),
-            "line 1, column 1: this is no line of a dump, yet the next has offset 00000010",
+            "line 1, column 1: this is not a dump line, but the next one has offset 00000010",
         ),
         (
             HEXDUMP_C.split("*")[0] + "*\n",
-            "line 4, column 1: the line after '*' is missing: its offset says what '*' stands for",
+            "line 4, column 1: the line after '*' is missing: its offset shows how many bytes '*' replaces",
         ),
         (
             HEXDUMP_C.split("*")[0] + "*\n40000000\n",
-            "line 5, column 1: '*' stands for 1073741776 bytes, more than a frame has",
+            "line 5, column 1: '*' replaces 1073741776 bytes, more than a frame can have",
         ),
         (
             "0000000 0000 1200 0300\n0000006",
-            "line 1, column 9: these words are in the byte order of a machine: dump with hexdump -C, od -t x1 or xxd",
+            "line 1, column 9: these are 16-bit words in machine byte order: dump with hexdump -C, od -t x1 or xxd",
         ),
         (
             "0000  00 00 00 12  00 03",
@@ -374,5 +373,5 @@ def test_any_text_is_bytes_or_a_located_error(text: str) -> None:
 def test_a_dump_with_a_line_left_out_is_refused(data: bytes, left_out: int) -> None:
     lines = list(hexdump(data))
     del lines[left_out]
-    with pytest.raises(HexError, match=f"^line {left_out + 1}, column 1: offset 000000.0 does not follow"):
+    with pytest.raises(HexError, match=f"^line {left_out + 1}, column 1: expected offset 000000.0, got "):
         unhex("\n".join(lines))

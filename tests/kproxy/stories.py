@@ -155,7 +155,7 @@ class Teller:
 def _plan(api: str, version: int) -> tuple[int, int, Plan]:
     found = api_by_name(api)
     if found is None:
-        raise ValueError(f"no API is called {api}")
+        raise ValueError(f"unknown API {api}")
     known = plan(found.key, version)
     if known is None:
         raise ValueError(f"{api} has no version {version}")
@@ -184,7 +184,7 @@ def prepared(of: Layout, values: dict[str, Any]) -> dict[str, Any]:
     """JSON values as `encode` takes them.
 
     Raises:
-        ValueError: A name that the layout does not have: a story must not say what is not written.
+        ValueError: A name that the layout does not have: a story must not contain fields that are not written.
     """
     fields = {one.name: one for one in (*of.fields, *of.tagged)}
     if unknown := values.keys() - fields.keys() - {"_tags"}:

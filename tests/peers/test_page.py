@@ -94,7 +94,7 @@ def test_a_filter_sees_an_exchange_as_one(tab: Tab, tmp_path: Path) -> None:
     ask(tab, text)
     tab.until(f"{COUNT} === '{len(wanted.unpacked('rows'))} of 436 rows'")
     ask(tab, "api=Metadat")
-    assert tab.until(WRONG) == "no api is called 'Metadat' at column 5: did you mean 'Metadata'?"
+    assert tab.until(WRONG) == "unknown api 'Metadat' at column 5: did you mean 'Metadata'?"
     assert tab.run(COUNT) == f"{len(wanted.unpacked('rows'))} of 436 rows"  # what it showed before
     ask(tab, "")
     tab.until(f"{COUNT} === '436 rows'")

@@ -26,15 +26,15 @@ _VALID = (_ALL, 0, 1)
     blame="client",
 )
 def acks_mismatch(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that acks of a Produce are -1, 0 or 1, and -1 for an idempotent producer.
+    """Checks that acks of a Produce request is -1, 0 or 1, and -1 for an idempotent producer.
 
     ## Why it matters
-    Brokers refuse other values with INVALID_REQUIRED_ACKS. Batches with a producer id are written once and in order
-    only if all in-sync replicas have them: with acks 0 or 1 a new leader may lack one, and every batch after it fails
-    with OUT_OF_ORDER_SEQUENCE_NUMBER.
+    Brokers refuse other values with INVALID_REQUIRED_ACKS. Idempotent writes are exactly-once and in order only if all
+    in-sync replicas have them: with acks 0 or 1, a new leader may lack a batch, and every later batch fails with
+    OUT_OF_ORDER_SEQUENCE_NUMBER.
 
     ## Usual cause
-    An old habit of "acks=2"; a client that sets producer ids and takes acks from its configuration as it stands.
+    An old "acks=2" setting, or a client that sets producer ids but copies acks from its configuration unchecked.
 
     ## Example
     ```story

@@ -38,16 +38,16 @@ class _Addresses:
     blame="proxy",
 )
 def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that every response names the same address of a broker, as Metadata does before and after it.
+    """Checks that every response gives the same broker address as the Metadata responses before and after it.
 
     ## Why it matters
-    Seven kinds of response carry addresses: Metadata, FindCoordinator, DescribeCluster, and the `node_endpoints` of
-    Produce, Fetch, ShareFetch and ShareAcknowledge. A client follows the latest: one that was not rewritten leads it
-    past the proxy, or to where it cannot go.
+    Seven kinds of responses carry addresses: Metadata, FindCoordinator, DescribeCluster, and the `node_endpoints` of
+    Produce, Fetch, ShareFetch and ShareAcknowledge. A client uses the latest one. An address that the proxy did not
+    rewrite leads the client past the proxy, or to an unreachable host.
 
     ## Usual cause
-    A proxy that rewrites Metadata and forgets another, mostly FindCoordinator or `node_endpoints` (Produce v10, Fetch
-    v16 and later).
+    A proxy that rewrites Metadata but misses another response, usually FindCoordinator or `node_endpoints` (Produce
+    v10, Fetch v16 and later).
 
     ## Example
     ```story
@@ -94,7 +94,7 @@ def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterat
                     f"broker {each.node_id} has the address {each.address} in {message.api}, "
                     f"but {said[0]}:{said[1]} in Metadata before and after",
                     **locate(message, *each.path, "host" if canonical(each.host) != canonical(said[0]) else "port"),
-                    hint=f"let the proxy rewrite the addresses in {message.api} too, or none at all",
+                    hint=f"make the proxy rewrite addresses in {message.api} too, or in no response at all",
                     expected=f"{said[0]}:{said[1]}",
                     got=each.address,
                     cause=f"{each.node_id}",

@@ -25,15 +25,15 @@ from dissectors.trackers.state import ConnectionState
 def advertised_bypasses_proxy(
     event: ResponseReceived | DeadlinePassed, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Checks that clients come back to the proxy after they were told where the brokers are.
+    """Checks that clients keep using the proxy after they learn the brokers' addresses.
 
     ## Why it matters
-    Brokers advertise their own addresses through a proxy that rewrites nothing. Clients follow them: the proxy sees
-    their first requests, and nothing of what they then read and write.
+    If nothing rewrites addresses, brokers advertise their own. Clients then connect to the brokers directly, and the
+    proxy sees only their first requests, none of the data.
 
     ## Usual cause
-    `advertised.listeners` does not name the proxy, and the proxy does not rewrite addresses. Where the advertised
-    address is plainly the server's behind the proxy, S001 says so at once; here it is another one.
+    `advertised.listeners` does not name the proxy, and the proxy does not rewrite addresses. If the advertised address
+    is clearly that of the server behind the proxy, S001 reports it at once; this rule covers other addresses.
 
     ## Example
     ```story
@@ -87,7 +87,7 @@ def advertised_bypasses_proxy(
     if not is_new_cause(connection, event.at):
         return
     yield Problem(
-        f"client {event.about!r} was sent past the proxy to {there.address}, and did not come back to it within "
+        f"client {event.about!r} was directed past the proxy to {there.address} and did not return within "
         f"{WINDOW // 10**9} s; clients dial {connection.dialled}",
         hint=f"set advertised.listeners of broker {there.node_id} to the proxy's listener, {connection.dialled} as "
         "clients reach it; one listener for each broker",

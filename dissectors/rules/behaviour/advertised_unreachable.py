@@ -32,16 +32,16 @@ ANSWERS_UNCLEAR = 5
     blame="network",
 )
 def advertised_unreachable(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that clients can follow the addresses that brokers advertise.
+    """Checks that clients can reach the addresses that brokers advertise.
 
     ## Why it matters
-    A client dials its bootstrap address only to ask for the cluster's addresses, and does all else there. If it cannot
-    get to these it asks again and again, or times out, and rarely says why. If they lead past a proxy, that proxy sees
-    nothing but the first request.
+    A client uses its bootstrap address only to look up the cluster's addresses, and does everything else there. If it
+    cannot reach them, it asks again and again or times out, rarely with a clear error. If they lead past a proxy, the
+    proxy sees nothing but the first request.
 
     ## Usual cause
-    `advertised.listeners` names `localhost`, a container's name or another port than the one that is mapped or
-    forwarded; or a proxy or tunnel stands before the broker, whose address is not advertised.
+    `advertised.listeners` names `localhost`, a container's name, or another port than the mapped or forwarded one. Or
+    a proxy or tunnel in front of the broker is not advertised.
 
     ## Example
     The client dials port 29092, is sent to port 9092, and is back with the same question:
@@ -125,7 +125,7 @@ def cannot_get_there(seeker: BrokerLookup, at: int) -> bool:
 def _past_the_proxy(there: Endpoint, connection: ConnectionState) -> str:
     return (
         f"broker {there.node_id} is advertised as {there.address}, which leads past the proxy: clients dialled "
-        f"{connection.dialled} and do all but their first requests there, unseen"
+        f"{connection.dialled} but send all later requests to that address, unseen by the proxy"
     )
 
 
@@ -149,8 +149,8 @@ def _problem(message: Message, there: Endpoint, connection: ConnectionState, at:
     yield Problem(
         text,
         **locate(message, *there.path, "port" if same_host else "host"),
-        hint=f"set advertised.listeners of the broker to an address that this client reaches, here "
-        f"{connection.dialled}, or its name there; behind a proxy, to the proxy's listener",
+        hint=f"set the broker's advertised.listeners to an address that this client can reach, here "
+        f"{connection.dialled}, or a name for it; behind a proxy, use the proxy's listener",
         expected=connection.dialled,
         got=there.address,
         cause=connection.dialled,

@@ -35,15 +35,15 @@ class _Unknown:
     blame="client",
 )
 def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Says that a topic was created by a client's question for its Metadata.
+    """Reports that a Metadata request from a client created a topic.
 
     ## Why it matters
-    It has the broker's default number of partitions and replicas, which mostly is one of each. A mistyped name makes a
-    topic too.
+    The topic gets the broker's default number of partitions and replicas, usually one of each. A mistyped name creates
+    a topic too.
 
     ## Usual cause
-    A producer, or a consumer that allows it, started before its topic was created; `auto.create.topics.enable` is the
-    broker's default. Before version 4 a Metadata request cannot say that it wants no topic created.
+    A producer, or a consumer that allows it, started before its topic was created. `auto.create.topics.enable` is on
+    by default. Before Metadata v4, a client cannot ask the broker not to create topics.
 
     ## Example
     ```story
@@ -98,9 +98,9 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
             count = len(topic["partitions"] or ())
             yield Problem(
                 f"topic {name!r} did not exist and now does, with {count} partition{'s' * (count != 1)}: asking for "
-                "its Metadata with allow_auto_topic_creation has most likely created it",
+                "its Metadata with allow_auto_topic_creation most likely created it",
                 **locate(message, "topics", index, "name"),
-                hint="create topics beforehand, and turn off auto.create.topics.enable of the brokers or "
+                hint="create topics beforehand, and disable auto.create.topics.enable of the brokers or "
                 "allow.auto.create.topics of the client",
                 cause=name or "",
             )

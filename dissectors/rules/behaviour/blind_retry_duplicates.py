@@ -32,14 +32,14 @@ _LATER = 100 * _MS
     blame="client",
 )
 def blind_retry_duplicates(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a producer without idempotence does not send a batch again that the broker has taken.
+    """Checks that a non-idempotent producer does not resend a batch that the broker already accepted.
 
     ## Why it matters
-    The broker writes it once more: consumers see its records twice, or as often as it was sent.
+    The broker writes the batch again, so consumers see its records once per attempt.
 
     ## Usual cause
-    The client could not read the answer, or gave up waiting before it came, and tries again. Where no answer came at
-    all nobody can know whether the batch was written; that is told for information.
+    The client could not read the response, or timed out before it came, and retried. If no response came at all,
+    nobody can know whether the batch was written; this is reported as info.
 
     ## Example
     ```story
@@ -81,10 +81,11 @@ def blind_retry_duplicates(event: RequestReceived, connection: ConnectionState) 
             continue
         seconds, whither = (event.at - attempt.at) / 1e9, spoken(place, connection)
         yield Problem(
-            f"the client sends a batch to {whither} again {seconds:.1f} s after the first time, which "
-            f"{attempt.outcome(place)}: its records {'are' if attempt.answered else 'may be'} there twice now",
+            f"the client resends a batch to {whither} {seconds:.1f} s after the first attempt, which "
+            f"{attempt.outcome(place)}: its records {'are' if attempt.answered else 'may be'} now duplicated",
             **locate(event.message, *where),
             severity=None if attempt.answered else Severity.INFO,
-            hint="set enable.idempotence=true; see whether the client can read the answer and waits long enough for it",
+            hint="set enable.idempotence=true; check that the client can read the response and waits long "
+            "enough for it",
             cause=f"{place[0]} {attempt.answered}",
         )

@@ -24,14 +24,14 @@ from dissectors.trackers.state import ConnectionState
     blame="broker",
 )
 def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that OffsetFetch gives back the metadata with which the offset was committed.
+    """Checks that OffsetFetch returns the metadata that was committed with the offset.
 
     ## Why it matters
-    Kafka Streams keeps its stream time in it, and others a host, a checksum or a position within a batch: without it
-    they start from nothing after a restart, silently.
+    Kafka Streams stores its stream time there; other clients store a host, a checksum or a position within a batch.
+    Without it, they silently start from scratch after a restart.
 
     ## Usual cause
-    A broker or gateway that stores the offset alone.
+    A broker or gateway that stores only the offset.
 
     ## Example
     ```story
@@ -73,8 +73,8 @@ def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -
                     continue
                 yield Problem(
                     f"group {group!r} committed offset {commit.offset} of {key[1]}[{key[2]}] with metadata of "
-                    f"{len(commit.metadata)} characters, OffsetFetch gives back {len(metadata) or 'none'}",
-                    hint="a fault of the broker: it has to store the metadata with the offset",
+                    f"{len(commit.metadata)} characters, but OffsetFetch returns {len(metadata) or 'none'}",
+                    hint="fix the broker: it must store the metadata with the offset",
                     expected=f"{len(commit.metadata)} characters",
                     got=f"{len(metadata)} characters" if metadata else "none",
                     cause=group,

@@ -60,17 +60,17 @@ class _Ends:
     blame="client",
 )
 def commit_regressed(event: ResponseReceived | BytesSkipped, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that clients do not commit in turns for one partition of a group, nor behind its end.
+    """Checks that clients do not alternate commits for one partition of a group, or commit beyond its end.
 
     ## Why it matters
-    Each takes back what the other has done: after the next restart records are read twice, or those between are lost.
-    From an offset behind the end a consumer starts with OFFSET_OUT_OF_RANGE and resets. That one client goes back is
-    told as info: it may have been asked to.
+    Each client undoes the other's progress: after the next restart, records are read twice or skipped. From an offset
+    beyond the end, a consumer starts with OFFSET_OUT_OF_RANGE and resets. If a single client goes back, it is info,
+    because this may be intended.
 
     ## Usual cause
-    Two consumers with the same group id and partitions assigned by hand; a consumer that goes on after its group has
-    given the partition to another. Behind the end: offsets of a topic that was deleted and made anew. For an info: a
-    seek, or a reset by kafka-consumer-groups.
+    Two consumers with the same group id and manually assigned partitions, or a consumer that continues after its
+    partition was reassigned. Beyond the end: offsets of a topic that was deleted and recreated. Info: a seek, or a
+    reset with kafka-consumer-groups.
 
     ## Example
     ```story
@@ -138,7 +138,7 @@ def _steps_back(connection: ConnectionState) -> Iterator[Problem]:
             yield Problem(
                 f"{what}{now.offset}",
                 severity=Severity.INFO,
-                hint="right after a seek or a reset; else the client commits late what it read before",
+                hint="expected after a seek or a reset; otherwise the client commits an old position late",
                 cause=f"{group} {topic}",
             )
             continue
@@ -148,7 +148,7 @@ def _steps_back(connection: ConnectionState) -> Iterator[Problem]:
             f"{what}{now.offset}, by client {now.committer[2]!r} at {now.committer[1]} after client "
             f"{before.committer[2]!r} at {before.committer[1]}" + (f", {times} times" if often else ""),
             severity=None if often else Severity.INFO,
-            hint="see whether two consumers read the same partitions under one group id",
+            hint="check whether two consumers with the same group id read the same partitions",
             cause=f"{group} {topic} by another" + (" again" if often else ""),
         )
 
@@ -169,8 +169,8 @@ def _behind(event: ResponseReceived, client: _Client, ends: _Ends, connection: C
             told += 1
             yield Problem(
                 f"client {client[1]!r} commits offset {commit.offset} of {key[1]}[{key[2]}] for group {key[0]!r}, "
-                f"and was told that the partition ends at {end}",
-                hint="reset the group's offsets for this topic; was it deleted and made anew?",
+                f"but the broker told it that the partition ends at {end}",
+                hint="reset the group's offsets for this topic; check whether it was deleted and recreated",
                 expected=f"at most {end}",
                 got=str(commit.offset),
                 cause=f"{key[0]} {key[1]} behind",

@@ -49,15 +49,16 @@ class _Searches:
     blame="broker",
 )
 def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that the broker that FindCoordinator names takes itself for the coordinator.
+    """Checks that the broker named by FindCoordinator accepts that it is the coordinator.
 
     ## Why it matters
-    The client asks for the coordinator, is sent to a broker that answers NOT_COORDINATOR, asks again, and so on for
-    ever: no member joins, no offset is committed, no transaction ends.
+    The client asks for the coordinator, is sent to a broker that answers NOT_COORDINATOR, asks again, and so on
+    forever: no member joins, no offset is committed, no transaction ends.
 
     ## Usual cause
-    Brokers that disagree about the leader of a partition of `__consumer_offsets` or `__transaction_state`; a gateway
-    that names itself, or one address for several brokers. For a moment it is normal, while a coordinator moves.
+    Brokers that disagree about the leader of a partition of `__consumer_offsets` or `__transaction_state`, a gateway
+    that always names itself, or one address for several brokers. While a coordinator moves, this is normal for a
+    moment.
 
     ## Example
     ```story
@@ -133,7 +134,7 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
                     f"{connection.dialled} answers {event.message.api} with NOT_COORDINATOR: "
                     f"{search.denied} times in a row",
                     **locate(event.message, *parts(verdict.path)),
-                    hint="ask the brokers who leads the partition of __consumer_offsets (or __transaction_state); see "
-                    "whether that node's address really leads to it",
+                    hint="check which broker leads the partition of __consumer_offsets (or __transaction_state), and "
+                    "whether that node's address leads to it",
                     cause=verdict.subject,
                 )

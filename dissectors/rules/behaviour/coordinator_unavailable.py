@@ -38,15 +38,15 @@ class _Missing:
     blame="broker",
 )
 def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a coordinator that is COORDINATOR_NOT_AVAILABLE comes up within half a minute.
+    """Checks that COORDINATOR_NOT_AVAILABLE ends within 30 seconds.
 
     ## Why it matters
-    Without its coordinator a group has no members and no offsets, a transactional producer writes nothing. Clients wait
-    without a word.
+    Without a coordinator, a group has no members or offsets, and a transactional producer cannot write. Clients wait
+    silently.
 
     ## Usual cause
-    `__consumer_offsets` or `__transaction_state` cannot be made, or has no leader: fewer brokers than its replication
-    factor (3 by default) is the commonest on a single broker. In the first seconds of a new cluster it is normal.
+    `__consumer_offsets` or `__transaction_state` cannot be created or has no leader. The most common reason is a
+    single broker with a replication factor of 3, the default. In the first seconds of a new cluster, this is normal.
 
     ## Example
     ```story
@@ -96,10 +96,10 @@ def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState
         missing[key] = since, event.at
         if event.at - since >= _PATIENCE and event.message is not None:
             yield Problem(
-                f"{verdict.subject} has had no coordinator for {(event.at - since) // SECOND} s: the answer is "
-                "COORDINATOR_NOT_AVAILABLE each time",
+                f"{verdict.subject} has had no coordinator for {(event.at - since) // SECOND} s: every answer is "
+                "COORDINATOR_NOT_AVAILABLE",
                 **locate(event.message, *parts(verdict.path)),
-                hint="see whether __consumer_offsets (or __transaction_state) exists and all of its partitions have a "
+                hint="check that __consumer_offsets (or __transaction_state) exists and that all its partitions have a "
                 "leader; a single broker needs offsets.topic.replication.factor=1",
                 cause=verdict.subject,
             )

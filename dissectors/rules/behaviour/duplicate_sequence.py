@@ -25,15 +25,15 @@ from dissectors.trackers.triggers import FrameFlags
     blame="client",
 )
 def duplicate_sequence(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a batch that an idempotent producer sends again has the bytes that it had; says that it did.
+    """Checks that a batch resent by an idempotent producer has the same bytes; also reports plain resends.
 
     ## Why it matters
-    The broker knows a batch by producer, epoch and sequence alone. If the first attempt was written, it drops the
-    second and answers as if all were well: records that are only in the second are lost.
+    The broker identifies a batch only by producer, epoch and sequence. If it wrote the first attempt, it drops the
+    second and reports success: records that are only in the second are lost.
 
     ## Usual cause
-    A plain retry, after an error or a timeout, is fine and told for information. Other bytes come from a client that
-    builds the batch anew for the retry, or gives the sequence of a batch without an answer to another.
+    A plain retry after an error or a timeout is correct and reported as info. Different bytes come from a client that
+    rebuilds the batch for the retry, or assigns the sequence of an unanswered batch to another one.
 
     ## Example
     ```story
@@ -76,14 +76,14 @@ def duplicate_sequence(event: RequestReceived, connection: ConnectionState) -> I
         whither = f"under sequence {batch.sequence} to {spoken(place, connection)}"
         if (batch.crc, batch.size, batch.records) == (before.crc, before.size, before.records):
             yield Problem(
-                f"{who} sends the batch {whither} once more, as it was; it {attempt.outcome(place)}",
+                f"{who} resends the batch {whither} unchanged; the first attempt {attempt.outcome(place)}",
                 **locate(event.message, *where),
                 severity=Severity.INFO,
                 cause=f"retry of {place[0]}",
             )
         else:
             yield Problem(
-                f"{who} sends other records {whither} than in the batch before, which {attempt.outcome(place)}: the "
+                f"{who} resends different records {whither}; the first batch {attempt.outcome(place)}: the "
                 "broker cannot tell them apart",
                 **locate(event.message, *where),
                 hint="a retry must have the bytes of the first attempt, or the new records are dropped as duplicates; "

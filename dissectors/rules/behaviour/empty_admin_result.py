@@ -37,14 +37,14 @@ _DUE: dict[str, tuple[tuple[str, str], ...]] = {
 
 @rule("S045", severity=Severity.WARNING, events=(ResponseReceived,), apis=tuple(_DUE), since="0.1", blame="broker")
 def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that a response has an entry for what the request names, be it an error.
+    """Checks that a response has an entry for everything that the request names, even if only an error.
 
     ## Why it matters
-    Clients look up the result of each topic or group in the answer. Where there is none they wait until a timeout,
-    report success for something that was not done, or run into a null.
+    Clients look up the result of each topic or group in the response. If it is missing, they wait until a timeout,
+    report success for something that was not done, or hit a null.
 
     ## Usual cause
-    A broker or gateway that has the API but not what it does, and answers with an empty list.
+    A broker or gateway that accepts the API but does not implement it, and answers with an empty list.
 
     ## Example
     ```story
@@ -75,9 +75,9 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     for of, due in _DUE[message.api]:
         if (wanted := asked.get(of)) and message.body.get(due) == []:
             yield Problem(
-                f"{message.api} was asked about {len(wanted)} of {of} and is answered with an empty list of {due}, "
+                f"{message.api} asked about {len(wanted)} of {of}, but the response has an empty list of {due}, "
                 "without an error",
-                hint="a fault of the broker: it has to answer for each of them, if only with an error code",
+                hint="fix the broker: it must answer for each of them, if only with an error code",
                 expected=f"{len(wanted)} entries",
                 got="none",
                 **locate(message, due),
@@ -92,6 +92,6 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
             if result.get("resource_name") in every and result.get("configs") == [] and not result.get("error_code"):
                 yield Problem(
                     f"DescribeConfigs of topic {result.get('resource_name')!r} has no configuration, without an error",
-                    hint="a fault of the broker: a topic has every configuration, at its default if need be",
+                    hint="fix the broker: it must return every config of a topic, including defaults",
                     **locate(message, "results", i, "configs"),
                 )

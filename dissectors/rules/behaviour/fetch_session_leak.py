@@ -26,15 +26,14 @@ _TIMES = 5
     blame="client",
 )
 def fetch_session_leak(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client uses the fetch session that it was given, or asks for none.
+    """Checks that a client uses the fetch sessions that it opens, or opens none.
 
     ## Why it matters
-    `session_id` 0 with `session_epoch` 0 asks the broker for a new session each time. Its cache is small (1000 by
-    default): sessions that nobody uses push out those of clients that do, which then are told
-    FETCH_SESSION_ID_NOT_FOUND and start over.
+    `session_id` 0 with `session_epoch` 0 requests a new session each time. The broker's cache is small (1000 by
+    default): unused sessions evict those of other clients, which then get FETCH_SESSION_ID_NOT_FOUND and start over.
 
     ## Usual cause
-    A client that took up Fetch v7 and left both fields at 0. Without sessions `session_epoch` is -1 (KIP-227).
+    A client that adopted Fetch v7 and left both fields at 0. Without sessions, `session_epoch` is -1 (KIP-227).
 
     ## Example
     ```story
@@ -78,10 +77,10 @@ def fetch_session_leak(event: RequestReceived, connection: ConnectionState) -> I
     if not times or times % _TIMES or not opens_session(event.message.body):
         return
     yield Problem(
-        f"the client asks for a new fetch session with every Fetch: {times} were given on this connection "
-        "and none was used; session_epoch should be -1, or that of the session it was given",
+        f"the client opens a new fetch session with every Fetch: {times} were opened on this connection "
+        "and none was used; session_epoch should be -1, or continue the session",
         **locate(event.message, "session_epoch"),
-        hint="update the client: each of these sessions takes a place in the broker's cache",
+        hint="update the client: each of these sessions takes a slot in the broker's cache",
         expected="-1",
         got="0",
     )

@@ -35,14 +35,14 @@ class _Refused(Recurrence):
     blame="network",
 )
 def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that fetch sessions, once refused, are opened anew and then hold.
+    """Checks that a refused fetch session is reopened and then stays valid.
 
     ## Why it matters
-    Each refusal is a fetch without records. A session that is refused every time makes consumers crawl.
+    Each refusal is a fetch without records. A session that is refused every time makes consumers very slow.
 
     ## Usual cause
-    A client that goes on with the session instead of starting over with `session_epoch` 0; or several brokers behind
-    one address (a load balancer), where the next request comes to one that does not know the session.
+    A client that keeps using the session instead of starting over with `session_epoch` 0, or several brokers behind
+    one address (a load balancer), where the next request reaches a broker that does not know the session.
 
     ## Example
     ```story
@@ -83,18 +83,19 @@ def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> 
     times = refused.count("all", event.at)
     if asked.get("session_epoch", 0) > 0 and refused.count(asked.get("session_id"), event.at) >= _STUBBORN:
         yield Problem(
-            f"the client goes on with fetch session {asked.get('session_id')} although the broker answers {error} each "
+            f"the client keeps using fetch session {asked.get('session_id')} although the broker answers {error} each "
             "time; it should start over with session_epoch 0",
             **where,
-            hint="update the client, or turn its fetch sessions off",
+            hint="update the client, or disable its fetch sessions",
             blame="client",
             cause="client",
         )
     elif times >= _TIMES:
         yield Problem(
-            f"the broker answered {error} to {times} fetch sessions of this connection within a minute; a session "
-            "should hold for two minutes at least",
+            f"the broker answered {error} to {times} fetch sessions of this connection within a minute; sessions "
+            "should last at least two minutes",
             **where,
-            hint="see whether one address leads to several brokers (a load balancer), or the broker's cache is too "
+            hint="check whether one address leads to several brokers (a load balancer), or whether the "
+            "broker's cache is too "
             "small (max.incremental.fetch.session.cache.slots)",
         )

@@ -38,14 +38,15 @@ class _Cut:
     blame="client",
 )
 def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client that was sent only a piece of a batch asks for more bytes the next time.
+    """Checks that a client that received only part of a batch requests more bytes next time.
 
     ## Why it matters
-    Up to Fetch v2 a broker cuts at `partition_max_bytes`, also the first batch. Asking again with the same limit brings
-    the same piece: the consumer never passes that offset. From v3 on the first batch is sent whole (KIP-74).
+    Up to Fetch v2, a broker truncates even the first batch at `partition_max_bytes`. The same limit returns the same
+    part again: the consumer never passes that offset. From v3 on, the first batch is sent whole (KIP-74).
 
     ## Usual cause
-    A producer was allowed larger messages than this consumer: `max.message.bytes` of the topic is above its fetch size.
+    The producer may send larger messages than this consumer can fetch: `max.message.bytes` of the topic exceeds its
+    fetch size.
 
     ## Example
     ```story
@@ -80,11 +81,11 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
             limit = each.get("partition_max_bytes", needed)
             if each.get("fetch_offset") == offset and limit < needed:
                 yield Problem(
-                    f"{spoken(place, connection)} is asked for again with {limit} bytes, but the batch at offset "
+                    f"{spoken(place, connection)} is requested again with {limit} bytes, but the batch at offset "
                     f"{offset} needs {needed}: the consumer cannot pass it",
                     **locate(message, *where, "partition_max_bytes"),
                     hint="raise the client's fetch size (fetch.message.max.bytes, max.partition.fetch.bytes) to the "
-                    "topic's max.message.bytes, or take a client with Fetch v3 or later",
+                    "topic's max.message.bytes, or use a client with Fetch v3 or later",
                     expected=f"at least {needed}",
                     got=str(limit),
                     cause=place[0],

@@ -37,16 +37,16 @@ class _Starving:
     blame="broker",
 )
 def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that fetches bring records while the high watermark says that there are some.
+    """Checks that fetches return records while the high watermark says that there are some.
 
     ## Why it matters
-    The consumer asks again and again, gets no error and no records, and its lag grows: it stands still and nobody
-    is told.
+    The consumer fetches again and again, gets neither records nor an error, and its lag grows: it is stuck without any
+    sign of it.
 
     ## Usual cause
     A server that finds no batch because the fetch offset is in the middle of one, or that drops a batch larger than
-    the client's limits instead of sending the first one whole (KIP-74). Kafka itself does it only when tiered
-    storage does not answer in time.
+    the client's limits instead of sending the first one whole (KIP-74). Kafka itself does this only when tiered
+    storage is slow to respond.
 
     ## Example
     ```story
@@ -153,10 +153,10 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
         more = f", and with it {counted(len(starved) - 1, 'more partition')}" if len(starved) > 1 else ""
         yield Problem(
             f"{spoken(place, connection)} stays empty at offset {offset} below the {what} of {end}: "
-            f"{times} responses in a row brought no record and no error{more}",
+            f"{times} responses in a row had no records and no error{more}",
             **locate(message, "responses", *_where(place, body)),
-            hint="look at the batch with that offset on the broker: it must be sent whole, also if it begins earlier "
-            "or is larger than the limits of the request",
+            hint="check the batch with that offset on the broker: it must be sent whole, even if it begins earlier "
+            "or exceeds the limits of the request",
             expected=f"records from offset {offset}",
             got="none",
             cause=place[0],

@@ -36,15 +36,15 @@ class _Giants:
 
 @rule("S010", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="client")
 def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client does not ask for all topics again and again where that is over a megabyte each time.
+    """Checks that a client does not repeatedly fetch Metadata of all topics if that exceeds 1 MB each time.
 
     ## Why it matters
-    The broker builds the answer and the client parses it at every refresh, at every error that asks for one, and in
-    every instance at once after a broker has gone. That has taken down brokers and kept clients from starting.
+    The broker builds the response and the client parses it at every refresh, after many errors, and in all instances
+    at once when a broker goes down. This has taken down brokers and kept clients from starting.
 
     ## Usual cause
-    A client that asks for the full Metadata by default and uses a few topics: Sarama's `Metadata.Full`, librdkafka with
-    `topic.metadata.refresh.sparse=false`, a consumer that subscribes by pattern; or a monitor that polls.
+    A client that requests all Metadata by default but uses only a few topics: Sarama's `Metadata.Full`, librdkafka
+    with `topic.metadata.refresh.sparse=false`, a consumer that subscribes by pattern, or a monitor that polls.
 
     ## Example
     ```story
@@ -89,9 +89,9 @@ def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iter
     answers.count += 1
     if answers.count >= TIMES:
         yield Problem(
-            f"client {client_id!r} asked for the Metadata of all {len(message.body['topics'])} topics {answers.count} "
+            f"client {client_id!r} requested Metadata of all {len(message.body['topics'])} topics {answers.count} "
             f"times in {(event.at - answers.since) / 1e9:.0f} s, which is {event.size / 1e6:.1f} MB each time",
             path="topics",
-            hint="let the client ask for the topics that it uses: Metadata.Full=false (Sarama), "
+            hint="make the client request only the topics it uses: Metadata.Full=false (Sarama), "
             "topic.metadata.refresh.sparse=true (librdkafka)",
         )

@@ -23,16 +23,16 @@ _S = 1_000_000_000
     blame="client",
 )
 def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a member of a group sends its heartbeats within its session timeout; warns after two thirds.
+    """Checks that a group member sends heartbeats within its session timeout; warns after two thirds.
 
     ## Why it matters
-    When the session is over the coordinator takes the member out of the group, and its partitions are read by others:
-    what it has read and not committed is read twice, and its next commit fails.
+    When the session expires, the coordinator removes the member from the group and gives its partitions to others:
+    records that were read but not committed are read twice, and the member's next commit fails.
 
     ## Usual cause
-    The process stands still (garbage collection, a suspended container, no CPU), or the client sends heartbeats only
-    between records and one of them took too long. `heartbeat.interval.ms` should be a third of `session.timeout.ms` or
-    less.
+    The process is blocked (garbage collection, a suspended container, no CPU), or the client sends heartbeats only
+    between records and one of them took too long. `heartbeat.interval.ms` should be at most a third of
+    `session.timeout.ms`.
 
     ## Example
     ```story
@@ -92,17 +92,18 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     if silence < member.session:
         connection.expect(LATE, event.about, by=member.seen_at + member.session, about=event.about)
         yield Problem(
-            f"{who} has sent no heartbeat for {silence / _S:.3g} s; after {session} the coordinator takes it out of "
+            f"{who} has sent no heartbeat for {silence / _S:.3g} s; after {session} the coordinator removes it from "
             "the group",
             severity=Severity.WARNING,
-            hint="see what stops the client; heartbeat.interval.ms should be a third of session.timeout.ms or less",
+            hint="find out what blocks the client; heartbeat.interval.ms should be at most a third of "
+            "session.timeout.ms",
             cause=f"late {member.group}",
         )
     else:
         yield Problem(
-            f"{who} has sent no heartbeat for its whole session timeout of {session}: the coordinator takes it out of "
+            f"{who} has sent no heartbeat for its whole session timeout of {session}: the coordinator removes it from "
             "the group, which rebalances",
-            hint="see what stops the client (garbage collection, long work between polls, no CPU), or raise "
+            hint="find out what blocks the client (garbage collection, long work between polls, no CPU), or raise "
             "session.timeout.ms",
             cause=f"gone {member.group}",
         )

@@ -34,15 +34,15 @@ class _Refused(Recurrence):
     blame="client",
 )
 def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that members heed ILLEGAL_GENERATION: the group has gone on without them.
+    """Checks that members react to ILLEGAL_GENERATION, which means that the group continued without them.
 
     ## Why it matters
-    Offsets that are committed in an old generation are not stored: what they cover is read again by whoever has the
-    partition now. A member that goes on in an old generation reads what is no longer its own.
+    Offsets committed in an old generation are not stored, so the partition's new owner reads those records again. A
+    member that continues in an old generation reads partitions that it no longer owns.
 
     ## Usual cause
-    The work between two polls took longer than `max.poll.interval.ms`, the group went on without the member, and it
-    commits afterwards. A heartbeat that crosses a rebalance is answered so once and is told for information.
+    The work between two polls took longer than `max.poll.interval.ms`, the group continued without the member, and it
+    commits afterwards. A single heartbeat that crosses a rebalance is reported as info.
 
     ## Example
     ```story
@@ -78,19 +78,19 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
     member = connection.run.state(Members).find(group, member_id)
     newer = ""
     if member is not None and member.generation != generation:
-        newer = f"; it has joined generation {member.generation} since"
+        newer = f"; it has since joined generation {member.generation}"
     times = connection.run.state(_Refused).count((group, member_id, generation, message.api), event.at)
     if message.api == "OffsetCommit":
-        what = f"commits offsets in generation {generation}, which is over, and they are not stored{newer}"
+        what = f"commits offsets in the ended generation {generation}, and they are not stored{newer}"
     elif times < _TIMES:
-        what = f"sends {message.api} in generation {generation}, which is over{newer}"
+        what = f"sends {message.api} in the ended generation {generation}{newer}"
     else:
-        what = f"goes on in generation {generation}, which is over, {times} times{newer}; it should join again"
+        what = f"continues in the ended generation {generation}, {times} times{newer}; it should rejoin"
     yield Problem(
         f"member {member_id!r} of group {group!r} {what}",
         **locate(message, *parts(error.path)),
         severity=None if message.api == "OffsetCommit" or times >= _TIMES else Severity.INFO,
         hint="do less between polls (max.poll.records) or raise max.poll.interval.ms; commit before the partitions are "
-        "given back",
+        "revoked",
         cause=f"{group} {times >= _TIMES}",
     )

@@ -23,14 +23,14 @@ _MS = 1_000_000
 def join_without_sync(
     event: RequestReceived | ResponseReceived | DeadlinePassed, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Checks that a member that was let into its group asks for its assignment within the rebalance timeout.
+    """Checks that a member that joined its group requests its assignment within the rebalance timeout.
 
     ## Why it matters
-    The coordinator waits for the SyncGroup of every member of the generation. Until it comes, or the session times
-    out, the whole group reads nothing.
+    The coordinator waits for the SyncGroup of every member of the generation. Until all have arrived, or the session
+    times out, the whole group reads nothing.
 
     ## Usual cause
-    The client could not read the JoinGroup response and joins again, for ever; or it was stopped between the two.
+    The client could not read the JoinGroup response and rejoins forever, or it was stopped between the two requests.
 
     ## Example
     ```story
@@ -55,8 +55,8 @@ def join_without_sync(
     if isinstance(event, DeadlinePassed):
         group, member, seconds = event.about
         yield Problem(
-            f"member {member!r} joined group {group!r} and sent no SyncGroup within {seconds:g} s",
-            hint="see whether the client can read the JoinGroup response; until it syncs the whole group waits",
+            f"member {member!r} joined group {group!r} but sent no SyncGroup within {seconds:g} s",
+            hint="check whether the client can read the JoinGroup response; the whole group waits until it syncs",
             cause=group,
         )
         return

@@ -41,15 +41,15 @@ class _Leaderless:
 
 @rule("S006", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="broker")
 def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a partition without a leader gets one within half a minute.
+    """Checks that a partition without a leader gets one within 30 seconds.
 
     ## Why it matters
-    LEADER_NOT_AVAILABLE means that nothing can be written to or read from the partition. Clients ask again until it has
-    passed; right after a topic is created or a broker stopped that is a matter of a second.
+    With LEADER_NOT_AVAILABLE, nothing can be written to or read from the partition. Clients retry until it ends; right
+    after a topic is created or a broker stops, it lasts about a second.
 
     ## Usual cause
-    Every broker that holds a replica is down, or only replicas out of sync are left; or the server cannot elect a
-    leader because its controller, or ZooKeeper, is not there.
+    All brokers with a replica are down, only out-of-sync replicas are left, or the server cannot elect a leader
+    because its controller or ZooKeeper is not available.
 
     ## Example
     ```story
@@ -108,7 +108,7 @@ def _problem(
     return Problem(
         f"{topic} has had no leader for {seconds:.0f} s: Metadata says LEADER_NOT_AVAILABLE",
         **locate(message, *path, "error_code"),
-        hint="see which brokers hold its replicas and whether they are up: kafka-topics.sh --describe "
+        hint="check which brokers hold its replicas and whether they are up: kafka-topics.sh --describe "
         "--unavailable-partitions",
         cause=place[0],
     )

@@ -13,15 +13,15 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("S004", severity=Severity.ERROR, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="broker")
 def leader_not_in_brokers(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that the leader of a partition is among the brokers of the same Metadata response.
+    """Checks that a partition's leader is among the brokers of the same Metadata response.
 
     ## Why it matters
-    Clients look the leader's address up in `brokers`. If it is not there the partition has no leader for them: they
-    ask for Metadata again, for ever, without a word.
+    Clients look up the leader's address in `brokers`. If it is missing, the partition has no leader for them: they
+    silently request Metadata again, forever.
 
     ## Usual cause
-    A server with a fixed leader id, or one whose node ids differ between its brokers and its topics. Kafka itself
-    sends LEADER_NOT_AVAILABLE and leader -1 while a leader is not alive.
+    A server with a fixed leader id, or one that uses different node ids for brokers and for leaders. Kafka sends
+    LEADER_NOT_AVAILABLE and leader -1 while a leader is down.
 
     ## Example
     ```story
@@ -54,7 +54,7 @@ def leader_not_in_brokers(event: ResponseReceived, _: ConnectionState) -> Iterat
                     f"partition {each['partition_index']} of topic {topic.get('name')!r} has leader {leader}, which is "
                     f"not among the brokers of the same response ({there})",
                     **locate(message, "topics", index, "partitions", place, "leader_id"),
-                    hint="use the same node ids in brokers and as leaders; of a leader that is not alive say "
+                    hint="use the same node ids in brokers and as leaders; for a leader that is down, send "
                     "LEADER_NOT_AVAILABLE and -1",
                     expected=f"one of {there}" if brokers else "a broker's node_id",
                     got=str(leader),

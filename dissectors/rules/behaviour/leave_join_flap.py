@@ -36,14 +36,14 @@ class _Left:
     blame="client",
 )
 def leave_join_flap(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client does not leave its group only to join it again at once, time after time.
+    """Checks that a client does not repeatedly leave its group and rejoin at once.
 
     ## Why it matters
-    Each leave and each join is a rebalance: the whole group stops reading while partitions are handed over.
+    Each leave and each join is a rebalance: the whole group stops reading while partitions move.
 
     ## Usual cause
-    An application that makes a consumer per message or per request, a container that crashes and starts anew, or work
-    between two polls that is longer than `max.poll.interval.ms` (the client leaves by itself and joins at the next).
+    An application that creates a consumer per message or request, a container that crashes and restarts, or work
+    between two polls that exceeds `max.poll.interval.ms` (the client then leaves and rejoins at the next poll).
 
     ## Example
     ```story
@@ -105,7 +105,7 @@ def leave_join_flap(event: RequestReceived | ResponseReceived, connection: Conne
     joined.flaps = flaps + 1
     if joined.flaps >= _TIMES:
         yield Problem(
-            f"client {connection.client_id!r} at {who[0]} left group {joined.group!r} and joined it again "
+            f"client {connection.client_id!r} at {who[0]} left group {joined.group!r} and rejoined it "
             f"{joined.flaps} times in a row: the group rebalances each time",
             hint="keep one consumer for the life of the application, or give it a group.instance.id; do less between "
             "polls or raise max.poll.interval.ms",

@@ -27,16 +27,16 @@ class _Found(BoundedDict[tuple[int, Place], tuple[int, int, int]]):
 
 @rule("S041", severity=Severity.WARNING, events=(ResponseReceived,), apis=("ListOffsets",), since="0.1", blame="broker")
 def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that ListOffsets answers a time with the first record of that time or later.
+    """Checks that ListOffsets for a timestamp returns the first record at that time or later.
 
     ## Why it matters
-    Consumers seek with it (offsetsForTimes, auto.offset.reset=by_duration): they begin in the wrong place, or at the
-    end if the answer is that there is none.
+    Consumers use it to seek (offsetsForTimes, auto.offset.reset=by_duration): they start in the wrong place, or at the
+    end if the response says that there is no such record.
 
     ## Usual cause
-    A gateway without an index of times that gives any offset; a broker that takes the timestamp of another partition.
-    An answer is odd if its record is older than what was asked for, or if there is said to be none within a minute of
-    one that is late enough.
+    A gateway without a time index that returns any offset, or a broker that uses the timestamp of another partition.
+    Reported if the returned record is older than the requested time, or if the response finds no record although one
+    that is late enough was reported within the last minute.
 
     ## Example
     ```story
@@ -82,9 +82,9 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
             found[key] = (timestamp, offset, event.at)
             if timestamp < wanted:
                 yield Problem(
-                    f"ListOffsets of {partition} for time {wanted} ms is answered with offset {offset}, whose time is "
-                    f"{timestamp} ms: earlier than asked",
-                    hint="a fault of the broker: the answer is the first record at that time or later, or none (-1)",
+                    f"ListOffsets of {partition} for time {wanted} ms returned offset {offset}, whose time is "
+                    f"{timestamp} ms: earlier than requested",
+                    hint="fix the broker: it must return the first record at that time or later, or none (-1)",
                     expected=f"at least {wanted}",
                     got=str(timestamp),
                     cause=partition,
@@ -92,9 +92,9 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
                 )
         elif offset == -1 and known is not None and known[0] >= wanted >= 0 and event.at - known[2] <= _KNOWN_FOR:
             yield Problem(
-                f"ListOffsets of {partition} for time {wanted} ms finds nothing, though offset {known[1]} with time "
-                f"{known[0]} ms was told a short while ago",
-                hint="a fault of the broker's look-up by time, unless the records were deleted meanwhile",
+                f"ListOffsets of {partition} for time {wanted} ms found nothing, though offset {known[1]} with time "
+                f"{known[0]} ms was reported shortly before",
+                hint="fix the broker's lookup by time, unless the records were deleted in the meantime",
                 expected=f"an offset up to {known[1]}",
                 got="-1",
                 cause=partition,

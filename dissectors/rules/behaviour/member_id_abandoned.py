@@ -18,7 +18,7 @@ MEMBER_ID_REQUIRED = Error.MEMBER_ID_REQUIRED
 UNUSED = 2
 
 _MS = 1_000_000
-_HINT = "join again at once with the member_id of the MEMBER_ID_REQUIRED response, also after a disconnect"
+_HINT = "rejoin at once with the member_id of the MEMBER_ID_REQUIRED response, even after a disconnect"
 
 
 class _Issued:
@@ -39,14 +39,14 @@ class _Issued:
 def member_id_abandoned(
     event: RequestReceived | ResponseReceived | ConnectionEnded | DeadlinePassed, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Checks that a client that gets its member id with MEMBER_ID_REQUIRED joins with it before the session times out.
+    """Checks that a client that got its member id with MEMBER_ID_REQUIRED joins with it before the session expires.
 
     ## Why it matters
-    The coordinator counts whoever holds the id as a member to come (KIP-394), and no rebalance of the group ends until
-    it has joined or its session has timed out: 45 seconds by default.
+    The coordinator counts the id as a pending member (KIP-394). No rebalance of the group completes until it has
+    joined or its session has expired: 45 seconds by default.
 
     ## Usual cause
-    The client does not keep the id of an answer with an error code, or starts over with an empty one after a
+    The client does not keep the id of a response with an error code, or starts over with an empty id after a
     disconnect.
 
     ## Example
@@ -88,7 +88,7 @@ def member_id_abandoned(
     if isinstance(event, DeadlinePassed):
         group, member, seconds = event.about
         yield Problem(
-            f"group {group!r} gave out member id {member!r} with MEMBER_ID_REQUIRED and nobody joined with it within "
+            f"group {group!r} assigned member id {member!r} with MEMBER_ID_REQUIRED, but nobody joined with it within "
             f"{seconds:g} s, so a rebalance may have waited for it that long",
             hint=_HINT,
             cause=group,
@@ -112,7 +112,7 @@ def member_id_abandoned(
                 del issued[key]
             yield Problem(
                 f"group {group!r} gave client {event.message.client_id!r} member ids {unused[0][1]!r} and "
-                f"{unused[1][1]!r} with MEMBER_ID_REQUIRED, and it joins with an empty one again",
+                f"{unused[1][1]!r} with MEMBER_ID_REQUIRED, but it joins with an empty one again",
                 **locate(event.message, "member_id"),
                 hint=_HINT,
                 cause=group,

@@ -42,15 +42,15 @@ class _Here:
 def members_collapsed(
     event: RequestReceived | ResponseReceived | ConnectionEnded, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Checks that two clients that join a group without a member id get two different ones.
+    """Checks that two clients that join a group without a member id get different ids.
 
     ## Why it matters
-    Members with one id are one member: they get the same partitions and read everything twice, or throw each other out
-    at every heartbeat.
+    The coordinator treats members with the same id as one: they get the same partitions and read everything twice, or
+    evict each other at every heartbeat.
 
     ## Usual cause
-    A coordinator that makes the member id from the client id, the client's host or the protocol's metadata, which are
-    the same for all instances of an application. Kafka appends a random UUID.
+    A coordinator that derives the member id from the client id, the host or the protocol metadata, which all instances
+    of an application share. Kafka appends a random UUID.
 
     ## Example
     ```story
@@ -106,8 +106,8 @@ def members_collapsed(
     if other is not None and other[0] != connection.connection_id:
         yield Problem(
             f"{connection.client} joined group {key[0]!r} as a new member and got member id {key[1]!r}, which "
-            f"{other[1]} was given and still has",
+            f"{other[1]} already has",
             **locate(message, "member_id"),
-            hint="give every JoinGroup with an empty member_id a new id, such as the client id with a random UUID",
+            hint="assign a new id to every JoinGroup with an empty member_id, such as the client id plus a random UUID",
             cause=key[0],
         )

@@ -26,16 +26,17 @@ ANSWERS = 10
     blame="network",
 )
 def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client acts on Metadata that names a leader for its topic, and does not ask ten times in a row.
+    """Checks that a client uses Metadata that names its topic's leader instead of requesting it ten times in a row.
 
     ## Why it matters
-    The answer has all that the client needs, and yet it asks again within a second: it cannot connect to what the
-    answer names, or does not believe it. Producers then time out and consumers hang, mostly without an error.
+    The response has everything that the client needs, but it asks again within a second: it cannot connect to the
+    advertised address, or does not accept the response. Producers then time out and consumers hang, usually without an
+    error.
 
     ## Usual cause
-    The advertised host name does not resolve where the client is, or a firewall stands before it; or a field of the
-    answer, such as a topic id or leader epoch, is not what the client takes. Where the address is plainly another than
-    was dialled it is S001, and a leader that is not among the brokers is S004.
+    The advertised host name does not resolve on the client, or a firewall blocks it. Or the client rejects a field of
+    the response, such as a topic id or leader epoch. S001 covers an address that clearly differs from the one dialed;
+    S004, a leader that is not among the brokers.
 
     ## Example
     ```story
@@ -121,8 +122,8 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
         return
     yield Problem(
         f"client {client_id!r} got the same Metadata {seeker.same} times within "
-        f"{(event.at - seeker.since) / 1e9:.1f} s and did nothing with it; it names a leader for its topic, and broker "
+        f"{(event.at - seeker.since) / 1e9:.1f} s without acting on it; it names a leader for its topic, and broker "
         f"{named.node_id} at {named.address}",
-        hint=f"see whether the client can resolve and reach {named.address}, and what it logs at debug level",
+        hint=f"check whether the client can resolve and reach {named.address}, and what it logs at debug level",
         cause=named.address,
     )

@@ -47,15 +47,15 @@ class _Refusals(Recurrence):
     blame="client",
 )
 def not_controller_loop(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client which is told NOT_CONTROLLER asks where the controller is before it tries again.
+    """Checks that a client looks up the controller after NOT_CONTROLLER before it tries again.
 
     ## Why it matters
-    The controller moves, and the broker that was asked will not become it: without a Metadata request in between
-    the same answer comes for ever. Told at the third in a row.
+    The controller has moved, and the old broker will not become it again: without a Metadata request in between, the
+    answer stays the same. Reported at the third in a row.
 
     ## Usual cause
-    A client that keeps the controller it found at the start; a broker behind a proxy or a load balancer, so that each
-    try meets another one.
+    A client that caches the controller from startup, or a proxy or load balancer that sends each attempt to a
+    different broker.
 
     ## Example
     ```story
@@ -96,9 +96,9 @@ def not_controller_loop(event: RequestReceived | ResponseReceived, connection: C
         return
     if (times := connection.run.state(_Refusals).count(key, event.at)) >= _OFTEN:
         yield Problem(
-            f"client {connection.client_id!r} was told NOT_CONTROLLER {times} times and does not ask who is; "
-            f"the last time for {message.api} by {connection.server}",
-            hint="the client has to send Metadata and go to controller_id; every broker needs an address of its own",
+            f"client {connection.client_id!r} got NOT_CONTROLLER {times} times without looking up the controller; "
+            f"the last time for {message.api} from {connection.server}",
+            hint="the client must request Metadata and use controller_id; every broker needs its own address",
             expected="Metadata",
             got=message.api,
         )

@@ -29,14 +29,14 @@ LASTING = 2_000_000_000
     blame="client",
 )
 def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client asks for Metadata after NOT_LEADER_OR_FOLLOWER, before it asks the same broker again.
+    """Checks that a client refreshes Metadata after NOT_LEADER_OR_FOLLOWER before it retries the same broker.
 
     ## Why it matters
-    The partition has moved. Until the client asks where, nothing of it is written or read, and the broker that it asks
-    refuses the same request again and again.
+    The partition has moved. Until the client looks up the new leader, it can neither read nor write the partition, and
+    the broker refuses the same request again and again.
 
     ## Usual cause
-    A client that treats the error like any that can be retried, or refreshes its Metadata on a timer only.
+    A client that treats the error like any other retriable error, or refreshes its Metadata only on a timer.
 
     ## Example
     ```story
@@ -83,9 +83,9 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
         if denial is not None and denial.in_a_row >= TIMES and event.at - denial.row_since >= LASTING:
             name = spoken(place, connection)
             yield Problem(
-                f"{connection.dialled} has said NOT_LEADER_OR_FOLLOWER of {name} {denial.in_a_row} times in "
-                f"{(event.at - denial.row_since) / 1e9:.1f} s, and the client was not seen to ask where its leader is",
+                f"{connection.dialled} answered NOT_LEADER_OR_FOLLOWER for {name} {denial.in_a_row} times in "
+                f"{(event.at - denial.row_since) / 1e9:.1f} s, but the client did not look up the new leader",
                 **locate(message, *where),
-                hint="ask for Metadata at this error, and send the next request to the leader that it names",
+                hint="request Metadata after this error, and send the next request to the leader that it names",
                 cause=name,
             )

@@ -34,15 +34,15 @@ class _OutOfRange(Recurrence):
     blame="client",
 )
 def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a consumer that is told OFFSET_OUT_OF_RANGE goes to another offset.
+    """Checks that a consumer moves to another offset after OFFSET_OUT_OF_RANGE.
 
     ## Why it matters
-    The records at that offset are gone (retention), or were never there. Asking again brings the same error, and the
-    partition is not read any more.
+    The records at that offset were deleted (retention) or never existed. Retrying returns the same error, and the
+    partition is no longer read.
 
     ## Usual cause
-    No reset policy (`auto.offset.reset=none`) in an application that retries for ever, or a client whose reset looks up
-    an offset and does not use it.
+    No reset policy (`auto.offset.reset=none`) in an application that retries forever, or a client that looks up a new
+    offset but does not use it.
 
     ## Example
     ```story
@@ -78,10 +78,11 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
         times = connection.state(_OutOfRange).count((place, offsets[place]), event.at)
         if times % _TIMES == 0:
             yield Problem(
-                f"the client asks for offset {offsets[place]} of {spoken(place, connection)} {times} times"
-                " although the broker answers OFFSET_OUT_OF_RANGE: it should go to an offset that is there",
+                f"the client requests offset {offsets[place]} of {spoken(place, connection)} {times} times"
+                " although the broker answers OFFSET_OUT_OF_RANGE: it should move to a valid offset",
                 **locate(event.message, *where),
-                hint="set auto.offset.reset to earliest or latest, or seek; see whether retention is shorter than the "
+                hint="set auto.offset.reset to earliest or latest, or seek; check whether retention is "
+                "shorter than the "
                 "consumer's lag",
                 cause=place[0],
             )

@@ -34,15 +34,15 @@ class _Generations:
     blame="client",
 )
 def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a group does not go through twenty generations within a minute.
+    """Checks that a group does not go through 20 generations within a minute.
 
     ## Why it matters
-    At each rebalance all members stop, join, and fetch their offsets again. A group that does little else falls behind,
-    and reads messages twice that it could not commit.
+    At each rebalance, all members stop, rejoin and fetch their offsets again. A group that mostly rebalances falls
+    behind, and rereads messages that it could not commit.
 
     ## Usual cause
-    Members that are thrown out because they do not poll or heartbeat in time and join again at once; a deployment that
-    restarts in a loop; members that leave and join for each batch.
+    Members that are evicted because they do not poll or send heartbeats in time, and rejoin at once; a deployment that
+    restarts in a loop; or members that leave and join for each batch.
 
     ## Example
     ```story
@@ -81,10 +81,11 @@ def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Ite
     if generation - first >= GENERATIONS:
         begun[group] = (generation, event.at)
         yield Problem(
-            f"group {group!r} has gone through {generation - first} generations in {(event.at - since) / 1e9:.0f} s, "
-            f"and is at {generation}",
+            f"group {group!r} went through {generation - first} generations in {(event.at - since) / 1e9:.0f} s, "
+            f"and is now at {generation}",
             **locate(message, "generation_id"),
-            hint="find the member that comes and goes: max.poll.interval.ms and session.timeout.ms against how long it "
-            "works on a batch; group.instance.id spares restarts a rebalance",
+            hint="find the member that keeps leaving: compare max.poll.interval.ms and session.timeout.ms "
+            "with how long it "
+            "works on a batch; group.instance.id avoids rebalances on restarts",
             cause=group,
         )

@@ -90,10 +90,10 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
         times = connection.run.state(_Refused).count(key, event.at)
         if gap is not None:
             yield Problem(
-                f"{who} sends sequence {gap.sequence} to {whither} where {gap.expected} is the next, so the broker "
+                f"{who} sends sequence {gap.sequence} to {whither} but {gap.expected} is expected, so the broker "
                 "refuses the batch with OUT_OF_ORDER_SEQUENCE_NUMBER",
                 **locate(event.message, *where),
-                hint="see what became of the batch in between; the producer must begin anew with another epoch or id",
+                hint="find out what happened to the missing batch; the producer must restart with a new epoch or id",
                 expected=f"sequence {gap.expected}",
                 got=str(gap.sequence),
                 cause=place[0],
@@ -103,6 +103,6 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
                 f"{who} sends the batch with sequence {batch.sequence} to {whither} again and again; the broker has"
                 f" refused it {times} times with OUT_OF_ORDER_SEQUENCE_NUMBER",
                 **locate(event.message, *where),
-                hint="the producer must begin anew with another epoch or id (InitProducerId): restart or update it",
+                hint="the producer must get a new epoch or id (InitProducerId): restart or update it",
                 cause=place[0],
             )

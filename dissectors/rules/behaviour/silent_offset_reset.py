@@ -37,15 +37,15 @@ class _OutOfRange:
     blame="client",
 )
 def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Says how many records a consumer passes over, or reads again, when its offset was out of range.
+    """Reports how many records a consumer skips, or reads again, after its offset was out of range.
 
     ## Why it matters
-    Clients reset by themselves and say nothing to the application: with `auto.offset.reset=latest` what lies between is
-    never read, with `earliest` all that is kept is read once more.
+    Clients reset automatically without telling the application: with `auto.offset.reset=latest`, the records in
+    between are never read; with `earliest`, all retained records are read again.
 
     ## Usual cause
-    Retention deleted the records before the consumer came to them; the topic was deleted and made anew, and the
-    committed offset belongs to the old one; or an unclean leader election cut the log.
+    Retention deleted the records before the consumer read them, the topic was deleted and recreated and the committed
+    offset belongs to the old one, or an unclean leader election truncated the log.
 
     ## Example
     ```story
@@ -83,9 +83,9 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
             if place not in lost or (now := each.get("fetch_offset", 0)) == lost[place]:
                 continue
             old = lost.pop(place)
-            which, what = spoken(place, connection), "passes over" if now > old else "goes back"
+            which, what = spoken(place, connection), "skips" if now > old else "goes back"
             yield Problem(
-                f"after OFFSET_OUT_OF_RANGE at offset {old} of {which} the client goes on at {now}: it {what} "
+                f"after OFFSET_OUT_OF_RANGE at offset {old} of {which} the client continues at {now}: it {what} "
                 f"{counted(abs(now - old), 'offset')}",
                 **locate(event.message, *where, "fetch_offset"),
                 hint="compare the topic's retention with the consumer's lag; auto.offset.reset=none makes the "

@@ -30,12 +30,12 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
     """Checks that Metadata stops naming a leader that answers NOT_LEADER_OR_FOLLOWER.
 
     ## Why it matters
-    The client does as it should: at each refusal it asks where the leader is, and is sent back to the broker that just
-    refused. The partition is not written or read until one of the two changes its mind.
+    The client behaves correctly: at each refusal it looks up the leader, but is sent back to the broker that just
+    refused. The partition cannot be written or read until the brokers agree.
 
     ## Usual cause
-    A broker that is cut off from the controller and answers from old Metadata; or a server whose Metadata and whose
-    partitions know different leaders. For a second or two after a failover this is normal.
+    A broker that is disconnected from the controller and answers from old Metadata, or a server whose Metadata
+    disagrees with its partitions. For a second or two after a failover, this is normal.
 
     ## Example
     ```story
@@ -95,10 +95,10 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
                     continue
                 where = spoken(place, connection)
                 yield Problem(
-                    f"Metadata names broker {each['leader_id']} as the leader of {where}, which has said "
+                    f"Metadata names broker {each['leader_id']} as the leader of {where}, which answered "
                     f"NOT_LEADER_OR_FOLLOWER {denial.rounds} times in {(event.at - denial.since) / 1e9:.1f} s",
                     **locate(message, "topics", index, "partitions", number, "leader_id"),
-                    hint=f"see whether {connection.dialled}, which says so, and {denial.server}, which refuses, both "
-                    "hear from the controller",
+                    hint=f"check that {connection.dialled}, which names it, and {denial.server}, which refuses, both "
+                    "are connected to the controller",
                     cause=where,
                 )

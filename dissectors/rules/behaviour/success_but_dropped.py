@@ -43,16 +43,15 @@ class _Acknowledged(BoundedDict[tuple[str, Place], tuple[int, int]]):
     blame="broker",
 )
 def success_but_dropped(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a record which the broker has acknowledged for all replicas lies below its partition's end.
+    """Checks that a record acknowledged with acks=all has an offset below its partition's end.
 
     ## Why it matters
-    With acks=all the producer is told that its records are safe, and forgets them. If the partition ends before
-    their offset shortly afterwards, they are lost.
+    With acks=all, the broker tells the producer that its records are safe. If the partition ends before their offset
+    shortly afterwards, they are lost.
 
     ## Usual cause
-    A gateway that answers a Produce before, or without, writing it; a broker that lost its disk, or an unclean leader
-    election. A topic that was deleted and made anew in between looks like that too: kproxy only knows of it if that
-    was done through it.
+    A gateway that answers a Produce before writing it, or without; a broker that lost its disk; or an unclean leader
+    election. A topic that was deleted and recreated in between looks the same, unless kproxy saw it happen.
 
     ## Example
     ```story
@@ -123,8 +122,8 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
             continue
         yield Problem(
             f"server {connection.server} acknowledged offset {offset} of {spoken(place, connection)} for all "
-            f"replicas, and now tells {end} as the partition's end: what was written is gone",
-            hint="see whether the broker stores before it answers; was the topic deleted and made anew meanwhile?",
+            f"replicas, but now reports {end} as the partition's end: the records are lost",
+            hint="check that the broker stores before it answers, and that the topic was not deleted and recreated",
             expected=f"at least {offset + 1}",
             got=str(end),
             cause=spoken(place, connection),

@@ -32,15 +32,15 @@ class _Assignments:
 def sync_assignment_mismatch(
     event: RequestReceived | ResponseReceived, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Checks that the coordinator passes on to each member the bytes that the leader assigned to it.
+    """Checks that the coordinator gives each member the bytes that the leader assigned to it.
 
     ## Why it matters
-    A member with an empty assignment reads nothing, and with another's reads what somebody else reads too; nobody
-    reports an error, for the coordinator said that all is well.
+    A member with an empty assignment reads nothing; one with another member's assignment reads what someone else reads
+    too. Nobody sees an error, because the coordinator reports success.
 
     ## Usual cause
-    A coordinator that answers members before the leader's SyncGroup has come, that answers from the generation before,
-    or that decodes the assignment and writes it anew. It must keep the bytes, and hold the answer back until they come.
+    A coordinator that answers members before the leader's SyncGroup arrives, answers from the previous generation, or
+    decodes and re-encodes the assignment. It must keep the bytes, and delay responses until they arrive.
 
     ## Example
     ```story
@@ -88,10 +88,10 @@ def sync_assignment_mismatch(
         return
     given = f"{len(got)} bytes" if got else "nothing"
     yield Problem(
-        f"member {key[2]!r} of group {key[0]!r} got {given} as its assignment in generation {key[1]}, where the leader "
+        f"member {key[2]!r} of group {key[0]!r} got {given} as its assignment in generation {key[1]}, but the leader "
         f"had assigned it {'other bytes' if len(got) == known[0] else f'{known[0]} bytes'}",
         **locate(message, "assignment"),
-        hint="hold SyncGroup back until the leader's has come, then send each member the leader's bytes as they are",
+        hint="delay SyncGroup responses until the leader's arrives, then send each member the leader's bytes unchanged",
         expected=f"{known[0]} bytes of the leader's SyncGroup",
         got=given,
         cause=key[0],

@@ -38,12 +38,12 @@ def throttle_as_longpoll(event: ResponseReceived, connection: ConnectionState) -
     """Checks that throttle_time_ms of a Fetch is not the time that the broker waited for data.
 
     ## Why it matters
-    A client obeys and waits that long once more before it fetches again: every empty poll costs twice, and new records
-    come late by up to max_wait_ms. Sarama waited 100 to 112 ms after every fetch from one gateway.
+    A client obeys and waits that long again before its next fetch: every empty poll takes twice as long, and new
+    records arrive up to max_wait_ms late. Sarama waited 100 to 112 ms after every fetch from one gateway.
 
     ## Usual cause
-    A gateway fills throttle_time_ms with the duration of the request. Kafka answers a throttled Fetch at once (from v8
-    on), so the two are never alike. Told at the third in a row.
+    A gateway that sets throttle_time_ms to the duration of the request. Kafka answers a throttled Fetch at once (from
+    v8 on), so the two never match. Reported at the third in a row.
 
     ## Example
     ```story
@@ -89,8 +89,8 @@ def throttle_as_longpoll(event: ResponseReceived, connection: ConnectionState) -
     misnamed.in_a_row += 1
     if misnamed.in_a_row >= _OFTEN:
         yield Problem(
-            f"server {connection.server} tells the {throttle} ms that an empty Fetch waited for data as throttling",
-            hint="a fault of the broker: throttle_time_ms is for quotas, and clients wait that long once more",
+            f"server {connection.server} reports the {throttle} ms that an empty Fetch waited for data as throttling",
+            hint="fix the broker: throttle_time_ms is for quotas, and clients wait that long again",
             expected="0",
             got=str(throttle),
             **locate(message, "throttle_time_ms"),

@@ -74,15 +74,15 @@ class _Throttle:
     blame="client",
 )
 def throttle_ignored(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client sends nothing on a connection while it is throttled.
+    """Checks that a throttled client sends nothing on the connection until the throttle time ends.
 
     ## Why it matters
-    Since KIP-219 the broker answers at once and says in throttle_time_ms how long to wait; it does not read the
-    connection until then. A client that goes on only fills its own buffers and takes the time for the broker's
-    latency: its requests time out and come again. Told from the third time on a connection.
+    Since KIP-219, the broker answers at once, gives the wait time in throttle_time_ms, and does not read the
+    connection until it ends. A client that keeps sending only fills its own buffers and mistakes the delay for broker
+    latency: its requests time out and are resent. Reported from the third time on a connection.
 
     ## Usual cause
-    The client takes throttle_time_ms for a metric.
+    The client treats throttle_time_ms as a mere metric.
 
     ## Example
     ```story

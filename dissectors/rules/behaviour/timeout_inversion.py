@@ -37,17 +37,16 @@ class _Abandoned(BoundedDict[tuple[str, str | None, str], deque[float]]):
     blame="client",
 )
 def timeout_inversion(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client waits for an answer as long as it has told the server that it may take.
+    """Checks that a client waits for a response at least as long as it allows the server to take.
 
     ## Why it matters
-    A Fetch may be held back for max_wait_ms, a JoinGroup until the rebalance timeout. A client that closes the
-    connection before asks again elsewhere, and so for ever; a group is thrown back to the start of its rebalance each
-    time.
+    A broker may hold a Fetch for max_wait_ms and a JoinGroup until the rebalance timeout. A client that closes the
+    connection earlier retries elsewhere, forever; a group restarts its rebalance each time.
 
     ## Usual cause
     The client's socket or request timeout is shorter than fetch.max.wait.ms, or than the rebalance timeout for
-    JoinGroup. Three times after the same time (within 5 %, at least a second) are taken for a timeout; a client that
-    just ends leaves at any time.
+    JoinGroup. Three closes after the same time (within 5 %, at least a second) count as a timeout; a client that
+    simply exits leaves at any time.
 
     ## Example
     ```story
@@ -101,9 +100,9 @@ def timeout_inversion(event: ConnectionEnded, connection: ConnectionState) -> It
     times.append(waited)
     if len(times) == _OFTEN and max(times) - min(times) <= _ALIKE * waited:
         yield Problem(
-            f"client {connection.client_id!r} gives up {message.api} after {waited / 1000:.3g} s, again and again, "
-            f"and has told the server to take up to {allowed / 1000:g} s",
-            hint="make the client's request timeout longer than what it asks the server to wait",
+            f"client {connection.client_id!r} repeatedly gives up on {message.api} after {waited / 1000:.3g} s, "
+            f"but allows the server up to {allowed / 1000:g} s",
+            hint="make the client's request timeout longer than the time it allows the server",
             expected=f"at least {allowed / 1000:g} s",
             got=f"{waited / 1000:.3g} s",
             cause=message.api,

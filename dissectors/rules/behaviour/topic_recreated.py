@@ -42,14 +42,14 @@ class _Stale:
     blame="client",
 )
 def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client that uses a topic id which the broker does not know asks for the topic's metadata again.
+    """Checks that a client refreshes Metadata after using a topic id that the broker does not know.
 
     ## Why it matters
-    A topic that is deleted and made anew has the same name and another id. A client that keeps the old id reads
-    nothing more from it, or writes nothing more, until it is restarted.
+    A topic that is deleted and recreated keeps its name but gets a new id. A client that keeps the old id can no
+    longer read or write it until it is restarted.
 
     ## Usual cause
-    The client takes UNKNOWN_TOPIC_ID for a passing error, or keeps ids from its first metadata.
+    The client treats UNKNOWN_TOPIC_ID as a transient error, or keeps the ids from its first Metadata response.
 
     ## Example
     ```story
@@ -100,10 +100,10 @@ def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Ite
         if times + 1 >= _TIMES and event.at - since >= _PATIENCE:
             del stale[topic]
             yield Problem(
-                f"the client goes on with topic id {_named(topic, connection)} although the broker has answered "
-                f"{error_name(code)} for {(event.at - since) // SECOND} s; it should ask for its metadata again",
+                f"the client keeps using topic id {_named(topic, connection)} although the broker has answered "
+                f"{error_name(code)} for {(event.at - since) // SECOND} s; it should refresh its Metadata",
                 **locate(message, *where),
-                hint="the topic was deleted or made anew: restart the client, or update it",
+                hint="the topic was deleted or recreated: restart the client, or update it",
                 cause=topic,
             )
 

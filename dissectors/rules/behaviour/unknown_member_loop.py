@@ -57,15 +57,15 @@ class _Members:
     blame="client",
 )
 def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a member stops using its member id when the coordinator says UNKNOWN_MEMBER_ID.
+    """Checks that a member stops using its member id after UNKNOWN_MEMBER_ID.
 
     ## Why it matters
-    The group has gone on without the member: its partitions are with others, and nothing that it commits is kept. It
-    gets back by joining with an empty member id (or, in the consumer protocol, with epoch 0), and in no other way.
+    The group continued without the member: others have its partitions, and its commits are not stored. The only way
+    back is to join with an empty member id (or with epoch 0 in the consumer protocol).
 
     ## Usual cause
-    A client that handles UNKNOWN_MEMBER_ID like an error to be retried; an application that commits in a loop after its
-    consumer was thrown out; or a coordinator that forgets members while their session lasts.
+    A client that treats UNKNOWN_MEMBER_ID as retriable, an application that commits in a loop after its consumer was
+    evicted, or a coordinator that forgets members before their session expires.
 
     ## Example
     ```story
@@ -121,10 +121,10 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
     if connection.run.state(MisledGroups).holds(key[0], event.at):
         return
     yield Problem(
-        f"member {member!r} of group {key[0]!r} was told UNKNOWN_MEMBER_ID {known.times} times in "
-        f"{(event.at - known.first) / 1e9:.1f} s, at last to {message.api}, and goes on with that member id",
+        f"member {member!r} of group {key[0]!r} got UNKNOWN_MEMBER_ID {known.times} times in "
+        f"{(event.at - known.first) / 1e9:.1f} s, most recently for {message.api}, but keeps using that member id",
         **locate(message, *path),
-        hint="join again with an empty member_id; see why the member was thrown out: session.timeout.ms, "
+        hint="rejoin with an empty member_id; check why the member was evicted: session.timeout.ms, "
         "max.poll.interval.ms, or a coordinator that has lost the group",
         cause=key[0],
     )

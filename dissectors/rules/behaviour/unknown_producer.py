@@ -43,14 +43,14 @@ class _Lost:
     blame="client",
 )
 def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a producer that is fenced, or whose id the broker does not know, gives up or begins anew.
+    """Checks that a fenced producer, or one whose id the broker does not know, stops or gets a new id.
 
     ## Why it matters
-    Nothing that it sends is written. Two instances that take turns at fencing each other get nowhere either.
+    None of its data is written. Two instances that keep fencing each other make no progress either.
 
     ## Usual cause
-    Two producers run with one `transactional.id`; or the client repeats the request with the id and epoch that were
-    refused, instead of asking for new ones with InitProducerId.
+    Two producers share a `transactional.id`, or the client repeats requests with the refused id and epoch instead of
+    getting new ones with InitProducerId.
 
     ## Example
     ```story
@@ -94,10 +94,10 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
     lost[producer] = times + 1, event.at
     if times + 1 >= _TIMES:
         yield Problem(
-            f"{producer} was answered {error_name(code)} {times + 1} times, request after request: it should give up "
-            "or ask for a new id and epoch with InitProducerId",
+            f"{producer} got {error_name(code)} for {times + 1} requests in a row: it should stop "
+            "or get a new id and epoch with InitProducerId",
             **locate(message, *where),
-            hint="see whether two producers share a transactional.id; otherwise update the client",
+            hint="check whether two producers share a transactional.id; otherwise update the client",
             cause=producer,
         )
 

@@ -72,13 +72,12 @@ def unstable_member_ids(
     """Checks that a member keeps its id from one join to the next.
 
     ## Why it matters
-    An id that is not used again stays a member of the group until its session times out. The group grows with each
-    join, partitions go to members that nobody is, and every rebalance waits for them.
+    An abandoned id stays a member of the group until its session expires. The group grows with each join, partitions
+    are assigned to members that do not exist, and every rebalance waits for them.
 
     ## Usual cause
-    The client joins with an empty member_id after an error or a timeout that does not ask for it, mostly because it
-    gives up on a JoinGroup before the rebalance is over; or the coordinator answers a member with another id than it
-    sent.
+    The client joins with an empty member_id after an error or timeout that does not require it, usually because it
+    gives up on a JoinGroup before the rebalance ends. Or the coordinator returns another id than the member sent.
 
     ## Example
     ```story
@@ -177,9 +176,9 @@ def _joined(
         yield from _new(key, at, asked, connection, message)
     elif before != now:
         yield Problem(
-            f"member {before!r} joined group {group!r} and was answered with another member id, {now!r}",
+            f"member {before!r} joined group {group!r} but the response has another member id, {now!r}",
             **locate(message, "member_id"),
-            hint="answer a JoinGroup that has a member_id with the same one; make a new one for an empty one only",
+            hint="return the member_id that the JoinGroup request has; generate a new one only if it is empty",
             blame="broker",
             expected=before,
             got=now,
@@ -217,9 +216,9 @@ def _new(
         if member.ids >= NEW_IDS:
             yield Problem(
                 f"client {key[1]!r} has joined group {key[2]!r} with an empty member_id {member.ids} times in a row; "
-                "the ids that it got before stay members of the group until their sessions time out",
+                "its previous ids stay members of the group until their sessions expire",
                 **(locate(message, "member_id") if message else {}),
-                hint="join again with the member_id of the last JoinGroup response, and wait for that response as long "
+                hint="rejoin with the member_id of the last JoinGroup response, and wait for that response as long "
                 "as the rebalance timeout",
                 cause=key[2],
             )

@@ -23,15 +23,15 @@ from dissectors.trackers.triggers import FrameFlags
     blame="broker",
 )
 def acks0_answered(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a Produce with acks=0 is not answered.
+    """Checks that a Produce request with acks=0 gets no response.
 
     ## Why it matters
-    The client waits for nothing: it takes this response for the answer to its next request, so that this one and all
-    that follow are off by one.
+    The client expects no response, so it takes this one for the answer to its next request. That response and all
+    later ones are off by one.
 
     ## Usual cause
-    A server that answers every Produce alike, whatever its acks; or only when the Produce failed. Kafka answers
-    nothing, and closes the connection if such a Produce fails.
+    A server that answers every Produce regardless of acks, or only when the Produce fails. Kafka never answers; it
+    closes the connection if such a Produce fails.
 
     ## Example
     ```story
@@ -55,7 +55,7 @@ def acks0_answered(event: ResponseReceived, connection: ConnectionState) -> Iter
     kind, _ = connection.state(InFlight).stray or ("", None)
     if kind == ANSWERS_ACKS_0:
         yield Problem(
-            f"the Produce with correlation id {event.correlation_id} has acks=0 and is answered all the same",
+            f"the Produce with correlation id {event.correlation_id} has acks=0 but was answered",
             4,
             8,
             "header.correlation_id",

@@ -22,15 +22,15 @@ from dissectors.trackers.state import ConnectionState
     blame="proxy",
 )
 def acks0_waited(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a connection goes on after a Produce with acks=0.
+    """Checks that a connection still works after a Produce request with acks=0.
 
     ## Why it matters
-    Such a Produce has no answer. A server or proxy that waits for one serves nothing more on the connection: the client
-    sees its next request time out, often a Metadata minutes later.
+    Such a request has no response. A server or proxy that waits for one stops serving the connection: the client's
+    next request times out, often a Metadata request minutes later.
 
     ## Usual cause
-    A proxy that pairs every request with a response. It is told when the first request after the Produce is not
-    answered within 30 s more than it allows, while the connection lives.
+    A proxy that pairs every request with a response. Reported when the first request after the Produce is not answered
+    within 30 s more than it allows, while the connection stays open.
 
     ## Example
     ```story
@@ -64,6 +64,6 @@ def acks0_waited(event: DeadlinePassed, connection: ConnectionState) -> Iterator
     if late:
         yield Problem(
             f"no answer to {listed(late)} after {lasted(event.at - late[0].at)};"
-            " before it went a Produce with acks=0, whose answer something seems to wait for",
-            hint="a Produce with acks=0 has no response: what relays or serves it must not wait for one",
+            " a Produce with acks=0 preceded it, and something seems to wait for its response",
+            hint="a Produce with acks=0 has no response: proxies and servers must not wait for one",
         )

@@ -22,15 +22,15 @@ from dissectors.trackers.state import ConnectionState
     blame="broker",
 )
 def acks_nonzero_silent(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a Produce with acks other than 0 is answered within 30 s more than its timeout_ms.
+    """Checks that a Produce request with acks other than 0 is answered within its timeout_ms plus 30 s.
 
     ## Why it matters
-    The producer keeps the records and sends them again on another connection: those that were stored are then there
-    twice. With a full buffer it blocks.
+    The producer keeps the records and sends them again on another connection, so records that were stored are
+    duplicated. Once its buffer is full, it blocks.
 
     ## Usual cause
-    A server that takes a Produce without topics, or one that it could not store, for one that needs no answer. The
-    broker answers after timeout_ms at the latest, with REQUEST_TIMED_OUT.
+    A server that treats a Produce without topics, or one it could not store, as if no response were needed. Kafka
+    answers after timeout_ms at the latest, with REQUEST_TIMED_OUT.
 
     ## Example
     ```story
@@ -56,6 +56,6 @@ def acks_nonzero_silent(event: DeadlinePassed, connection: ConnectionState) -> I
         what = "" if body.get("topic_data") else " and no topics"
         yield Problem(
             f"no answer to {named(request)} with acks={body.get('acks')}{what} after {lasted(event.at - request.at)}",
-            hint="answer every Produce whose acks is not 0, also one without topics, and errors too",
+            hint="answer every Produce whose acks is not 0, including requests without topics and failed ones",
             cause=what,
         )

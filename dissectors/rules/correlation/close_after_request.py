@@ -21,17 +21,17 @@ from dissectors.trackers.state import ConnectionState
     blame="client",
 )
 def close_after_request(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a server does not close connection after connection upon the same request of a client.
+    """Checks that a server does not repeatedly close the connection after the same request of a client.
 
     ## Why it matters
-    Kafka has no answer for a request that it cannot read or does not allow: it closes the connection, and the client
-    sees "disconnected" and tries the same again, for ever.
+    Kafka does not answer a request that it cannot read or does not allow: it closes the connection. The client sees
+    "disconnected" and retries forever.
 
     ## Usual cause
-    The server cannot read what is in this request, or does not allow it; a proxy in front of it does not know the API;
-    the port wants TLS. It is told from the second connection on, if the server closed within 5 s each time and never
-    answered this API version to this client. A version that the server advertises and serves to nobody is V004, a
-    listener that seems to want SASL X006.
+    The server cannot read or does not allow the request, a proxy in front of it does not know the API, or the port
+    expects TLS. Reported from the second connection on, if the server closed within 5 s each time and never answered
+    this API version to this client. V004 covers a version that the server advertises but never serves; X006 covers a
+    listener that seems to require SASL.
 
     ## Example
     ```story
@@ -72,11 +72,12 @@ def close_after_request(event: ConnectionEnded, connection: ConnectionState) -> 
     asked = endings.open[0].message
     why = "it refuses this request"
     if not connection.state(InFlight).served:
-        why += ", or nothing that works stands behind this address"
+        why += ", or nothing behind this address works"
     yield Problem(
-        f"{connection.server} closed {endings.times} connections upon {asked.api} v{asked.version} and never answered"
+        f"{connection.server} closed {endings.times} connections after {asked.api} v{asked.version} and "
+        "never answered"
         f" one: {why}",
-        hint="see the server's log; try a lower version of the API; check that the port is one for this security"
-        " protocol (TLS, SASL), and that nothing between does not know the API",
+        hint="check the server's log; try a lower version of the API; check that the port expects this security"
+        " protocol (TLS, SASL), and that every proxy in between knows the API",
         cause=f"{asked.api} v{asked.version}",
     )

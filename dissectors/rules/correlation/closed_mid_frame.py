@@ -13,16 +13,16 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("C014", severity=Severity.ERROR, events=(ConnectionEnded,), needs=(InFlight,), since="0.1")
 def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a peer ends a connection between frames, not inside one.
+    """Checks that a peer closes a connection between frames, not inside one.
 
     ## Why it matters
-    The other side has read half a message: clients say "unexpected EOF" or "connection reset by peer" and do not know
-    what became of their requests.
+    The other side has read half a message: clients report "unexpected EOF" or "connection reset by peer" and do not
+    know whether their requests succeeded.
 
     ## Usual cause
-    A process that crashed or was killed; a load balancer or proxy that cuts connections. A server that closes while
-    the client still sends does not want the request (too large: socket.request.max.bytes), which is a warning. A length
-    prefix that counts more bytes than are sent looks like this too.
+    A process that crashed or was killed, or a load balancer or proxy that cuts connections. A server that closes while
+    the client is still sending refuses the request (too large: socket.request.max.bytes), which is a warning. A length
+    prefix that counts more bytes than were sent looks the same.
 
     ## Example
     ```story
@@ -61,18 +61,18 @@ def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Ite
         oldest = next(iter(flight.waiting.values()), None)
         of_what = f", most likely the answer to {named(oldest)}" if oldest is not None else ""
         yield Problem(
-            f"the server ended the connection {received} bytes into a response{of_what}",
-            hint="see whether the server crashed, and what stands between it and the client",
+            f"the server closed the connection {received} bytes into a response{of_what}",
+            hint="check whether the server crashed, and what is between it and the client",
             blame="broker",
             cause="response",
         )
     elif sent:
         yield Problem(
-            f"the {event.by} ended the connection {sent} bytes into a request",
+            f"the {event.by} closed the connection {sent} bytes into a request",
             severity=Severity.WARNING if event.by == "server" else None,
             hint="compare the size of the request with the server's socket.request.max.bytes"
             if event.by == "server"
-            else "see whether the client crashed or was killed, and what stands between it and the server",
+            else "check whether the client crashed or was killed, and what is between it and the server",
             blame=event.by if event.by == "client" else "broker",
             cause=f"request {event.by}",
         )

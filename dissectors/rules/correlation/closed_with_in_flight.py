@@ -22,15 +22,15 @@ from dissectors.trackers.state import ConnectionState
     blame="broker",
 )
 def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a server answers what it was asked before it ends a connection.
+    """Checks that a server answers all requests before it closes a connection.
 
     ## Why it matters
-    The client does not know whether the requests were done: it sends them again, which without idempotence stores
+    The client does not know whether the requests succeeded and sends them again, which without idempotence stores
     records twice. Its log says "N request(s) timed out: disconnect" or "connection reset by peer".
 
     ## Usual cause
-    A broker that was stopped or crashed; a load balancer; a request that the server refuses by closing (if it happens
-    again: C015). While only a Fetch or JoinGroup waits it is for information: so ends every restart.
+    A broker that was stopped or crashed, a load balancer, or a request that the server refuses by closing (if it
+    repeats: C015). While only a Fetch or JoinGroup is waiting, this is info: every restart looks like that.
 
     ## Example
     ```story
@@ -67,8 +67,8 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
     held = all(each.api in HELD for each in asked)
     how = "reset" if event.how == "reset" else "closed"
     yield Problem(
-        f"the server {how} the connection while {listed(endings.open)} waited for its answer",
+        f"the server {how} the connection while {listed(endings.open)} waited for a response",
         severity=Severity.INFO if held else None,
-        hint="see the server's log at that time, and what stands between it and the client",
+        hint="check the server's log at that time, and what is between it and the client",
         cause=f"{asked[0].api} v{asked[0].version} {held}",
     )

@@ -29,15 +29,16 @@ LAST = 2**31 - 1_000_000
     blame="client",
 )
 def corr_id_restart(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Says when the correlation ids of a connection, which count up, begin anew in its midst.
+    """Reports that the increasing correlation ids of a connection restart in the middle of it.
 
     ## Why it matters
-    It is allowed. But then this is hardly one client: what holds for a connection (authentication, quota, the client's
-    name and version) is then mixed up, and ids may clash while requests are in flight (C008).
+    The protocol allows this, but it suggests more than one client. Everything that applies per connection
+    (authentication, quota, client name and version) is then mixed up, and ids may clash while requests are in flight
+    (C008).
 
     ## Usual cause
-    A proxy or pool that puts several clients on one connection; a capture in which a connection took over the ports of
-    another and its first packets are missing.
+    A proxy or pool that multiplexes several clients on one connection, or a capture that lacks the first packets of a
+    new connection on reused ports.
 
     ## Example
     ```story
@@ -67,8 +68,7 @@ def corr_id_restart(event: RequestReceived, connection: ConnectionState) -> Iter
     before, now = connection.state(InFlight).id_before, event.message.correlation_id
     if 0 <= now <= FIRST and FAR <= before < LAST:
         yield Problem(
-            f"correlation ids begin anew at {now} after {before}:"
-            " more than one client seems to speak on this connection",
+            f"correlation ids restart at {now} after {before}: more than one client seems to use this connection",
             8,
             12,
             "header.correlation_id",

@@ -26,12 +26,12 @@ def corr_id_reused_in_flight(event: RequestReceived, connection: ConnectionState
     """Checks that no two requests in flight on a connection have the same correlation id.
 
     ## Why it matters
-    The server copies the id into the response and does not look at it; the client then cannot tell the two responses
-    apart, and may read one with the layout of the other.
+    The server copies the id into the response without checking it. The client cannot tell the two responses apart, and
+    may read one with the layout of the other.
 
     ## Usual cause
-    A client that shares a connection between threads without a lock around its counter, or a proxy that puts the
-    requests of several clients on one connection and keeps their ids.
+    A client that shares a connection between threads without locking its counter, or a proxy that multiplexes several
+    clients on one connection and keeps their ids.
 
     ## Example
     ```story
@@ -56,10 +56,10 @@ def corr_id_reused_in_flight(event: RequestReceived, connection: ConnectionState
     older = connection.state(InFlight).reused
     if older is not None:
         yield Problem(
-            f"the request has the correlation id of {named(older)}, which still waits for its answer",
+            f"the request has the correlation id of {named(older)}, which is still in flight",
             8,
             12,
             "header.correlation_id",
-            hint="count the correlation id up for every request on a connection",
+            hint="increment the correlation id for every request on a connection",
             got=str(event.message.correlation_id),
         )

@@ -23,15 +23,15 @@ from dissectors.trackers.triggers import FrameFlags
     blame="broker",
 )
 def duplicate_response(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a request is answered once.
+    """Checks that a request is answered only once.
 
     ## Why it matters
-    Clients take the second response for the answer to the next request: they raise on its correlation id and close
-    the connection, or read it with the layout of another API.
+    Clients take the second response for the answer to the next request: they fail on its correlation id and close the
+    connection, or read it with the layout of another API.
 
     ## Usual cause
-    A handler that answers and then fails, whereupon the server also sends an error response; or a server that reuses
-    the response header of the request before.
+    A handler that answers and then fails, so the server sends an error response as well, or a server that reuses the
+    header of the previous response.
 
     ## Example
     ```story
@@ -58,9 +58,9 @@ def duplicate_response(event: ResponseReceived, connection: ConnectionState) -> 
     kind, oldest = connection.state(InFlight).stray or ("", None)
     if kind != ANSWERS_AGAIN:
         return
-    message = f"correlation id {event.correlation_id} was answered before"
+    message = f"correlation id {event.correlation_id} was already answered"
     if oldest is not None:
-        message += f"; {named(oldest)} waits for its answer"
+        message += f"; {named(oldest)} is waiting for a response"
     yield Problem(
         message,
         4,

@@ -31,13 +31,13 @@ def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -
     """Checks that no request waits 1 s or more behind a Fetch, JoinGroup or SyncGroup on its connection.
 
     ## Why it matters
-    The server answers the requests of a connection in order. A Metadata, Produce or Heartbeat behind a Fetch waits up
-    to max_wait_ms, behind a JoinGroup up to the rebalance timeout; heartbeats that come too late cost the member its
-    place in the group.
+    A server answers the requests of a connection in order. A Metadata, Produce or Heartbeat request behind a Fetch
+    waits up to max_wait_ms; behind a JoinGroup, up to the rebalance timeout. Heartbeats that arrive too late cost the
+    member its place in the group.
 
     ## Usual cause
-    A client that uses one connection per broker for everything, with a long fetch.max.wait.ms; one client object shared
-    by a producer and a consumer group. The Java client has a connection of its own for the coordinator.
+    A client that uses one connection per broker for everything, with a long fetch.max.wait.ms, or one client object
+    shared by a producer and a consumer group. The Java client uses a separate connection to the coordinator.
 
     ## Example
     ```story
@@ -79,7 +79,7 @@ def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -
         waited = held.at - request.at
         if held.asked_at <= request.at and waited >= LONG:
             yield Problem(
-                f"{named(request)} waited {lasted(waited)} behind a {held.api}, which the server may hold back",
-                hint="use a connection of its own for what waits (Fetch, JoinGroup, SyncGroup), or a shorter wait",
+                f"{named(request)} waited {lasted(waited)} behind a {held.api}, which may block on the server",
+                hint="use a separate connection for blocking requests (Fetch, JoinGroup, SyncGroup), or a shorter wait",
                 cause=held.api,
             )

@@ -22,14 +22,14 @@ from dissectors.trackers.state import ConnectionState
     blame="network",
 )
 def idle_close_race(_: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that the first request after an idle time of 30 s or more does not meet the end of the connection.
+    """Checks that the first request after 30 s or more of silence does not meet a closed connection.
 
     ## Why it matters
-    The client loses this request and must send it again; one that does not retry fails once after every pause.
+    The client loses this request and must send it again. A client without retries fails once after every pause.
 
     ## Usual cause
-    The broker (connections.max.idle.ms, 10 minutes), a load balancer, NAT or service mesh (1 to 5 minutes) gave the
-    idle connection up while the client still held it for good: its own idle timeout is the longer one.
+    The broker (connections.max.idle.ms, 10 minutes), a load balancer, NAT or service mesh (1 to 5 minutes) closed the
+    idle connection while the client, whose own idle timeout is longer, still considered it open.
 
     ## Example
     ```story
@@ -69,6 +69,6 @@ def idle_close_race(_: ConnectionEnded, connection: ConnectionState) -> Iterator
         return
     idle = lasted(connection.state(InFlight).slept)
     yield Problem(
-        f"{named(endings.open[0])} was the first after {idle} of silence, and its connection was closed on it",
-        hint="let the client give idle connections up sooner (connections.max.idle.ms), or use TCP keep-alive",
+        f"{named(endings.open[0])} was the first request after {idle} of silence, and its connection was closed",
+        hint="make the client close idle connections sooner (connections.max.idle.ms), or use TCP keep-alive",
     )

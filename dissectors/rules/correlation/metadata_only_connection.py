@@ -25,15 +25,15 @@ MANY, SOME_TIME = 5, 30 * SECOND
     since="0.1",
 )
 def metadata_only_connection(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    """Says which clients connect from time to time and never do more than ask for metadata.
+    """Reports clients that connect repeatedly but only ever request metadata.
 
     ## Why it matters
-    It is either a health check, which is fine, or a client that cannot go on from there.
+    Such a client is either a health check, which is fine, or it cannot continue after the metadata request.
 
     ## Usual cause
-    A probe or an exporter. Else: the addresses that Metadata advertises cannot be reached from the client, or lead past
-    kproxy, so that its other connections are not seen here. It is told at the fifth connection in a row of a client id
-    and host, over 30 s or more; faster ones are C017.
+    A probe or an exporter. Otherwise, the client cannot reach the addresses that Metadata advertises, or they lead
+    past kproxy, so that its other connections are not visible. Reported at the fifth consecutive connection of a
+    client id and host, over 30 s or more; C017 covers faster reconnects.
 
     ## Example
     ```story
@@ -106,9 +106,9 @@ def metadata_only_connection(event: ConnectionEnded, connection: ConnectionState
         return
     host, client_id = client
     yield Problem(
-        f"client {client_id!r} at {host} only ever asks for metadata: {len(row)} connections to {connection.server}"
+        f"client {client_id!r} at {host} only ever requests metadata: {len(row)} connections to {connection.server}"
         " in a row",
-        hint="fine if it is a health check; else see whether it can reach the addresses that Metadata advertises, and"
-        " whether they lead through kproxy",
+        hint="fine for a health check; otherwise check that it can reach the addresses that Metadata advertises, and"
+        " that they lead through kproxy",
         cause=f"{host} {client_id}",
     )

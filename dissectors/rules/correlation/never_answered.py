@@ -28,19 +28,19 @@ PATIENT = 5_000 * _MS
     since="0.1",
 )
 def never_answered(event: ConnectionEnded | DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a request is answered while its connection lives, within 30 s more than it allows.
+    """Checks that a request on an open connection is answered within 30 s more than it allows.
 
     ## Why it matters
-    A client that waits for an answer that does not come hangs until its request times out (30 s is usual); what it
-    sends meanwhile on the connection waits too. Then it closes the connection and tries again.
+    A client without a response hangs until its request times out (usually 30 s), and so does everything it sends on
+    the connection meanwhile. Then it closes the connection and retries.
 
     ## Usual cause
-    A server that drops errors instead of answering them, or that has no answer for a request without topics. The
-    times that a request allows are counted (max_wait_ms of a Fetch, the rebalance timeout of a group, timeout_ms of
-    admin requests), and those of older requests on the connection.
+    A server that drops errors instead of answering them, or that does not answer a request without topics. The allowed
+    time counts max_wait_ms of a Fetch, the rebalance timeout of a group, timeout_ms of admin requests, and that of
+    older requests on the connection.
 
-    Where the connection ends earlier by the client, or the capture ends, it is for information only; if the client
-    had waited for more than 5 s it is a warning. A server that ends it is C013.
+    If the client closes the connection earlier, or the capture ends, it is info, or a warning if the client had waited
+    more than 5 s. C013 covers connections closed by the server.
 
     ## Example
     ```story
@@ -85,7 +85,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
             yield Problem(
                 f"no answer to {listed(late)} after {lasted(event.at - late[0].at)}",
                 blame="broker",
-                hint="answer every request, errors included: clients wait until they give up and reconnect",
+                hint="answer every request, even with an error: clients wait until they time out and reconnect",
                 cause=f"{asked.api} v{asked.version}",
             )
         return

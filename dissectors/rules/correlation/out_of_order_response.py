@@ -33,12 +33,12 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     """Checks that responses come in the order of their requests.
 
     ## Why it matters
-    Kafka guarantees the order on a connection, and clients count on it: the Java client raises "Correlation id for
+    Kafka guarantees the order on a connection, and clients rely on it: the Java client fails with "Correlation id for
     response does not match request" and closes the connection.
 
     ## Usual cause
-    A server or proxy that works on the requests of one connection in parallel; or one that dropped the answer to the
-    older request, which is then also overdue (C004).
+    A server or proxy that processes the requests of one connection in parallel, or one that dropped the older
+    response, which is then also overdue (C004).
 
     ## Example
     ```story
@@ -86,11 +86,11 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
         return
     state.before = event.request.offset
     yield Problem(
-        f"the answer to {named(event.request)} comes before that to the older {named(oldest)}",
+        f"the response to {named(event.request)} comes before the response to the older {named(oldest)}",
         4,
         8,
         "header.correlation_id",
-        hint="answer the requests of a connection one after the other, and every one of them",
+        hint="answer every request of a connection, in order",
         expected=str(oldest.message.correlation_id),
         got=str(event.correlation_id),
     )

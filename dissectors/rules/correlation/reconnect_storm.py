@@ -19,17 +19,17 @@ MANY, SHORT = REMEMBERED, 30 * SECOND
 
 @rule("C017", severity=Severity.WARNING, events=(ConnectionEnded,), needs=(MetadataOnlyVisits,), since="0.1")
 def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client does not open connection after connection without getting to work on one.
+    """Checks that a client does not open connection after connection without doing any work.
 
     ## Why it matters
-    Every connection costs the broker a thread's time, with TLS and SASL much of it; a fleet of such clients stops a
-    cluster. And the client does nothing: it only ever asks who is there.
+    Every connection costs the broker CPU, especially with TLS and SASL; many such clients can bring down a cluster.
+    The client itself does no work: it only looks up brokers.
 
     ## Usual cause
-    A client that cannot use what it is told, and a reconnect.backoff.ms that is very short. Where kproxy sees why, it
-    tells that alone: an advertised address that leads nowhere (S001), a response that departs from its layout. It takes
-    10 connections of a client id and host in a row, within 30 s, on which nothing but ApiVersions, SASL, Metadata and
-    FindCoordinator was answered.
+    A client that cannot use the responses it gets, with a very short reconnect.backoff.ms. If kproxy knows the reason,
+    it reports only that: an unreachable advertised address (S001), or a malformed response. Reported after 10
+    consecutive connections of a client id and host within 30 s on which only ApiVersions, SASL, Metadata and
+    FindCoordinator were answered.
 
     ## Example
     ```story
@@ -135,8 +135,8 @@ def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iter
     host, client_id = client_of(connection)
     yield Problem(
         f"client {client_id!r} at {host} opened and closed {len(row)} connections to {connection.server} within"
-        f" {lasted(event.at - row[0])} and did nothing on them but ask its way",
-        hint="see what the client makes of the last response on them, and whether it can reach the addresses that"
+        f" {lasted(event.at - row[0])} but only looked up brokers on them",
+        hint="check how the client handles the last response on them, and whether it can reach the addresses that"
         " Metadata advertises",
         cause=f"{host} {client_id}",
     )

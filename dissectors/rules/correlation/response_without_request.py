@@ -26,13 +26,13 @@ def response_without_request(event: ResponseReceived, connection: ConnectionStat
     """Checks that every response answers a request in flight on its connection.
 
     ## Why it matters
-    Clients match responses by correlation id alone. On an id that they did not send they raise, close the
-    connection, or wait for the right one until the request times out.
+    Clients match responses by correlation id alone. For an unknown id, they fail, close the connection, or wait for
+    the right one until the request times out.
 
     ## Usual cause
-    The server does not copy the id of the request: it counts by itself, or answers from a template with a fixed id.
-    Or a header field is missing or doubled, so the id is read two or four bytes off. It is told once for a server,
-    and the requests that were most likely meant are not also called unanswered.
+    The server does not copy the request's id: it counts by itself, or uses a template with a fixed id. Or a header
+    field is missing or duplicated, so the id is read two or four bytes off. Reported once per server; the requests
+    that were probably meant are not reported as unanswered as well.
 
     ## Example
     ```story
@@ -72,7 +72,7 @@ def response_without_request(event: ResponseReceived, connection: ConnectionStat
         asked = oldest.message
         expected = str(asked.correlation_id)
         message += (
-            f"; most likely this answers the oldest, {asked.api} v{asked.version}, which has {expected}:"
+            f"; it probably answers the oldest, {asked.api} v{asked.version}, which has {expected}:"
             f" the id is off by {got - asked.correlation_id:+}"
         )
     yield Problem(
@@ -80,7 +80,7 @@ def response_without_request(event: ResponseReceived, connection: ConnectionStat
         4,
         8,
         "header.correlation_id",
-        hint="copy the correlation id of the request into its response, unchanged, as the first field of the header",
+        hint="copy the request's correlation id unchanged into the response, as the first field of its header",
         expected=expected,
         got=str(got),
     )

@@ -29,16 +29,16 @@ LONG = 5000 * _MS
     blame="broker",
 )
 def slow_response(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that an answer takes no more than 5 s beyond what the request allows.
+    """Checks that a response takes at most 5 s longer than the request allows.
 
     ## Why it matters
-    Clients give up after some seconds (10 s to 60 s), close the connection and ask again, which makes an overloaded
-    server slower still.
+    Clients time out after 10 s to 60 s, close the connection and retry, which slows down an overloaded server even
+    more.
 
     ## Usual cause
     An overloaded or stalled broker (disk, garbage collection, a full request queue), or a network that loses packets.
-    Not counted are: max_wait_ms of a Fetch, the rebalance timeout of a group, timeout_ms, throttling, and the time
-    until older requests on the connection were answered.
+    The rule does not count max_wait_ms of a Fetch, the rebalance timeout of a group, timeout_ms, throttling, or the
+    time until older requests on the connection were answered.
 
     ## Example
     ```story
@@ -77,7 +77,7 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     if took - (allowed + throttled) * _MS > LONG:
         of_it = f", of which the request allows {lasted(allowed * _MS)}" if allowed else ""
         yield Problem(
-            f"the answer to {named(request)} took {lasted(took)}{of_it}",
-            hint="look at the broker's load (request queue, disk, garbage collection) and the network to it",
+            f"the response to {named(request)} took {lasted(took)}{of_it}",
+            hint="check the broker's load (request queue, disk, garbage collection) and the network to it",
             cause=str(message.version),
         )

@@ -41,16 +41,16 @@ class _Told:
     blame="client",
 )
 def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that at most 1000 requests are in flight on a connection, and of an idempotent producer 5 per partition.
+    """Checks that at most 1000 requests are in flight per connection, and 5 per partition of an idempotent producer.
 
     ## Why it matters
-    The broker works on one request of a connection at a time: the last of a thousand waits for all others and times
-    out. Of each idempotent producer it remembers the last five batches of a partition: if more are in flight and one
-    is sent again, it cannot tell that from a gap and answers OUT_OF_ORDER_SEQUENCE_NUMBER.
+    The broker processes one request of a connection at a time: the last of a thousand waits for all others and times
+    out. For each idempotent producer, it remembers the last five batches of a partition: if more are in flight and one
+    is resent, it cannot tell that from a gap and answers OUT_OF_ORDER_SEQUENCE_NUMBER.
 
     ## Usual cause
-    max.in.flight.requests.per.connection is higher than 5 with enable.idempotence in a client that does not forbid it;
-    a client without a limit, on a broker that is slow or does not answer.
+    max.in.flight.requests.per.connection above 5 with enable.idempotence, in a client that does not forbid it, or a
+    client without a limit and a broker that is slow or does not answer.
 
     ## Example
     ```story
@@ -93,7 +93,7 @@ def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> I
     if len(waiting) > MOST:
         state.told = True
         yield Problem(
-            f"{len(waiting)} requests are in flight on the connection; each waits for all before it",
+            f"{len(waiting)} requests are in flight on the connection; each waits for all earlier ones",
             hint="limit the requests in flight (max.in.flight.requests.per.connection)",
         )
     elif (batch := _first_batch(event)) is not None:
@@ -104,7 +104,7 @@ def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> I
             topic, partition, producer_id = batch
             yield Problem(
                 f"idempotent producer {producer_id} has {of_it} batches for {topic}[{partition}] in flight,"
-                f" and the broker remembers {MOST_IDEMPOTENT}",
+                f" but the broker remembers only {MOST_IDEMPOTENT}",
                 hint=f"set max.in.flight.requests.per.connection to {MOST_IDEMPOTENT} or less",
                 expected=f"{MOST_IDEMPOTENT} or less",
                 got=str(of_it),

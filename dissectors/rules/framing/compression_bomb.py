@@ -25,14 +25,15 @@ from dissectors.trackers.triggers import FrameFlags
     blame="client",
 )
 def compression_bomb(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that no batch decompresses to more than 16 MiB and to a hundred times its size.
+    """Checks that no batch decompresses to more than 16 MiB and 100 times its compressed size.
 
     ## Why it matters
-    A broker's limits count compressed bytes, so such a batch passes ``max.message.bytes`` and every consumer that reads
-    it needs the memory. kproxy stops decompressing there, and looks into a sample of the batches of each topic only.
+    A broker's limits count compressed bytes, so such a batch passes ``max.message.bytes``, and every consumer that
+    reads it needs the memory. kproxy stops decompressing at that point, and checks only a sample of the batches of
+    each topic.
 
     ## Usual cause
-    Somebody tries what happens; or a producer sends zeros, such as a buffer that was never filled.
+    An attack, or a producer that sends zeros, such as a buffer that was never filled.
 
     ## Example
     ```story
@@ -56,6 +57,6 @@ def compression_bomb(event: RequestReceived | ResponseReceived, connection: Conn
             connection,
             part,
             fault,
-            "see what the producer sends; consumers need the memory of the whole batch",
+            "check what the producer sends; consumers need memory for the whole decompressed batch",
         )
         yield replace(problem, blame="client")  # also where a broker hands it on

@@ -14,15 +14,15 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("M004", severity=Severity.ERROR, events=(FramingLost,), needs=(FrameAlignment,), since="0.1")
 def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a frame begins where the one before it ends.
+    """Checks that each frame begins where the previous one ends.
 
     ## Why it matters
-    From there on nothing on the connection can be read: each frame's start follows from the length of the one before.
-    kproxy says nothing more of that direction, rather than name requests that were never made.
+    Nothing after this point can be read, because each frame's start follows from the length of the previous one.
+    kproxy stops decoding this direction instead of reporting requests that were never made.
 
     ## Usual cause
-    The frame before it did not read well either: its length prefix counts wrong, or its bytes were written twice.
-    After a gap in a capture the fault can be kproxy's, which took payload for a frame; then this is for information.
+    The previous frame was malformed too: its length prefix is wrong, or bytes were written twice. After a gap in a
+    capture, kproxy itself may have taken payload for a frame; then this is info.
 
     ## Example
     ```hex request
@@ -55,9 +55,9 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
     kind = KINDS[event.direction]
     if steps.follows_misread(event):
         yield Problem(
-            f"no {kind} begins here, for its length prefix would say {event.size} bytes; "
-            f"the {kind} before it did not read well either",
-            hint=f"look at the {kind} before this one: its length prefix counts wrong, or bytes were written twice",
+            f"no {kind} begins here: its length prefix would be {event.size} bytes; "
+            f"the {kind} before it was malformed too",
+            hint=f"check the {kind} before this one: its length prefix is wrong, or bytes were written twice",
             blame=WRITERS[event.direction],
             expected=f"{LEAST[event.direction]} to {MAX_FRAME_BYTES}",
             got=str(event.size),
@@ -65,7 +65,7 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
         )
     else:
         yield Problem(
-            f"kproxy lost its step among the {kind}s: bytes went unseen before, and no frame begins here",
+            f"kproxy lost track of the {kind} boundaries: earlier bytes are missing, and no frame begins here",
             hint="nothing more is decoded in this direction; capture the connection from its start",
             severity=Severity.INFO,
             cause=kind,

@@ -23,14 +23,14 @@ from dissectors.trackers.triggers import FrameFlags
     blame="broker",
 )
 def fetch_over_request(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that a Fetch response is no more than one batch over the ``max_bytes`` of its request.
+    """Checks that a Fetch response exceeds ``max_bytes`` of its request by at most one batch.
 
     ## Why it matters
-    A client sizes its memory by what it asked for. librdkafka closes the connection when a response is over its
-    ``receive.message.max.bytes``, asks again for the same, and never gets past it.
+    A client sizes its memory by what it requested. librdkafka closes the connection if a response exceeds its
+    ``receive.message.max.bytes``, requests the same again, and never gets past it.
 
     ## Usual cause
-    A server that fills every partition to ``partition_max_bytes`` and does not add them up.
+    A server that fills every partition up to ``partition_max_bytes`` without adding them up.
 
     ## Example
     ```story
@@ -70,9 +70,9 @@ def fetch_over_request(event: ResponseReceived, _: ConnectionState) -> Iterator[
     largest = max(entry.end - entry.start for records in held for entry in entries(records, 0, len(records)))
     if total - largest > limit:
         yield Problem(
-            f"Fetch v{message.version} was to get at most {limit} bytes of records and got {total}",
+            f"Fetch v{message.version} requested at most {limit} bytes of records but got {total}",
             **locate(message, "responses"),
-            hint="let the broker add up what it puts into a response; until then lower max.partition.fetch.bytes",
+            hint="fix the broker to enforce max_bytes over all partitions; until then, lower max.partition.fetch.bytes",
             expected=f"at most {limit} bytes and one batch",
             got=f"{total} bytes",
         )

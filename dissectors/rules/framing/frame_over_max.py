@@ -14,16 +14,16 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("M001", severity=Severity.ERROR, events=(FramingLost,), needs=(FrameAlignment,), since="0.1")
 def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that no frame says that it is over 100 MiB, Kafka's default limit.
+    """Checks that no frame's length prefix exceeds 100 MiB, Kafka's default limit.
 
     ## Why it matters
-    A broker closes the connection when a request is over its ``socket.request.max.bytes`` ("Invalid receive"). Clients
-    have limits for responses too: librdkafka's ``receive.message.max.bytes`` is 100,000,000. kproxy decodes nothing
-    more of that direction.
+    A broker closes the connection if a request exceeds its ``socket.request.max.bytes`` ("Invalid receive"). Clients
+    limit responses too: librdkafka's ``receive.message.max.bytes`` is 100,000,000. kproxy stops decoding that
+    direction.
 
     ## Usual cause
-    A producer or consumer with size limits far above the broker's; or the bytes are no Kafka at all, and text or
-    another protocol is read as a length.
+    A producer or consumer with size limits far above the broker's, or bytes that are not Kafka at all, such as text
+    read as a length.
 
     ## Example
     ```hex request
@@ -51,11 +51,11 @@ def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[
         is_response = event.direction is Direction.RESPONSE
         text = _as_text(event)
         yield Problem(
-            f"the length prefix of a {KINDS[event.direction]} says {event.size} bytes, "
+            f"the length prefix of a {KINDS[event.direction]} is {event.size} bytes, "
             f"over Kafka's default limit of {MAX_FRAME_BYTES}",
-            hint=f"the four bytes are the text {text!r}: see what wrote it to a Kafka connection"
+            hint=f"the four bytes are the text {text!r}: find out what wrote it to a Kafka connection"
             if text
-            else "lower max.request.size or the fetch sizes of the client, or raise the limit on both sides",
+            else "lower the client's max.request.size or fetch sizes, or raise the limit on both sides",
             blame=WRITERS[event.direction],
             # a client takes such a response where its limits were raised
             severity=Severity.WARNING if is_response and not text else None,

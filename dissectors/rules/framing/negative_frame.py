@@ -17,11 +17,11 @@ def negative_frame(event: FramingLost, connection: ConnectionState) -> Iterator[
     """Checks that the length prefix of a frame is not negative.
 
     ## Why it matters
-    Whoever reads it closes the connection: a broker says "Invalid receive (size = -2)", other readers take it as
-    unsigned and say that a frame of 4 GB is too large.
+    A broker closes the connection with "Invalid receive (size = -2)"; other readers take the length as unsigned and
+    report a frame of 4 GB.
 
     ## Usual cause
-    Bytes were written between two frames, or a length was computed wrong or kept in too few bits. What stands here was
+    Extra bytes were written between two frames, or a length was computed wrong or in too few bits. These bytes were
     not meant as a length.
 
     ## Example
@@ -44,8 +44,8 @@ def negative_frame(event: FramingLost, connection: ConnectionState) -> Iterator[
     if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == NEGATIVE:
         assert event.size is not None
         yield Problem(
-            f"the length prefix of a {KINDS[event.direction]} is {event.size}, and no length is negative",
-            hint=f"look for what wrote these four bytes here (as unsigned {event.size + (1 << 32)}): "
+            f"the length prefix of a {KINDS[event.direction]} is negative: {event.size}",
+            hint=f"find what wrote these four bytes here (as unsigned {event.size + (1 << 32)}): "
             "too much was written before them, or the length was computed wrong",
             blame=WRITERS[event.direction],
             expected=f"{LEAST[event.direction]} to {MAX_FRAME_BYTES}",

@@ -24,15 +24,15 @@ _NS = 1_000_000_000
 def stalled_frame(
     event: FrameInPart | BytesSkipped | ConnectionEnded | DeadlinePassed, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Says that a frame has begun and nothing more of it came for 30 seconds.
+    """Reports that a frame stopped before its end and no more of it arrived for 30 seconds.
 
     ## Why it matters
-    Whoever reads it waits until a timeout; everything behind it on the connection waits too.
+    The receiver waits until a timeout, and so does everything behind this frame on the connection.
 
     ## Usual cause
-    Large packets do not get through: the path's MTU is smaller than it seems (a VPN, an overlay network) and the ICMP
-    messages that would say so are dropped, so small requests work and large ones hang. A reader that takes nothing from
-    its socket, such as a consumer that is busy with records, looks the same and is right, so this is for information.
+    Large packets are lost: the path's MTU is smaller than configured (a VPN, an overlay network) and ICMP messages
+    that would report this are dropped, so small requests work and large ones hang. A receiver that does not read its
+    socket, such as a consumer that is busy with records, looks the same and is fine; hence the severity info.
 
     ## Example
     ```story
@@ -63,9 +63,9 @@ def stalled_frame(
         direction, have, size = event.about
         of = f"{have} of {size} bytes" if size else f"{have} bytes"
         yield Problem(
-            f"a {KINDS[direction]} stopped after {of}, and nothing more of it came for {_SECONDS} s",
-            hint="if small frames pass and large ones hang, look at the MTU along the path; else see whether the "
-            "reader takes anything from its socket",
+            f"a {KINDS[direction]} stopped after {of}, and no more of it arrived for {_SECONDS} s",
+            hint="if small frames pass and large ones hang, check the MTU along the path; otherwise check whether the "
+            "receiver reads from its socket",
             cause=KINDS[direction],
         )
     elif isinstance(event, FrameInPart) and event.have:

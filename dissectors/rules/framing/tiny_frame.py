@@ -16,11 +16,11 @@ def tiny_frame(event: FramingLost, connection: ConnectionState) -> Iterator[Prob
     """Checks that a frame is long enough for its header: 8 bytes for a request, 4 for a response.
 
     ## Why it matters
-    There is no room for an API key, a version and a correlation id, so whoever reads it closes the connection.
+    An API key, version and correlation id do not fit, so the receiver closes the connection.
 
     ## Usual cause
-    An empty frame as a keep-alive, which Kafka does not have; zeros after a frame that was written longer than its
-    length; a length that counts something else than the bytes after it.
+    An empty frame as a keep-alive, which Kafka does not have; zeros after a frame longer than its length prefix; or a
+    length that does not count the bytes after it.
 
     ## Example
     ```hex request
@@ -44,9 +44,9 @@ def tiny_frame(event: FramingLost, connection: ConnectionState) -> Iterator[Prob
     if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == TINY:
         least = LEAST[event.direction]
         yield Problem(
-            f"the length prefix of a {KINDS[event.direction]} says {event.size} bytes, "
-            f"too few for its header of {least}",
-            hint="write no frame without a header; the length counts the bytes that follow it",
+            f"the length prefix of a {KINDS[event.direction]} is {event.size} bytes, "
+            f"too small for its header of {least}",
+            hint="never write a frame without a header; the length counts the bytes that follow it",
             blame=WRITERS[event.direction],
             expected=f"at least {least}",
             got=str(event.size),

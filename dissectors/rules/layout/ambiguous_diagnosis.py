@@ -25,13 +25,13 @@ _SURE = 0.8
     since="0.1",
 )
 def ambiguous_diagnosis(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Says that more than one departure explains a frame, and which.
+    """Reports that several layout errors explain a frame equally well, and lists them.
 
     ## Why it matters
-    The first one named may be the wrong one: the bytes do not tell, e.g. where all values are zero.
+    The first one listed may be wrong: the bytes alone cannot tell, for example if all values are zero.
 
     ## Usual cause
-    A short or empty response. Look at one with more in it, of the same API and version.
+    A short or empty response. Inspect one with more content, of the same API and version.
 
     ## Example
     ```story
@@ -60,10 +60,10 @@ def ambiguous_diagnosis(event: RequestReceived | ResponseReceived, _: Connection
         f"{wording.sentence(each.edit, right)} ({each.confidence:.0%})" for each in diagnosis.rivals[:3]
     )
     yield Problem(
-        f"{diagnosis.sentence} is likely to {diagnosis.confidence:.0%} only; it may be that {rivals}",
+        f"{diagnosis.sentence} is only {diagnosis.confidence:.0%} likely; alternatives: {rivals}",
         diagnosis.start,
         diagnosis.end,
         diagnosis.path or None,
-        "look at a frame of the same API and version with more in it",
+        "inspect a frame of the same API and version with more content",
         blame="client" if message.is_request else "broker",
     )

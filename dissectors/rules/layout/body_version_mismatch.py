@@ -21,13 +21,14 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def body_version_mismatch(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that the body is written in the version that was asked for.
+    """Checks that a response body has the layout of the requested version.
 
     ## Why it matters
-    The client reads the fields of the version that it asked for: it sees nonsense, or bytes that are left over.
+    The client reads the fields of the version that it requested: it sees garbage, or bytes are left over.
 
     ## Usual cause
-    A server with one layout per API; a proxy that passes on an answer to another version than the client's.
+    A server with one layout per API, or a proxy that passes on the response to another version than the client
+    requested.
 
     ## Example
     ```story

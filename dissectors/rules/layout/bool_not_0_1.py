@@ -20,14 +20,14 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def bool_not_0_1(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that a boolean is 0 or 1, and the mark of a struct that may be null 1 or -1.
+    """Checks that booleans are 0 or 1, and that the presence byte of a nullable struct is 1 or -1.
 
     ## Why it matters
-    Java reads every other number as true, other readers refuse it. It mostly means that this byte is part of another
-    field, and that the fields around it say something else than they seem to.
+    Java reads every nonzero value as true; other readers refuse it. Usually the byte belongs to another field, and the
+    fields around it are misread too.
 
     ## Usual cause
-    A field before it is missing, extra or of another width, in a message whose end still fits by accident.
+    An earlier field is missing, extra or of another width, in a message whose end still fits by accident.
 
     ## Example
     ```hex request
@@ -58,7 +58,7 @@ def bool_not_0_1(event: RequestReceived | ResponseReceived, _: ConnectionState) 
         yield Problem(
             f"{where['path']} of {message.api} v{message.version}: {odd[0].message}{more(len(odd))}",
             **where,
-            hint="compare the fields before it with the layout of this version: one may be missing or too many",
+            hint="compare the fields before it with the layout of this version: one may be missing or extra",
             blame=side(message),
             expected="0 or 1" if odd[0].kind == "bool" else "1, or the mark of null",
             got=str(message.frame[where["start"]]),

@@ -21,13 +21,14 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def compact_length_off_by_one(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that compact lengths are the length plus one.
+    """Checks that compact lengths are encoded as the length plus one.
 
     ## Why it matters
     Every string and array is read one byte or element short or long.
 
     ## Usual cause
-    KIP-482 keeps 0 for null, so 1 is empty. A writer that writes the length itself makes a null of what is empty.
+    KIP-482 reserves 0 for null, so 1 means empty. A writer that encodes the length itself turns empty values into
+    null.
 
     ## Example
     ```story

@@ -21,15 +21,15 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def compact_vs_fixed(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that lengths are compact in flexible versions and fixed in others.
+    """Checks that lengths are compact in flexible versions and fixed-width in others.
 
     ## Why it matters
-    A client takes the two or four bytes of a fixed length for a compact one or the other way round, and asks for
-    millions of elements or finds none.
+    A client reads a two- or four-byte fixed length as a compact one, or the reverse, and then expects millions of
+    elements or none.
 
     ## Usual cause
-    A server that advertises a flexible version and answers in the layout of the version before; a field that was
-    forgotten when the message became flexible.
+    A server that advertises a flexible version but answers in the layout of the version before, or a field that was
+    missed when the message became flexible.
 
     ## Example
     ```story

@@ -21,7 +21,7 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def duplicated_prefix(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that size and correlation id are written once.
+    """Checks that the size and the correlation id are written only once.
 
     ## Why it matters
     The body begins four bytes late: the client reads the second correlation id as its first field.

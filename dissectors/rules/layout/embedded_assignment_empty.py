@@ -41,16 +41,16 @@ class _Assignments:
 def embedded_assignment_empty(
     event: RequestReceived | ResponseReceived, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Checks that the assignment in a consumer's SyncGroup is whole, and the one that the group's leader gave.
+    """Checks that a consumer's SyncGroup assignment is complete and is the one that the group leader sent.
 
     ## Why it matters
-    An assignment of zero bytes is not the same as one without partitions: Java raises ("insufficient bytes available
-    to read assignment"), kafkajs and franz-go fail on it and join again. The whole group rebalances each time.
+    A zero-byte assignment differs from one without partitions: Java fails ("insufficient bytes available to read
+    assignment"), and kafkajs and franz-go fail and rejoin. The whole group rebalances each time.
 
     ## Usual cause
-    A server that answers SyncGroup before the leader has sent the assignments, or loses them. A leader that leaves out
-    members for which there is no partition (Sarama before 1.35): Kafka then answers them with nothing, so where the
-    leader may have done that it is for information.
+    A server that answers SyncGroup before the leader has sent the assignments, or loses them. A leader that omits
+    members without partitions (Sarama before 1.35): Kafka then sends them an empty assignment, so this is info where
+    the leader may have done that.
 
     ## Example
     ```story
@@ -124,7 +124,7 @@ def _led(event: RequestReceived, known: _Assignments) -> Iterator[Problem]:
                 f"member {name!r} of group {group!r} was answered with an empty assignment before the "
                 f"leader sent its {len(data)} bytes",
                 **locate(message, "assignments", index, "assignment"),
-                hint="hold every SyncGroup back until the leader's has come",
+                hint="delay all SyncGroup responses until the leader has sent the assignments",
                 cause=group,
             )
 
@@ -148,9 +148,9 @@ def _answered(event: ResponseReceived, asked: dict[str, Any], known: _Assignment
         f"the assignment for member {member!r} of group {group!r} {fault}"
         + (f", though the leader gave it {given} bytes" if given else ""),
         **locate(message, "assignment"),
-        hint="hand on what the leader sent"
+        hint="pass on the assignment that the leader sent"
         if given
-        else "see whether the leader leaves members without partitions out: Java, kafkajs and franz-go fail on this",
+        else "check whether the leader omits members without partitions: Java, kafkajs and franz-go fail on this",
         severity=None if given or data else Severity.INFO,
         blame=None if given or data else "client",
         cause=group,

@@ -23,15 +23,15 @@ from dissectors.trackers.state import ConnectionState
     blame="client",
 )
 def embedded_subscription_mismatch(event: RequestReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that the subscription in a consumer's JoinGroup has every field of the version that it says it is.
+    """Checks that a consumer's subscription in JoinGroup has every field of its stated version.
 
     ## Why it matters
-    The broker does not look into it: it hands it to the group's leader, which may be another client. One that reads
-    strictly fails there, and the whole group rebalances without end, far from the member that wrote it.
+    The broker does not read it but passes it to the group leader, which may be another client. If that client parses
+    strictly, it fails, and the whole group rebalances endlessly, far from the member that wrote it.
 
     ## Usual cause
-    Version 1 was written without ``owned_partitions`` (KIP-429): kafka-go and sarama-cluster did. Readers that allow
-    for it (Sarama) hide the mistake until a client of another kind joins the group.
+    Version 1 written without ``owned_partitions`` (KIP-429), as in kafka-go and sarama-cluster. Lenient readers
+    (Sarama) hide the mistake until another kind of client joins the group.
 
     ## Example
     ```story

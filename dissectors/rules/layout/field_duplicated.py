@@ -21,14 +21,14 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def field_duplicated(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that every field is written once.
+    """Checks that every field is written only once.
 
     ## Why it matters
-    Whoever reads to the last byte complains about what is left ("4 unread bytes"); if the copy stands before other
-    fields, those are shifted.
+    A reader that checks for leftover bytes fails ("4 unread bytes"). If the copy comes before other fields, those are
+    shifted.
 
     ## Usual cause
-    throttle_time_ms is added first by one piece of code and last by another.
+    One piece of code writes throttle_time_ms first, and another writes it last.
 
     ## Example
     ```story

@@ -24,10 +24,10 @@ def field_from_newer_version(event: RequestReceived | ResponseReceived, _: Conne
     """Checks that a message has no field that only another version has.
 
     ## Why it matters
-    Strict clients say how many bytes are left over and give up; lenient ones read the wrong fields.
+    Strict clients report leftover bytes and fail; lenient ones read the wrong fields.
 
     ## Usual cause
-    A server that writes one layout, mostly the newest it knows, whatever version was asked for.
+    A server that always writes one layout, usually the newest it knows, whatever version was requested.
 
     ## Example
     ```story

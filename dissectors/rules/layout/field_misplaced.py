@@ -21,15 +21,15 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def field_misplaced(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that every field stands at its place among its siblings.
+    """Checks that every field is in its place among its siblings.
 
     ## Why it matters
-    Fields have no names on the wire: one that stands elsewhere shifts all those between the two places, and the reader
-    sees lengths, codes and ids that are none. Clients hang, loop, or say that too few bytes are left.
+    Fields have no names on the wire: a misplaced field shifts every field between its actual and its correct place,
+    and the reader sees meaningless lengths, codes and ids. Clients hang, loop, or report too few remaining bytes.
 
     ## Usual cause
-    throttle_time_ms is the classic: Kafka put it first in most responses and last in some old ones (Produce,
-    Fetch v0), and servers that type their layouts by hand mix the two up.
+    throttle_time_ms is the classic case: Kafka puts it first in most responses but last in some old ones (Produce,
+    Fetch v0), and servers with handwritten layouts confuse the two.
 
     ## Example
     ```story

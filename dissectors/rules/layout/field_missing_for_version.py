@@ -24,11 +24,11 @@ def field_missing_for_version(event: RequestReceived | ResponseReceived, _: Conn
     """Checks that a message has every field of its version.
 
     ## Why it matters
-    The reader takes the next field's bytes for the missing one, and everything after it is shifted.
+    The reader takes the bytes of the next field for the missing one, and everything after it is shifted.
 
     ## Usual cause
-    A server that answers a newer version with the code of an older one, or that leaves throttle_time_ms out because it
-    never throttles.
+    A server that answers a newer version with the code for an older one, or omits throttle_time_ms because it never
+    throttles.
 
     ## Example
     ```story

@@ -24,10 +24,10 @@ def generic_error_body(event: RequestReceived | ResponseReceived, _: ConnectionS
     """Checks that an error response has all fields of its version.
 
     ## Why it matters
-    A body of two bytes is shorter than what nearly every API needs, so the client cannot even read the error.
+    Nearly every API needs more than a two-byte body, so the client cannot even read the error.
 
     ## Usual cause
-    A server that answers every failure with the same few lines of code.
+    A server that answers every failure with the same generic code.
 
     ## Example
     ```story

@@ -16,14 +16,14 @@ from dissectors.trackers.triggers import FrameFlags
     "L026", severity=Severity.INFO, events=(RequestReceived, ResponseReceived), only=FrameFlags.IRREGULAR, since="0.1"
 )
 def implausible_int(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Says that a value can hardly be: an error code that no Kafka has, a port above 65535, a topic with a NUL.
+    """Reports implausible values: an unknown error code, a port above 65535, a topic name with a NUL byte.
 
     ## Why it matters
-    Such values are mostly the bytes of another field: the message is shifted by a few bytes and reads to the end by
-    chance. Where kproxy finds the shift it says so instead, as L003 to L013; here it found none that reads better.
+    Such a value usually consists of bytes of another field: the message is shifted by a few bytes and decodes to the
+    end by chance. If kproxy finds the shift, it reports L003 to L013 instead; here, no other layout fits better.
 
     ## Usual cause
-    A broker or gateway with error codes of its own, or newer than kproxy's; a shift that leaves too few traces.
+    A broker or gateway with its own error codes, or one newer than kproxy; or a shift that leaves too little evidence.
 
     ## Example
     ```story
@@ -45,6 +45,6 @@ def implausible_int(event: RequestReceived | ResponseReceived, _: ConnectionStat
         yield Problem(
             f"{message.api} v{message.version}: {odd[0].message}{more(len(odd))}",
             **place(message, odd[0]),
-            hint="look at the fields before it: is one missing, or one too many?",
+            hint="check the fields before it: one may be missing or extra",
             blame=side(message),
         )

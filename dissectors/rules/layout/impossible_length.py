@@ -21,15 +21,15 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def impossible_length(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that no length or count is below -1, or larger than its whole frame.
+    """Checks that no length or count is below -1 or larger than the whole frame.
 
     ## Why it matters
-    Readers stop there ("expected 36681250 bytes > 150 remaining"), close the connection, or try to allocate what the
-    number says.
+    Readers fail ("expected 36681250 bytes > 150 remaining"), close the connection, or try to allocate that much
+    memory.
 
     ## Usual cause
-    What stands there was not meant as a length: a field before it is missing, extra or in another encoding. Look at the
-    fields before it, not at this one.
+    The bytes were not meant as a length: an earlier field is missing, extra or in another encoding. Check the fields
+    before it, not this one.
 
     ## Example
     ```hex request

@@ -21,10 +21,10 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def integer_width(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that integers have the width that the protocol gives them.
+    """Checks that integers have the width that the protocol defines.
 
     ## Why it matters
-    Two, four or six bytes too many or too few shift everything that follows.
+    Extra or missing bytes shift everything that follows.
 
     ## Usual cause
     An int64 in the writer's language where the protocol has an int32, or an int32 for an error code.

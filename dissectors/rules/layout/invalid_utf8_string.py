@@ -20,15 +20,15 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def invalid_utf8_string(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that every string is UTF-8.
+    """Checks that every string is valid UTF-8.
 
     ## Why it matters
-    Java puts U+FFFD in place of what it cannot read and goes on with another name: a group or client id that nobody
-    finds again. Stricter clients raise.
+    Java replaces invalid bytes with U+FFFD and continues with a different name: a group or client id that nobody finds
+    again. Stricter clients fail.
 
     ## Usual cause
-    A client that writes Latin-1 or raw bytes (a hash, a binary key) into an id. Or a field before it is wrong and this
-    is no text at all.
+    A client that writes Latin-1 or raw bytes (a hash, a binary key) into an id, or an earlier field is wrong and these
+    bytes are not text.
 
     ## Example
     ```hex request
@@ -55,6 +55,6 @@ def invalid_utf8_string(event: RequestReceived | ResponseReceived, _: Connection
         yield Problem(
             f"{where['path']} of {message.api} v{message.version} is not UTF-8{more(len(odd))}",
             **where,
-            hint="encode text as UTF-8; ids that are bytes need to be written as hex or base64",
+            hint="encode text as UTF-8; encode binary ids as hex or base64",
             blame=side(message),
         )

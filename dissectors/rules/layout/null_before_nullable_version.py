@@ -24,11 +24,11 @@ def null_before_nullable_version(event: RequestReceived | ResponseReceived, _: C
     """Checks that no field is null in a version that does not allow it yet.
 
     ## Why it matters
-    A peer that follows the protocol refuses the message, one that does not may take null for empty, which can mean
-    something else: in Metadata v0 an empty list asks for all topics, later for none.
+    A strict peer refuses the message; a lenient one may take null for empty, which can mean something else: in
+    Metadata v0, an empty list requests all topics, later it requests none.
 
     ## Usual cause
-    A client that writes the newest meaning in an old version.
+    A client that applies the newest semantics to an old version.
 
     ## Example
     ```story

@@ -28,17 +28,17 @@ class _Seen:
     blame="broker",
 )
 def null_empty_inverted(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a Metadata request for all topics gets topics, and one for none gets none.
+    """Checks that a Metadata request for all topics returns topics, and one for none returns none.
 
     ## Why it matters
-    In version 0 an empty list asks for all topics. From version 1 on null asks for all, and an empty list for none. Who
-    confuses the two has clients that see no topics at all ("received 0 topics in all metadata request"), or brokers
-    that send the whole cluster to every client that only wants to know the brokers.
+    In version 0, an empty list requests all topics. From version 1 on, null requests all and an empty list none. If a
+    server confuses the two, clients see no topics at all ("received 0 topics in all metadata request"), or get the
+    whole cluster when they only want the brokers.
 
     ## Usual cause
-    A server that treats null and empty alike. The same mistake in a client cannot be told from its bytes: from
-    version 1 on an empty list is right for whoever wants the brokers only. A cluster whose topics were deleted, or may
-    not be seen any more, looks like the second example, so that is for information.
+    A server that treats null and empty alike. The same mistake in a client cannot be detected: from version 1 on, an
+    empty list is correct for a client that wants only the brokers. A cluster whose topics were deleted or are no
+    longer visible looks like the second example, so that case is info.
 
     ## Example
     ```story
@@ -80,19 +80,20 @@ def null_empty_inverted(event: ResponseReceived, connection: ConnectionState) ->
     if wanted == [] and message.version > 0:
         if topics:
             yield Problem(
-                f"Metadata v{message.version} asked for no topics (an empty list) and was answered with {len(topics)}",
+                f"Metadata v{message.version} requested no topics (an empty list) but got {len(topics)}",
                 **locate(message, "topics"),
-                hint="from version 1 on only null asks for all topics; answer an empty list with an empty list",
+                hint="from version 1 on, only null requests all topics; answer an empty list with an empty list",
                 expected="no topics",
                 got=f"{len(topics)} topics",
             )
     elif not wanted and not topics and seen.topic is not None:
         how = "null" if message.version else "an empty list"
         yield Problem(
-            f"Metadata v{message.version} asked for all topics ({how}) and was answered with none, "
-            f"though {seen.topic!r} was there before",
+            f"Metadata v{message.version} requested all topics ({how}) but got none, "
+            f"though {seen.topic!r} existed before",
             **locate(message, "topics"),
-            hint=f"in this version {how} asks for all; if no topic was deleted the server takes it for none",
+            hint=f"in this version, {how} requests all topics; unless topics were deleted, the server mistakes "
+            "it for none",
             severity=Severity.INFO,
         )
     if topics and topics[0].get("error_code") == 0 and (name := topics[0].get("name")):

@@ -21,13 +21,14 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def null_in_non_nullable(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that no field is null that may not be.
+    """Checks that no non-nullable field is null.
 
     ## Why it matters
-    Kafka's own classes refuse the whole message ("non-nullable field was serialized as null"); others crash later.
+    Kafka's own classes refuse the whole message ("non-nullable field was serialized as null"); other readers crash
+    later.
 
     ## Usual cause
-    A writer whose language has null and empty as one.
+    A writer whose language does not distinguish null from empty.
 
     ## Example
     ```story

@@ -14,13 +14,13 @@ from dissectors.trackers.triggers import FrameFlags
 
 @rule("L032", severity=Severity.INFO, events=(RequestReceived,), broken=True, only=FrameFlags.IRREGULAR, since="0.1")
 def opaque_version(event: RequestReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Says that a request's version is none that kproxy can decode; it is relayed all the same.
+    """Reports that kproxy cannot decode a request's version; the request is still relayed.
 
     ## Why it matters
-    Neither the request nor its response is decoded, so nothing can be found in them.
+    Neither the request nor its response is decoded, so kproxy cannot find problems in them.
 
     ## Usual cause
-    A client newer than kproxy's schemas. A key or version that is written wrong looks the same.
+    A client newer than kproxy's schemas. A corrupt API key or version looks the same.
 
     ## Example
     ```hex request

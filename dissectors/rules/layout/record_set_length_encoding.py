@@ -24,10 +24,11 @@ def record_set_length_encoding(event: RequestReceived | ResponseReceived, _: Con
     """Checks that the length of record data is compact in flexible versions and an int32 in others.
 
     ## Why it matters
-    The reader takes the wrong number of bytes for records: batches are cut, or the rest of the message is read as data.
+    The reader takes the wrong number of bytes as records: batches are truncated, or the rest of the message is read as
+    data.
 
     ## Usual cause
-    Record data is often written by other code than the rest of the message.
+    Record data is often written by different code than the rest of the message.
 
     ## Example
     ```story

@@ -17,14 +17,14 @@ _APIS = ("Produce", "ListOffsets", "OffsetCommit", "OffsetForLeaderEpoch", "Dele
 
 @rule("L027", severity=Severity.ERROR, events=(ResponseReceived,), apis=_APIS, since="0.1", blame="broker")
 def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that a response is about the topics that its request named.
+    """Checks that a response is about the topics in its request.
 
     ## Why it matters
-    Such a response reads well, yet the server has read the request at the wrong bytes: it took a client id, a length
-    or a timeout for a topic, and may have stored data under that name.
+    The response is well-formed, but the server read the request at the wrong offset: it took a client id, a length or
+    a timeout for a topic name, and may have stored data under that name.
 
     ## Usual cause
-    A server that skips or doubles a field of the request: the client id, transactional_id, acks, timeout_ms.
+    A server that skips or duplicates a field of the request: the client id, transactional_id, acks or timeout_ms.
 
     ## Example
     ```story
@@ -48,10 +48,10 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
     for array, index, name in _names(event.message.body) if named else ():
         if name not in named:
             yield Problem(
-                f"{event.message.api} v{event.message.version} is answered for topic {name!r}, which the request does "
+                f"{event.message.api} v{event.message.version} was answered for topic {name!r}, which the request does "
                 f"not name: it names {', '.join(sorted(map(repr, named))[:3])}",
                 **locate(event.message, array, index),
-                hint="see at which byte the server begins to read the request's body",
+                hint="check at which byte the server starts to read the request's body",
                 expected=f"one of {len(named)} topics of the request" if len(named) > 1 else repr(next(iter(named))),
                 got=repr(name),
             )

@@ -14,13 +14,13 @@ from dissectors.trackers.triggers import FrameFlags
 
 @rule("L009", severity=Severity.ERROR, events=(RequestReceived,), broken=True, only=FrameFlags.IRREGULAR, since="0.1")
 def request_header_version(event: RequestReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that a request has the header of its version: with a tag buffer behind the client id if that is flexible.
+    """Checks that a request has the right header: flexible versions have a tag buffer after the client id.
 
     ## Why it matters
     The broker reads the body one byte off and closes the connection, or answers something else.
 
     ## Usual cause
-    A client that was taught a flexible version of the body and not the header that goes with it.
+    A client that supports a flexible version of the body but not its header.
 
     ## Example
     ```story

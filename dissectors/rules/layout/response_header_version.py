@@ -14,14 +14,14 @@ from dissectors.trackers.triggers import FrameFlags
 
 @rule("L008", severity=Severity.ERROR, events=(ResponseReceived,), broken=True, only=FrameFlags.IRREGULAR, since="0.1")
 def response_header_version(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that a response has the header of its version: with a tag buffer if that is flexible, else without.
+    """Checks that a response has the right header: flexible versions have a tag buffer, others do not.
 
     ## Why it matters
-    One byte too many or too few behind the correlation id shifts the whole body. librdkafka has crashed on it.
+    One extra or missing byte after the correlation id shifts the whole body. librdkafka has crashed on it.
 
     ## Usual cause
-    A server that learned of flexible versions by half. ApiVersions is the exception: its responses never have a tag
-    buffer in the header, so that a client can read the answer to a version that the broker does not know.
+    A server with incomplete support for flexible versions. ApiVersions is the exception: its responses never have a
+    tag buffer in the header, so that a client can read the response to a version that the broker does not know.
 
     ## Example
     ```story

@@ -20,11 +20,11 @@ def tag_below_its_version(event: RequestReceived | ResponseReceived, _: Connecti
     """Checks that no tagged field is written in a version that does not have it yet.
 
     ## Why it matters
-    Kafka's own classes skip a tag that they do not know, but refuse one that they know and whose version is another
-    ("Tag 1 is not valid for version 3"). Others read its value into a field that should not be there.
+    Kafka's own classes skip unknown tags, but refuse a known tag in the wrong version ("Tag 1 is not valid for version
+    3"). Others read its value into a field that should not exist.
 
     ## Usual cause
-    A client library that writes a tagged field whenever its value is set, whatever the version.
+    A client library that writes a tagged field whenever its value is set, regardless of the version.
 
     ## Example
     ```story
@@ -50,7 +50,7 @@ def tag_below_its_version(event: RequestReceived | ResponseReceived, _: Connecti
             if known is None:
                 continue
             place = locate(message, *path, "_tags", f"tag {tag}")
-            came = f"{known.name}, which came with version {known.version}"
+            came = f"{known.name}, added in version {known.version}"
             said = f"{message.api} v{message.version} carries tag {tag}: {came}"
             hint = f"do not write {known.name} below version {known.version}"
             yield Problem(

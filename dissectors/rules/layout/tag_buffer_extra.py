@@ -24,11 +24,10 @@ def tag_buffer_extra(event: RequestReceived | ResponseReceived, _: ConnectionSta
     """Checks that structs end with one tag buffer in flexible versions and with none in others.
 
     ## Why it matters
-    A byte 0 too many shifts what follows; at the end of a message strict clients complain that a byte is left.
+    An extra zero byte shifts what follows; at the end of a message, strict clients report a leftover byte.
 
     ## Usual cause
-    A writer that adds the tag buffer twice, in the header's code and in the body's, or in versions before the flexible
-    ones.
+    A writer that adds the tag buffer twice, in the header's code and in the body's, or in non-flexible versions.
 
     ## Example
     ```story

@@ -24,10 +24,10 @@ def tag_buffer_missing(event: RequestReceived | ResponseReceived, _: ConnectionS
     """Checks that every struct of a flexible version ends with a tag buffer.
 
     ## Why it matters
-    The reader takes the next byte for the number of tagged fields: mostly it then needs bytes that are not there.
+    The reader takes the next byte for the number of tagged fields, and usually runs out of bytes.
 
     ## Usual cause
-    The tag buffer of the body is written and that of the structs in its arrays is forgotten.
+    The writer adds the tag buffer of the body but misses those of the structs in its arrays.
 
     ## Example
     ```story

@@ -24,14 +24,14 @@ class _Told:
 
 @rule("L018", severity=Severity.INFO, events=(RequestReceived, ResponseReceived), only=FrameFlags.TAGGED, since="0.1")
 def tag_default_encoded(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Says that a tagged field was written although it has its default value.
+    """Reports that a tagged field was written although it has its default value.
 
     ## Why it matters
-    Readers take it, so nothing breaks; but it costs bytes in every element, and Kafka itself leaves such a field out.
-    A reader that takes presence for news (a current leader of -1, say) acts on it.
+    Nothing breaks, but the field costs bytes in every element, and Kafka itself omits it. A reader that treats
+    presence as a signal (for example a current leader of -1) acts on it.
 
     ## Usual cause
-    A hand-written encoder that writes every tagged field it knows.
+    A handwritten encoder that writes every tagged field it knows.
 
     ## Example
     ```story
@@ -67,8 +67,8 @@ def tag_default_encoded(event: RequestReceived | ResponseReceived, connection: C
             told[key] = None
             yield Problem(
                 f"{message.api} v{message.version} writes the tagged field {one.name} with its default value, "
-                "which is to be left out",
+                "which should be omitted",
                 **locate(message, *path, "_tags", one.name),
-                hint="write a tagged field only where its value differs from the default",
+                hint="write a tagged field only if its value differs from the default",
                 blame="client" if message.is_request else "broker",
             )

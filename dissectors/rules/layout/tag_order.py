@@ -23,13 +23,13 @@ from dissectors.wire.paths import schema_path
     since="0.1",
 )
 def tag_order(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that the tags of a buffer ascend, and that none is there twice.
+    """Checks that tags in a tag buffer are unique and in ascending order.
 
     ## Why it matters
-    Kafka's own classes refuse a tag that does not come after the one before ("Invalid or out-of-order tag").
+    Kafka's own classes refuse a tag that is not greater than the previous one ("Invalid or out-of-order tag").
 
     ## Usual cause
-    Tagged fields are written in the order of a hash table, or in that of the source.
+    Tagged fields are written in hash table order, or in source order.
 
     ## Example
     ```story
@@ -52,7 +52,7 @@ def tag_order(event: RequestReceived | ResponseReceived, _: ConnectionState) -> 
         return
     for odd in noted(message, "tag_order"):
         where = place(message, odd)
-        said = f"{message.api} v{message.version}: {odd.message}; tags ascend"
+        said = f"{message.api} v{message.version}: {odd.message}; tags must ascend"
         hint = "write tags in ascending order, each once"
         edit = Edit.of("tag_order", schema_path(odd.path), tag=int(odd.message.split()[1]))
         yield Problem(

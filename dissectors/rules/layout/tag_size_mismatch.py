@@ -21,13 +21,13 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def tag_size_mismatch(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that the size of a tagged field is the number of bytes of its value.
+    """Checks that the size of a tagged field matches the bytes of its value.
 
     ## Why it matters
-    A reader that trusts the size and one that trusts the value go on at different bytes: one of them reads nonsense.
+    A reader that trusts the size and one that trusts the value continue at different bytes: one of them reads garbage.
 
     ## Usual cause
-    The size is computed for another encoding, or without the tag buffer of the struct in the value.
+    The size is computed for another encoding, or omits the tag buffer of a struct in the value.
 
     ## Example
     ```story

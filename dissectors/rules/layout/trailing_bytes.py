@@ -21,13 +21,13 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def trailing_bytes(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that a message ends where its frame ends.
+    """Checks that no bytes are left after the last field of a message.
 
     ## Why it matters
-    Strict clients refuse the whole message ("reading a response left 4 unread bytes"); lenient ones drop a field.
+    Strict clients refuse the whole message ("reading a response left 4 unread bytes"); lenient ones lose a field.
 
     ## Usual cause
-    A field of another version was written too, or one was written twice.
+    The writer added a field of another version, or wrote one twice.
 
     ## Example
     ```story

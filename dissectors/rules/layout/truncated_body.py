@@ -21,14 +21,13 @@ from dissectors.wire.paths import render
     since="0.1",
 )
 def truncated_body(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that every field of a message can be read.
+    """Checks that every field of a message can be decoded.
 
     ## Why it matters
-    The receiver stops at that byte: it raises, closes the connection, or hangs.
+    The receiver stops at that byte: it fails, closes the connection, or hangs.
 
     ## Usual cause
-    A field before it is missing, doubled or of another version, so that everything after it is read from the wrong
-    place.
+    An earlier field is missing, duplicated or of another version, so everything after it is read at the wrong offset.
 
     ## Example
     ```hex request

@@ -22,14 +22,14 @@ from dissectors.trackers.triggers import FrameFlags
     blame="client",
 )
 def unknown_api_key(event: RequestReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that the API key of a request is one that some Kafka release has.
+    """Checks that the API key of a request exists in some Kafka release.
 
     ## Why it matters
-    A broker closes the connection on a key that it does not know. kproxy relays the request and cannot decode it, nor
-    its response.
+    A broker closes the connection on an unknown API key. kproxy relays the request but cannot decode it or its
+    response.
 
     ## Usual cause
-    A request header that is written wrong, a vendor's own API, or a Kafka newer than kproxy's schemas.
+    A malformed request header, a vendor-specific API, or a Kafka release newer than kproxy's schemas.
 
     ## Example
     ```hex request
@@ -58,6 +58,7 @@ def unknown_api_key(event: RequestReceived, _: ConnectionState) -> Iterator[Prob
             4,
             6,
             "header.request_api_key",
-            hint="check the first two bytes after the length; if a newer Kafka has it: kproxy schemas import RELEASE",
+            hint="check the first two bytes after the length; if a newer Kafka has this API: kproxy schemas "
+            "import RELEASE",
             got=str(message.api_key),
         )

@@ -26,14 +26,14 @@ class _Told:
 
 @rule("L014", severity=Severity.INFO, events=(RequestReceived, ResponseReceived), only=FrameFlags.TAGGED, since="0.1")
 def unknown_tag(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Says that a message carries a tagged field that no Kafka release known to kproxy has.
+    """Reports a tagged field that no Kafka release known to kproxy has.
 
     ## Why it matters
-    It is allowed: whoever does not know a tag skips it by its size (KIP-482). Readers that fail on it instead have been
-    shipped, so it is worth knowing when a peer "suddenly" cannot read an answer.
+    Unknown tags are allowed: readers skip them by their size (KIP-482). But some released readers fail on them, so
+    this helps if a peer "suddenly" cannot read a response.
 
     ## Usual cause
-    A peer that is newer than kproxy's schemas, or a vendor's own field.
+    A peer newer than kproxy's schemas, or a vendor-specific field.
 
     ## Example
     ```story
@@ -65,6 +65,6 @@ def unknown_tag(event: RequestReceived | ResponseReceived, connection: Connectio
                 f"{message.api} v{message.version} carries tag {tag} ({counted(len(data), 'byte')}), "
                 "which no Kafka release known to kproxy has; readers must skip it",
                 **locate(message, *path, "_tags", f"tag {tag}"),
-                hint="nothing is wrong unless a peer fails on it: kproxy schemas import RELEASE adds a newer Kafka",
+                hint="this is harmless unless a peer fails on it: kproxy schemas import RELEASE adds a newer Kafka",
                 cause=str(tag),
             )

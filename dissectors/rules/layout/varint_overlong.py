@@ -21,15 +21,15 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def varint_overlong(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that every varint ends within five bytes; says which are padded.
+    """Checks that every varint fits in five bytes; also reports padded varints.
 
     ## Why it matters
-    Kafka reads no more than five bytes and 32 bits ("Varint is too long") and closes the connection. A padded varint
-    (``80 00`` for 0) is read by all, and written by few: that is for information.
+    Kafka reads at most five bytes and 32 bits ("Varint is too long") and closes the connection. All readers accept a
+    padded varint (``80 00`` for 0), but few writers produce one: it is reported as info.
 
     ## Usual cause
-    The bytes are no varint: a fixed-width length, a negative number or text stands where a compact length is due. Or a
-    64-bit number was written where 32 bits are read.
+    The bytes are not a varint: a fixed-width length, a negative number or text is where a compact length should be. Or
+    a 64-bit number was written for a 32-bit field.
 
     ## Example
     ```hex request
@@ -69,7 +69,7 @@ def varint_overlong(event: RequestReceived | ResponseReceived, _: ConnectionStat
         yield Problem(
             f"{message.api} v{message.version} cannot be read at {where['path']}: {message.error.message}",
             **where,
-            hint="no varint was meant here: a flexible version has compact lengths, others have int16 and int32",
+            hint="these bytes are not a varint: flexible versions have compact lengths, others int16 and int32",
             blame=side(message),
             expected="at most 5 bytes and 32 bits",
             got=message.frame[where["start"] : where["end"]].hex(" "),
@@ -79,7 +79,7 @@ def varint_overlong(event: RequestReceived | ResponseReceived, _: ConnectionStat
         yield Problem(
             f"{message.api} v{message.version}: {odd[0].message}{more(len(odd))}",
             **place(message, odd[0]),
-            hint="write varints in as few bytes as they need",
+            hint="write varints with the minimum number of bytes",
             blame=side(message),
             severity=Severity.INFO,
         )

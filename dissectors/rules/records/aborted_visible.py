@@ -29,11 +29,11 @@ _READ_COMMITTED = 1
     blame="broker",
 )
 def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    r"""Checks that a read_committed fetch names the aborted transactions whose records it brings.
+    r"""Checks that a read_committed fetch lists the aborted transactions whose records it returns.
 
     ## Why it matters
-    The broker sends aborted records too; the consumer drops them by the list `aborted_transactions`. What is missing in
-    it reaches the application as if it were committed.
+    The broker sends aborted records too, and the consumer filters them out with the `aborted_transactions` list. The
+    application sees the records of any transaction missing from that list as if they were committed.
 
     ## Usual cause
     A server that keeps no index of aborted transactions and leaves the list empty or null.
@@ -69,11 +69,12 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
         if found is not None:
             index, batch = found
             yield Problem(
-                f"{spoken(part.place, connection)}: the batch at offset {batch.base_offset} is of a transaction that "
-                f"producer {batch.producer_id} aborted, which is not among the aborted_transactions of this "
-                "read_committed fetch",
+                f"{spoken(part.place, connection)}: the batch at offset {batch.base_offset} belongs to a transaction "
+                f"that producer {batch.producer_id} aborted, but aborted_transactions of this read_committed "
+                "fetch does "
+                "not list it",
                 **place_of(event, part, batch.start, batch.end, str(index)),
-                hint="list every aborted transaction that reaches into the fetched range, with its first offset",
+                hint="list every aborted transaction that overlaps the fetched range, with its first offset",
                 cause=part.place[0],
             )
 

@@ -23,13 +23,14 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def absurd_record_count(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that the count of records in a batch is one that its bytes could hold.
+    """Checks that the record count of a batch is possible for its number of bytes.
 
     ## Why it matters
-    Clients that make room for so many records before they read them run out of memory, with a frame of a few bytes.
+    A client that allocates memory for that many records before reading them runs out of memory, from a frame of a few
+    bytes.
 
     ## Usual cause
-    The count is uninitialised, negative, or read from the wrong place; or somebody tries what happens.
+    The count is uninitialized, negative, or read from the wrong position. It may also be an attack.
 
     ## Example
     ```story
@@ -55,5 +56,5 @@ def absurd_record_count(event: RequestReceived | ResponseReceived, connection: C
             connection,
             part,
             fault,
-            "write the number of records; a reader should not allocate by it before it has seen the bytes",
+            "write the actual number of records; readers should not allocate memory based on the count alone",
         )

@@ -23,15 +23,15 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def batch_crc_mismatch(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that the CRC of every batch and message is that of its bytes.
+    """Checks that the CRC of every record batch and message matches its bytes.
 
     ## Why it matters
-    Brokers refuse such a batch with CORRUPT_MESSAGE, consumers raise or skip it: the bytes are not those that were
-    written, or the writer never computed the CRC.
+    Brokers refuse such a batch with CORRUPT_MESSAGE, and consumers fail on it or skip it. Either the bytes changed
+    after they were written, or the writer never computed the CRC.
 
     ## Usual cause
-    A proxy or gateway that changes a batch (attributes, timestamps, producer id, records) and leaves the CRC; a buffer
-    that is written again while it is being sent; a bad disk or network card.
+    A proxy or gateway that changes a batch (attributes, timestamps, producer id, records) and keeps the CRC, a buffer
+    that is overwritten while it is sent, or faulty disk or network hardware.
 
     ## Example
     ```story
@@ -62,5 +62,5 @@ def batch_crc_mismatch(event: RequestReceived | ResponseReceived, connection: Co
             connection,
             part,
             fault,
-            "find who changed the bytes after the CRC was computed: compare the batch on both sides of every hop",
+            "find where the bytes changed after the CRC was computed: compare the batch on both sides of every hop",
         )

@@ -23,15 +23,15 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def batch_length_mismatch(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that the lengths of batches and records agree with the bytes that are there.
+    """Checks that the lengths of batches and records match their actual bytes.
 
     ## Why it matters
-    A reader goes by the lengths. Where they disagree it raises, skips records without a word, or takes the middle of
-    one for the next.
+    Readers rely on the lengths. If they disagree with the bytes, a reader fails, silently skips records, or takes the
+    middle of one record for the next.
 
     ## Usual cause
-    A length that is patched before the last bytes are written, that counts the bytes before compression, or that counts
-    its own field; bytes that are appended to a finished batch.
+    A length that is set before the last bytes are written, that counts the uncompressed bytes, or that includes its
+    own field. Bytes appended to a finished batch.
 
     ## Example
     ```story
@@ -61,5 +61,6 @@ def batch_length_mismatch(event: RequestReceived | ResponseReceived, connection:
             connection,
             part,
             fault,
-            "batch_length counts from the leader epoch to the last byte, a record's length what follows it there",
+            "batch_length counts the bytes from the leader epoch to the end; a record's length counts the "
+            "bytes after it",
         )

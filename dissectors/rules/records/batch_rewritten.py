@@ -29,16 +29,16 @@ from dissectors.trackers.triggers import FrameFlags
     blame="broker",
 )
 def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a batch is fetched with the bytes with which it was produced.
+    """Checks that a batch is fetched with the same bytes as it was produced with.
 
     ## Why it matters
-    A batch travels from the producer through the broker's log to the consumer as it is; its CRC, which does not cover
-    offsets, stays the same. One that was taken apart and written anew may have lost headers, timestamps or sequences,
-    and costs CPU.
+    A batch normally travels unchanged from the producer through the broker's log to the consumer. Its CRC, which does
+    not cover offsets, stays the same. A batch that was rewritten may have lost headers, timestamps or sequence
+    numbers, and costs CPU.
 
     ## Usual cause
-    A gateway that stores records and not batches. Kafka itself writes a batch anew to change its compression, its
-    timestamp type or its greatest timestamp, and to compact: these are not told.
+    A gateway that stores records instead of batches. Kafka itself rewrites a batch to change its compression,
+    timestamp type or maximum timestamp, and to compact a topic; these cases are not reported.
 
     ## Example
     ```story
@@ -78,10 +78,10 @@ def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Ite
         start, size = batch.start + CRC_START - 4, produced.batch_length + LOG_OVERHEAD
         yield Problem(
             f"{spoken(part.place, connection)}: the batch at offset {batch.base_offset} was produced with CRC "
-            f"0x{produced.crc:08x} and {size} bytes, it is fetched with CRC 0x{batch.crc:08x} and "
+            f"0x{produced.crc:08x} and {size} bytes, but is fetched with CRC 0x{batch.crc:08x} and "
             f"{batch.end - batch.start}",
             **place_of(event, part, start, start + 4, str(index), "crc"),
-            hint="compare both batches field by field: what the server leaves out is lost to consumers",
+            hint="compare both batches field by field: consumers lose what the server leaves out",
             expected=f"0x{produced.crc:08x}",
             got=f"0x{batch.crc:08x}",
             cause=part.place[0],

@@ -30,11 +30,12 @@ def control_batch_from_client(event: RequestReceived, connection: ConnectionStat
     """Checks that no client produces a control batch.
 
     ## Why it matters
-    Control batches are how brokers mark the end of transactions. Kafka refuses one from a client with INVALID_RECORD;
-    a server that takes it lets anybody commit or abort, and consumers do not show its records.
+    Brokers use control batches to mark the end of transactions. Kafka refuses one from a client with INVALID_RECORD. A
+    server that accepts it lets anybody commit or abort transactions, and consumers do not see its records.
 
     ## Usual cause
-    Bit 5 of the attributes is set by mistake, or batches are copied from a fetch with the markers between them.
+    Bit 5 of the attributes is set by mistake, or batches are copied from a fetch together with the markers between
+    them.
 
     ## Example
     ```story
@@ -62,7 +63,7 @@ def control_batch_from_client(event: RequestReceived, connection: ConnectionStat
                 yield Problem(
                     f"{spoken(part.place, connection)}: a client sends a control batch, which only brokers write",
                     **place_of(event, part, start, start + 2, str(index), "attributes"),
-                    hint="clear bit 5 of the attributes; transactions are ended with EndTxn",
+                    hint="clear bit 5 of the attributes; use EndTxn to end transactions",
                     severity=unproven(connection),
                     cause=part.place[0],
                 )

@@ -23,14 +23,14 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def decompress_failed(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that compressed records are what the attributes of their batch say, and whole.
+    """Checks that compressed records match the codec in the batch attributes and are complete.
 
     ## Why it matters
-    The records cannot be read by anybody; brokers refuse them with CORRUPT_MESSAGE, consumers stop at their offset.
+    Nobody can read the records: brokers refuse them with CORRUPT_MESSAGE, and consumers stop at their offset.
 
     ## Usual cause
-    Snappy or lz4 in another framing than Kafka's; attributes that name a codec although the records were left as they
-    are; a payload that was cut or compressed twice.
+    Snappy or LZ4 in another framing than Kafka's, attributes that name a codec for uncompressed records, or a payload
+    that was truncated or compressed twice.
 
     ## Example
     ```story
@@ -58,5 +58,6 @@ def decompress_failed(event: RequestReceived | ResponseReceived, connection: Con
             connection,
             part,
             fault,
-            "compress the records as the low three bits of the attributes say, in Kafka's framing, or set them to 0",
+            "compress the records with the codec in the low three bits of the attributes, in Kafka's framing, "
+            "or set them to 0",
         )

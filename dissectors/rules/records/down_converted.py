@@ -28,14 +28,14 @@ _MAGIC = 16
     blame="client",
 )
 def down_converted(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a topic with batches of format 2 is not fetched in an older format.
+    """Checks that a topic with format 2 batches is not fetched in an older format.
 
     ## Why it matters
-    The broker reads, unpacks and writes all records anew for each such fetch: heap and CPU in place of zero-copy.
-    Headers and transactions are lost on the way. Kafka 4.0 does not do it any more and refuses Fetch below v4.
+    For each such fetch, the broker decompresses and rewrites all records: it uses heap and CPU instead of zero-copy,
+    and loses headers and transactions. Kafka 4.0 no longer does this and refuses Fetch below v4.
 
     ## Usual cause
-    A client from before 0.11, or one that was told to behave like one (`broker.version.fallback`, `api_version`).
+    A client from before 0.11, or one configured to behave like it (`broker.version.fallback`, `api_version`).
 
     ## Example
     ```story
@@ -71,7 +71,7 @@ def down_converted(event: ResponseReceived, connection: ConnectionState) -> Iter
         if part.batches and part.batches[0].magic < 2 and stored.holds(part.place, connection):
             batch = part.batches[0]
             yield Problem(
-                f"{spoken(part.place, connection)} holds batches of format 2, Fetch v{message.version} has the "
+                f"{spoken(part.place, connection)} holds batches of format 2, but Fetch v{message.version} makes the "
                 f"broker rewrite them in format {batch.magic}",
                 **place_of(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, "0", "magic"),
                 hint="use a client that speaks Fetch v4 or later; Kafka 4.0 refuses older ones",

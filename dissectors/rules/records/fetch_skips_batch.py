@@ -25,14 +25,15 @@ from dissectors.trackers.triggers import FrameFlags
     blame="broker",
 )
 def fetch_skips_batch(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a fetch begins with the batch that contains the offset asked for.
+    """Checks that a fetch begins with the batch that contains the requested offset.
 
     ## Why it matters
-    The consumer takes what is left out for compacted, and goes on behind it: records are lost without a word.
+    The consumer assumes that missing records were compacted away and continues after them: records are silently lost.
 
     ## Usual cause
-    A server that looks for the first batch that begins at the offset or later. Clients ask for offsets in the middle of
-    a batch after a commit or a seek: the whole batch is the answer, and they drop the records before.
+    A server that looks for the first batch that begins at or after the offset. After a commit or a seek, clients
+    request offsets in the middle of a batch: the server must send the whole batch, and the client drops the records
+    before the offset.
 
     ## Example
     ```story
@@ -64,10 +65,10 @@ def fetch_skips_batch(event: ResponseReceived, connection: ConnectionState) -> I
     for part, offset, base_offset, last_offset in connection.run.state(StoredBatches).skipped:
         first = part.batches[0]
         yield Problem(
-            f"{spoken(part.place, connection)}: asked for offset {offset}, which is in the batch "
-            f"{base_offset}..{last_offset}, the fetch begins with the batch at {first.base_offset}",
+            f"{spoken(part.place, connection)}: requested offset {offset} is in the batch "
+            f"{base_offset}..{last_offset}, but the fetch begins with the batch at {first.base_offset}",
             **place_of(event, part, first.start, first.start + 8, "0", "base_offset"),
-            hint="begin with the batch whose last offset is not below the one asked for",
+            hint="begin with the batch whose last offset is at or after the requested offset",
             expected=str(base_offset),
             got=str(first.base_offset),
             cause=part.place[0],

@@ -26,11 +26,11 @@ def header_null_key(event: RequestReceived | ResponseReceived, connection: Conne
     """Checks that every record header has a key.
 
     ## Why it matters
-    A header's value may be null, its key may not: the Java client refuses the whole batch, others crash or lose the
-    header.
+    A header's value may be null, but not its key: the Java client refuses the whole batch, and others crash or lose
+    the header.
 
     ## Usual cause
-    A header without a name in the application; key and value are swapped; -1 is written for an empty key.
+    The application sets a header without a name, swaps key and value, or writes -1 for an empty key.
 
     ## Example
     ```story
@@ -51,4 +51,4 @@ def header_null_key(event: RequestReceived | ResponseReceived, connection: Conne
     https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/134
     """
     for part, fault in faults(event, connection, FaultKind.HEADER_KEY):
-        yield fault_problem(event, connection, part, fault, "give the header a key; an empty one has length 0")
+        yield fault_problem(event, connection, part, fault, "give the header a key; an empty key has length 0")

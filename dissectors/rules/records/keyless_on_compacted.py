@@ -43,14 +43,14 @@ class _Looked:
     since="0.1",
 )
 def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that records of a compacted topic have keys, and that a broker refuses those that have none.
+    """Checks that records of a compacted topic have keys, and that the broker refuses those without.
 
     ## Why it matters
-    Compaction keeps the last record of each key. Kafka refuses a batch with a null key as INVALID_RECORD, all of its
-    records with it; a server that takes it has records that it can neither keep nor drop rightly.
+    Compaction keeps the last record of each key. Kafka refuses a batch that has a record without a key, with
+    INVALID_RECORD. A server that accepts it can neither keep nor drop such records correctly.
 
     ## Usual cause
-    A topic that was made with `cleanup.policy=compact` for something that is no table, or a producer that forgets keys.
+    A topic created with `cleanup.policy=compact` for data that is not a table, or a producer that forgets keys.
 
     ## Example
     ```story
@@ -101,11 +101,11 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
                     continue
             which = _without_key(sent(asked).get(place))
             if which is not None:
-                outcome = "was refused with INVALID_RECORD" if code else "was taken, should be INVALID_RECORD"
+                outcome = "was refused with INVALID_RECORD" if code else "was accepted, should be INVALID_RECORD"
                 yield Problem(
                     f"{spoken(place, connection)} is compacted: a batch whose record {which} has no key {outcome}",
                     **locate(message, "responses", i, "partition_responses", j, "error_code"),
-                    hint="give every record a key, or make the topic with cleanup.policy=delete",
+                    hint="give every record a key, or set cleanup.policy=delete on the topic",
                     blame="client" if code else "broker",
                     cause=name,
                 )

@@ -23,14 +23,14 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def last_offset_delta(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a batch says the offset of its last record rightly.
+    """Checks that last_offset_delta of a batch is the offset delta of its last record.
 
     ## Why it matters
-    A consumer goes on after base_offset + last_offset_delta: one that is too small makes it read the batch again and
-    again, one that is too large loses what follows. Brokers refuse a produced batch whose delta is not its count - 1.
+    A consumer continues after base_offset + last_offset_delta: if the delta is too small, it reads the batch again and
+    again; if it is too large, it skips records. Brokers refuse a produced batch whose delta is not its count minus 1.
 
     ## Usual cause
-    The field is left at 0, or holds the count of records.
+    The field is left at 0, or holds the record count.
 
     ## Example
     ```story

@@ -29,15 +29,15 @@ _MAGIC = 16
     since="0.1",
 )
 def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that record data is in a format that the API version carries.
+    """Checks that record data is in a format that its API version supports.
 
     ## Why it matters
-    Brokers refuse a Produce v3 or later with anything but format 2. A client that fetches with an old version knows the
-    old formats alone: it takes a batch of format 2 for damaged, or for the end of the data.
+    Brokers refuse Produce v3 or later with anything but format 2. A client that fetches with an old version knows only
+    the old formats: it takes a format 2 batch for corrupt data, or for the end of the data.
 
     ## Usual cause
-    A client that raises the version of a request and not the format of its records, or a server that gives its records
-    to every version as they are.
+    A client that raised the version of a request but not its record format, or a server that sends its stored records
+    unchanged to every version.
 
     ## Example
     ```story
@@ -65,7 +65,13 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
     https://github.com/zendesk/ruby-kafka/issues/445
     """
     for part, fault in faults(event, connection, FaultKind.MAGIC):
-        yield fault_problem(event, connection, part, fault, "formats 0, 1 and 2 exist; is a batch read from its start?")
+        yield fault_problem(
+            event,
+            connection,
+            part,
+            fault,
+            "only formats 0, 1 and 2 exist: check that the batch starts where it should",
+        )
     message = event.message
     if message is None:
         return

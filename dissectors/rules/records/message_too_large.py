@@ -42,16 +42,16 @@ class _Refused:
     blame="client",
 )
 def message_too_large(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client does not keep on sending records that are larger than the broker takes.
+    """Checks that a client does not keep sending records that exceed the broker's size limit.
 
-    The first refusals are information: the application is told, and clients split a batch of several records.
+    The first refusals are info: the client reports them to the application, or splits a batch of several records.
 
     ## Why it matters
-    The record is lost to the topic unless the application does something about it; sending it again does not help.
+    The record is lost unless the application handles the error; sending it again does not help.
 
     ## Usual cause
-    `max.request.size` of the producer above `max.message.bytes` of the topic, or `message.max.bytes` of the broker. The
-    limits are for the batch once it is compressed.
+    `max.request.size` of the producer exceeds `max.message.bytes` of the topic or `message.max.bytes` of the broker.
+    The limits apply to the compressed batch.
 
     ## Example
     ```story

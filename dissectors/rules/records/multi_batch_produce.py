@@ -24,14 +24,14 @@ from dissectors.trackers.triggers import FrameFlags
     blame="client",
 )
 def multi_batch_produce(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a Produce has one batch of format 2 for each partition.
+    """Checks that a Produce request has exactly one format 2 batch per partition.
 
     ## Why it matters
     Kafka refuses the request with INVALID_RECORD ("exactly one record batch"); other servers may store the first batch
     and answer without error.
 
     ## Usual cause
-    A client that joins its batches for a partition, or sends on a fetched field as it is.
+    A client that concatenates its batches for a partition, or forwards a fetched record set unchanged.
 
     ## Example
     ```story
@@ -55,7 +55,7 @@ def multi_batch_produce(event: RequestReceived, connection: ConnectionState) -> 
             yield Problem(
                 f"{spoken(part.place, connection)}: {len(part.batches)} batches in one Produce, should be 1",
                 **place_of(event, part, second.start, second.end, "1"),
-                hint="write the records of a partition into one batch, or send the next one in another request",
+                hint="put all records of a partition in one batch, or send the next batch in another request",
                 severity=unproven(connection),
                 expected="1",
                 got=str(len(part.batches)),

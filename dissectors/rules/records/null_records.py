@@ -25,14 +25,14 @@ from dissectors.trackers.triggers import FrameFlags
     blame="broker",
 )
 def null_records(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a fetch without records has empty ones, not null.
+    """Checks that a fetch without records has an empty records field, not null.
 
     ## Why it matters
-    The schema allows null, but librdkafka and the clients built on it do not expect it: "PROTOERR ... invalid
-    MessageSetSize -1". Kafka sends an empty field; up to 3.9 null stands beside some errors, which is not told here.
+    The schema allows null, but librdkafka and the clients built on it fail: "PROTOERR ... invalid MessageSetSize -1".
+    Kafka sends an empty field; up to 3.9 it sends null along with some errors, which is not reported here.
 
     ## Usual cause
-    A server that leaves the field unset where it has nothing to send, and a serialiser that writes that as -1.
+    A server that leaves the field unset if there is nothing to send, and a serializer that writes that as -1.
 
     ## Example
     ```story
@@ -60,7 +60,7 @@ def null_records(event: ResponseReceived, connection: ConnectionState) -> Iterat
         yield Problem(
             f"{spoken(part.place, connection)}: records are null, should be empty",
             **locate(event.message, *part.path, "records"),
-            hint="send an empty field of records: length 0, in flexible versions the byte 1",
+            hint="send an empty records field: length 0, or the byte 1 in flexible versions",
             expected="empty",
             got="null",
             cause=part.place[0],

@@ -23,15 +23,15 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def offsets_not_monotonic(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that offsets grow from record to record and from batch to batch.
+    """Checks that offsets increase from record to record and from batch to batch.
 
     ## Why it matters
-    A consumer takes what goes back for what it has seen and skips it, or reads it twice. In a produced batch offset
-    deltas count up from 0: a broker stores uncompressed ones as they are, and the log has two records at one offset.
+    A consumer skips offsets that it has already seen, or reads records twice. In a produced batch, offset deltas count
+    up from 0: a broker stores uncompressed batches unchanged, so its log would have two records with one offset.
 
     ## Usual cause
-    Deltas are all 0, count from 1, or are written as plain varints and not as zigzag ones; a server joins batches and
-    leaves their offsets as the producers wrote them.
+    Deltas that are all 0, start at 1, or are plain instead of zigzag varints, or a server that joins batches but keeps
+    the producers' offsets.
 
     ## Example
     ```story
@@ -64,5 +64,5 @@ def offsets_not_monotonic(event: RequestReceived | ResponseReceived, connection:
             connection,
             part,
             fault,
-            "give each record its place in the batch as offset delta, and each batch a base offset after the last one",
+            "set each record's offset delta to its index in the batch, and each base offset above the previous offset",
         )

@@ -27,14 +27,15 @@ _FIRST_BATCH_WHOLE = 3
     blame="broker",
 )
 def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a fetch brings at least one whole batch of a partition, if it brings any of its bytes.
+    """Checks that a fetch that returns bytes of a partition returns at least one complete batch of it.
 
     ## Why it matters
-    The consumer cannot read a piece. It asks again for the same offset, gets the same piece, and makes no progress.
+    The consumer cannot read a partial batch. It requests the same offset again, gets the same part, and makes no
+    progress.
 
     ## Usual cause
-    A server that cuts at `partition_max_bytes` or `max_bytes` without the exception that Fetch v3 brought: the first
-    batch is sent whole, whatever the limits. (Up to v2 it is for the client to ask for more: see S025.)
+    A server that truncates at `partition_max_bytes` or `max_bytes` without the exception introduced by Fetch v3: the
+    first batch is sent whole, whatever the limits. (Up to v2, the client must request more: see S025.)
 
     ## Example
     ```story
@@ -64,9 +65,10 @@ def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Itera
     for part in record_data(event, connection).parts:
         if part.cut_off and not part.batches:
             yield Problem(
-                f"{spoken(part.place, connection)}: {part.cut_off} bytes of a batch and none whole, Fetch "
-                f"v{message.version} should bring the first batch whole",
+                f"{spoken(part.place, connection)}: {part.cut_off} bytes of a partial batch and no complete "
+                "one; Fetch "
+                f"v{message.version} must return the first batch whole",
                 **place_of(event, part, 0, part.cut_off, "0"),
-                hint="send the first batch whole even where it is over partition_max_bytes and max_bytes",
+                hint="send the first batch whole even if it exceeds partition_max_bytes and max_bytes",
                 cause=part.place[0],
             )

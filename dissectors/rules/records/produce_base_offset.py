@@ -24,14 +24,14 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def produce_base_offset(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a produced batch counts its offsets from 0, and that the broker says where it put it.
+    """Checks that a produced batch has base offset 0, and that the broker returns the offset that it assigned.
 
     ## Why it matters
-    The producer does not know offsets: the broker sets them, and servers that are less careful store what was sent. A
-    response without error and with offset -1 leaves the application without the offset of its record.
+    Only the broker assigns offsets; a less careful server stores what was sent. A successful response with offset -1
+    leaves the application without the offset of its record.
 
     ## Usual cause
-    A batch that is copied from a fetch and sent on as it was; a server that fills in the response before it writes.
+    A batch copied from a fetch and sent unchanged, or a server that fills in the response before it writes.
 
     ## Example
     ```story
@@ -68,10 +68,10 @@ def produce_base_offset(event: RequestReceived | ResponseReceived, connection: C
                 if event.asked is not None and place in sent(event.asked):
                     path = "responses", i, "partition_responses", j, "base_offset"
                     yield Problem(
-                        f"{spoken(place, connection)}: the batch was taken without error at offset -1, should be "
-                        "where the broker put it",
+                        f"{spoken(place, connection)}: the batch was accepted with offset -1, should be "
+                        "the offset the broker assigned",
                         **locate(message, *path),
-                        hint="answer with the offset of the batch's first record once it is written",
+                        hint="return the offset of the batch's first record after it is written",
                         blame="broker",
                         cause=place[0],
                     )
@@ -85,7 +85,7 @@ def _sent(event: RequestReceived, connection: ConnectionState) -> Iterator[Probl
                     f"{spoken(part.place, connection)}: a produced batch has base offset {batch.base_offset}, should "
                     "be 0",
                     **place_of(event, part, batch.start, batch.start + 8, str(index), "base_offset"),
-                    hint="write base offset 0: the broker gives out the offsets",
+                    hint="send base offset 0: the broker assigns offsets",
                     blame="client",
                     severity=unproven(connection),
                     expected="0",

@@ -23,14 +23,14 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def record_count_mismatch(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a batch has as many records as its header says.
+    """Checks that a batch has as many records as its header states.
 
     ## Why it matters
-    Brokers give out offsets by the count of the header, clients read that many records: one too many is a batch that
-    cannot be read, one too few are records that nobody sees.
+    Brokers assign offsets by the count in the header, and clients read that many records: if it is too high, the batch
+    cannot be read; if it is too low, nobody sees the remaining records.
 
     ## Usual cause
-    The count is written before the last record is dropped or added, or counts batches or bytes.
+    The count is written before the last record is added or dropped, or counts batches or bytes.
 
     ## Example
     ```story
@@ -53,5 +53,9 @@ def record_count_mismatch(event: RequestReceived | ResponseReceived, connection:
     """
     for part, fault in faults(event, connection, FaultKind.COUNT):
         yield fault_problem(
-            event, connection, part, fault, "write records_count last, from the records that are really in the batch"
+            event,
+            connection,
+            part,
+            fault,
+            "write records_count last, from the records that are actually in the batch",
         )

@@ -33,17 +33,17 @@ _HINT = (
 def record_length_varint_sign(
     event: RequestReceived | ResponseReceived, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Checks that records are written as format 2 has it: lengths, counts, deltas as zigzag varints, no field missing.
+    """Checks that records use the format 2 encoding: zigzag varints for lengths, counts and deltas, no missing field.
 
-    A batch whose records do not read is read in other ways. One is named if it reads every record to the last byte:
-    lengths as int32 or as unsigned varints, no count of headers, no attributes byte, and others.
+    If the records of a batch cannot be read, kproxy tries other encodings: int32 or unsigned varint lengths, no header
+    count, no attributes byte, and others. It reports one if it reads every record to the last byte.
 
     ## Why it matters
-    Clients come to grief in different ways: some raise, some skip the batch without a word, some fetch it for ever.
+    Clients fail in different ways: some raise an error, some silently skip the batch, some fetch it forever.
 
     ## Usual cause
-    Kafka's varints are zigzag: 0x44 is 34, not 68. Many libraries' varints are unsigned, and messages of formats 0 and
-    1 had int32 lengths.
+    Kafka's varints are zigzag: 0x44 is 34, not 68. The varints of many libraries are unsigned, and messages of formats
+    0 and 1 had int32 lengths.
 
     ## Example
     Record lengths as int32:

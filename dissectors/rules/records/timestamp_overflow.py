@@ -39,15 +39,15 @@ _UNITS = (("seconds", 1000, 1), ("microseconds", 1, 1000), ("nanoseconds", 1, 1_
     since="0.1",
 )
 def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that produced timestamps are milliseconds of a time that can be, and that deltas fit a varlong.
+    """Checks that produced timestamps are plausible times in milliseconds, and that deltas fit a varlong.
 
     ## Why it matters
-    Retention, `offsetsForTimes` and windows in stream processing go by them: a record from the far future keeps its
-    segment for ever, one from 1970 is deleted at once. Kafka 4.0 refuses what is more than an hour ahead.
+    Retention, `offsetsForTimes` and stream processing windows use them: a record from the far future keeps its segment
+    forever, one from 1970 is deleted at once. Kafka 4.0 refuses timestamps more than an hour ahead.
 
     ## Usual cause
-    Seconds, microseconds or nanoseconds in place of milliseconds; a sum that overflows. Deltas between the records of a
-    batch may take more than 32 bits (25 days apart): a client that reads varints there and not varlongs fails.
+    Seconds, microseconds or nanoseconds instead of milliseconds, or an overflow. Deltas between the records of a batch
+    may exceed 32 bits (25 days): a client that reads them as varints instead of varlongs fails.
 
     ## Example
     ```story
@@ -103,7 +103,7 @@ def _wrong(timestamp: int, now: int) -> str | None:
         return "is negative, should be milliseconds since 1970"
     for unit, factor, divisor in _UNITS:
         if abs(timestamp * factor // divisor - now) < _DAY:
-            return f"is now in {unit}, should be milliseconds"
+            return f"looks like {unit}, should be milliseconds"
     return "is more than a day in the future" if timestamp > now else None
 
 

@@ -23,14 +23,14 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def unknown_codec(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a batch names a compression codec that exists in its format.
+    """Checks that a batch uses a compression codec that exists in its format.
 
     ## Why it matters
-    Brokers refuse the batch, consumers cannot read it. 0 to 4 are none, gzip, snappy, lz4 and zstd; zstd does not exist
-    in formats 0 and 1.
+    Brokers refuse the batch, and consumers cannot read it. 0 to 4 are none, gzip, snappy, lz4 and zstd; formats 0 and
+    1 do not support zstd.
 
     ## Usual cause
-    Other bits of the attributes, such as the timestamp type, are shifted by one or written into the codec's three.
+    Other bits of the attributes, such as the timestamp type, are shifted by one or written into the three codec bits.
 
     ## Example
     ```story

@@ -23,15 +23,15 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def wrong_crc_polynomial(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that the CRC of a batch is of the right kind and over the right bytes.
+    """Checks that a batch's CRC uses the right polynomial and covers the right bytes.
 
     ## Why it matters
-    Nobody can read such batches: every one looks damaged, although no byte is.
+    Nobody can read such batches: every one looks corrupt, although no byte is damaged.
 
     ## Usual cause
-    The usual CRC-32 (IEEE, zlib) in place of CRC-32C (Castagnoli), which batches of format 2 have; or the right one
-    over other bytes than those from the attributes to the end of the batch. Formats 0 and 1 do have IEEE's, from the
-    magic on.
+    Standard CRC-32 (IEEE, zlib) instead of CRC-32C (Castagnoli), which format 2 batches use; or the right polynomial
+    over other bytes than those from the attributes to the end of the batch. Formats 0 and 1 use IEEE, from the magic
+    byte on.
 
     ## Example
     ```story

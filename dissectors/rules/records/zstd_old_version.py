@@ -34,15 +34,15 @@ _ATTRIBUTES = 21
     blame="client",
 )
 def zstd_old_version(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that zstd is used with Produce v7 and Fetch v10 or later alone.
+    """Checks that zstd is used only with Produce v7, Fetch v10 or later.
 
     ## Why it matters
-    The broker answers older versions with UNSUPPORTED_COMPRESSION_TYPE: nothing is written, or the consumer stands at
-    the first batch that is compressed so.
+    The broker answers older versions with UNSUPPORTED_COMPRESSION_TYPE: nothing is written, or the consumer is stuck
+    at the first zstd batch.
 
     ## Usual cause
-    A client that has the codec but not the versions, or that chose its versions without asking the broker; a topic with
-    `compression.type=zstd` that an old consumer reads.
+    A client that has the codec but not the versions, or that chose its versions without asking the broker; or a topic
+    with `compression.type=zstd` that an old consumer reads.
 
     ## Example
     ```story
@@ -78,7 +78,7 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
             if part.row["error_code"] == _UNSUPPORTED_COMPRESSION_TYPE and event.asked is not None:
                 yield Problem(
                     f"{spoken(part.place, connection)} is compressed with zstd, which Fetch v{message.version} does "
-                    f"not have: UNSUPPORTED_COMPRESSION_TYPE, should be v{_FETCH} or later",
+                    f"not support: UNSUPPORTED_COMPRESSION_TYPE, should be v{_FETCH} or later",
                     **locate(message, *part.path, "error_code"),
                     hint=f"use a client that speaks Fetch v{_FETCH}, or another compression.type for the topic",
                     cause=part.place[0],

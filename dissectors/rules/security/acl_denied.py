@@ -81,15 +81,15 @@ class _Denials(Recurrence):
     blame="client",
 )
 def acl_denied(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that no client is denied again and again what its access rights do not cover.
+    """Checks that a client is not repeatedly denied access by the broker's ACLs.
 
     ## Why it matters
-    A denied client mostly tries for ever, or stands still without a word: a consumer reads nothing, a producer's
-    records time out. The first two times are info: asking is no fault, and rights are sometimes granted late.
+    A denied client usually retries forever or silently stops: a consumer reads nothing, a producer's records time out.
+    The first two denials are info, because permissions are sometimes granted late.
 
     ## Usual cause
-    A missing ACL; an ACL for another principal than the one that the client logs in as (User:alice and User:CN=alice
-    differ), or with a literal name where a prefix was meant. Brokers answer so for topics that do not exist as well.
+    A missing ACL, an ACL for another principal than the one that logs in (User:alice and User:CN=alice differ), or a
+    literal name where a prefix was meant. Brokers also answer this way for topics that do not exist.
 
     ## Example
     ```story
@@ -125,8 +125,8 @@ def acl_denied(event: ResponseReceived, connection: ConnectionState) -> Iterator
         kind = _RESOURCES[error.code][0]
         resource = f"{kind} {name!r}" if name else kind
         operation = _operation(error.code, message.api)
-        sentence = f"{who(connection)} may not {operation} {resource}: {message.api} is answered with {error.name}"
-        hint = f"grant {operation} on {resource} (kafka-acls --add), or see which principal the client logs in as"
+        sentence = f"{who(connection)} is not allowed to {operation} {resource}: {message.api} returned {error.name}"
+        hint = f"grant {operation} on {resource} (kafka-acls --add), or check which principal the client logs in as"
         place = locate(message, *re.findall(r"[^.\[\]]+", error.path))
         key = (connection.server, host_of(connection.client), connection.client_id, error.code, name)
         times = connection.run.state(_Denials).count(key, event.at)

@@ -12,14 +12,15 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("X003", severity=Severity.ERROR, events=(FramingLost,), since="0.1", blame="network")
 def http_to_kafka(event: FramingLost, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that nobody speaks HTTP on Kafka's port.
+    """Checks that no client or server uses HTTP on Kafka's port.
 
     ## Why it matters
-    The broker reads "GET " as a length of 1.2 GB and closes the connection; health checks fail. A client that was
-    pointed at a web server reads "HTTP" as the length of a response, likewise.
+    The broker reads "GET " as a length of 1.2 GB and closes the connection, so health checks fail. A client that
+    connects to a web server likewise reads "HTTP" as the length of a response.
 
     ## Usual cause
-    A health check, a browser or a metrics scraper with the wrong port; a client whose bootstrap server is an HTTP port.
+    A health check, browser or metrics scraper that uses the wrong port, or a client whose bootstrap server is an HTTP
+    port.
 
     ## Example
     ```hex request

@@ -30,16 +30,16 @@ class _Denials(Recurrence):
     blame="client",
 )
 def idempotent_write_denied(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a producer which is idempotent by default may be so.
+    """Checks that a producer that is idempotent by default has permission for it.
 
     ## Why it matters
-    The producer cannot send a single record: CLUSTER_AUTHORIZATION_FAILED is fatal to it. It worked until the client
-    was updated. From the third time on it is an error.
+    The producer cannot send a single record, because CLUSTER_AUTHORIZATION_FAILED is fatal. It often worked until the
+    client was upgraded. From the third time on, this is an error.
 
     ## Usual cause
-    Since Kafka 3.0 (KIP-679) clients set enable.idempotence=true by themselves. Brokers before 2.8, and some that
-    speak Kafka's protocol, still want IDEMPOTENT_WRITE on the cluster for that; newer ones are content with WRITE on
-    any topic, so that there the principal may write nowhere.
+    Since Kafka 3.0 (KIP-679), clients set enable.idempotence=true by default. Brokers before 2.8, and some compatible
+    servers, require IDEMPOTENT_WRITE on the cluster for it. Newer brokers accept WRITE on any topic; there, the
+    principal has no write permission at all.
 
     ## Example
     ```story
@@ -66,8 +66,8 @@ def idempotent_write_denied(event: ResponseReceived, connection: ConnectionState
     times = connection.run.state(_Denials).count((connection.server, connection.client_id), event.at)
     often = times >= _OFTEN
     yield Problem(
-        f"{who(connection)} may not write idempotently, which clients do by default since 3.0: "
-        "InitProducerId is answered with CLUSTER_AUTHORIZATION_FAILED" + (f" ({times} times)" if often else ""),
+        f"{who(connection)} is not allowed idempotent writes, the default of clients since 3.0: "
+        "InitProducerId returned CLUSTER_AUTHORIZATION_FAILED" + (f" ({times} times)" if often else ""),
         severity=Severity.ERROR if often else None,
         hint="grant IDEMPOTENT_WRITE on the cluster (WRITE on a topic from 2.8), or set enable.idempotence=false",
         cause="again" if often else "",

@@ -27,14 +27,14 @@ _ILLEGAL_SASL_STATE = Error.ILLEGAL_SASL_STATE
     blame="client",
 )
 def illegal_sasl_state(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that SASL requests come in their order, at a listener that speaks SASL.
+    """Checks that SASL requests come in the right order, on a listener that uses SASL.
 
     ## Why it matters
-    Between SaslHandshake and the last SaslAuthenticate a broker takes nothing else: it answers ILLEGAL_SASL_STATE
-    or just closes. A listener without SASL gives the same answer to any SASL request.
+    Between SaslHandshake and the last SaslAuthenticate, a broker accepts nothing else: it answers ILLEGAL_SASL_STATE
+    or just closes the connection. A listener without SASL answers any SASL request the same way.
 
     ## Usual cause
-    security.protocol=SASL_PLAINTEXT at a PLAINTEXT listener; a client that sends before it has logged in.
+    security.protocol=SASL_PLAINTEXT on a PLAINTEXT listener, or a client that sends requests before it has logged in.
 
     ## Example
     ```story
@@ -74,14 +74,14 @@ def illegal_sasl_state(event: RequestReceived | ResponseReceived, connection: Co
         if authentication.awaits_token and message.api not in _LOGIN:
             yield Problem(
                 f"client {message.client_id!r} sends {message.api} in the middle of its SASL login",
-                hint="a fault of the client: it has to send nothing else from SaslHandshake until its last token",
+                hint="fix the client: it must send nothing else between SaslHandshake and its last token",
                 expected="SaslAuthenticate",
                 got=message.api,
                 **locate(message, "header", "request_api_key"),
             )
     elif message.body.get("error_code") == _ILLEGAL_SASL_STATE and event.asked is not None:
         yield Problem(
-            f"server {connection.server} takes no {message.api} here: ILLEGAL_SASL_STATE",
-            hint="this listener may have no SASL: set security.protocol=PLAINTEXT or SSL, or use the SASL port",
+            f"server {connection.server} refuses {message.api} here: ILLEGAL_SASL_STATE",
+            hint="this listener may not use SASL: set security.protocol=PLAINTEXT or SSL, or use the SASL port",
             **locate(message, "error_code"),
         )

@@ -12,15 +12,15 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("X004", severity=Severity.ERROR, events=(FramingLost, ProxyHeaderReceived), since="0.1", blame="network")
 def other_protocol(event: FramingLost | ProxyHeaderReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that nobody speaks another protocol (SSH, AMQP, Redis, ...) on Kafka's port.
+    """Checks that no other protocol (SSH, AMQP, Redis, ...) is used on Kafka's port.
 
     ## Why it matters
-    Nothing after its first bytes can be a Kafka frame. A PROXY protocol header is told as info: kproxy passes it on and
-    reads the frames behind it, a broker of Apache Kafka takes it for a length and closes.
+    Nothing after its first bytes can be a Kafka frame. A PROXY protocol header is reported as info: kproxy skips it
+    and reads the frames after it, but an Apache Kafka broker takes it for a length and closes the connection.
 
     ## Usual cause
-    A wrong port; ZooKeeper's health checks against a KRaft broker; a load balancer that was told to send the PROXY
-    protocol to a server which does not expect it.
+    A wrong port, ZooKeeper health checks against a KRaft broker, or a load balancer that sends the PROXY protocol to a
+    server that does not expect it.
 
     ## Example
     ```hex request
@@ -45,7 +45,8 @@ def other_protocol(event: FramingLost | ProxyHeaderReceived, connection: Connect
         yield Problem(
             f"a PROXY protocol header (version {event.version}) goes to {connection.server} before the first frame",
             severity=Severity.INFO,
-            hint="right if a proxy listens there; a Kafka broker closes: then turn it off in the load balancer",
+            hint="correct if a proxy listens there; a Kafka broker closes the connection: disable it in the "
+            "load balancer",
         )
     elif event.protocol not in (None, "TLS", "HTTP"):
         yield Problem(f"{event.protocol}, not Kafka: {event.reason}", hint=event.hint)

@@ -18,14 +18,14 @@ class _Client:
 
 @rule("X002", severity=Severity.ERROR, events=(FramingLost,), since="0.1", blame="client")
 def plaintext_to_tls(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that no client speaks Kafka's plain protocol where the server expects TLS.
+    """Checks that no client sends plain Kafka to a server that expects TLS.
 
     ## Why it matters
     The server answers the first request with a TLS alert and closes. A client that reads the alert as a Kafka frame
-    takes it for a response of 352 MB: Java clients have run out of memory on it, others say "connection closed".
+    sees a response of 352 MB: Java clients have run out of memory on it, others report "connection closed".
 
     ## Usual cause
-    The client lacks security.protocol=SSL (or SASL_SSL), or was given the TLS listener's port.
+    The client lacks security.protocol=SSL (or SASL_SSL), or uses the port of the TLS listener by mistake.
 
     ## Example
     ```story
@@ -53,8 +53,8 @@ def plaintext_to_tls(event: FramingLost, connection: ConnectionState) -> Iterato
         client.speaks_tls = True
     elif not client.speaks_tls:
         yield Problem(
-            f"server {connection.server} answers in TLS to a client that speaks plain Kafka",
-            hint="set security.protocol=SSL or SASL_SSL on the client, or give it the port of a plaintext listener",
+            f"server {connection.server} answers with TLS to a client that sends plain Kafka",
+            hint="set security.protocol=SSL or SASL_SSL on the client, or use the port of a plaintext listener",
             expected="a Kafka response",
             got="a TLS record",
         )

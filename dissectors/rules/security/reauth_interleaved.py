@@ -25,14 +25,14 @@ _LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
     blame="client",
 )
 def reauth_interleaved(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client which logs in anew on a connection sends nothing else until that is over.
+    """Checks that a client that re-authenticates on a connection sends nothing else until it is done.
 
     ## Why it matters
-    From SaslHandshake until the last token the broker takes SASL requests only; at any other it closes, and everything
-    in flight is lost. A client that reads the answers by order takes a token for data.
+    From SaslHandshake until the last token, the broker accepts only SASL requests. At any other, it closes the
+    connection, and everything in flight is lost. A client that matches responses by order takes a token for data.
 
     ## Usual cause
-    The session is renewed in one thread while others send on the same connection.
+    One thread renews the session while others send on the same connection.
 
     ## Example
     ```story
@@ -71,7 +71,7 @@ def reauth_interleaved(event: RequestReceived, connection: ConnectionState) -> I
         return
     yield Problem(
         f"{event.message.api} is sent in the middle of a SASL re-authentication: the broker closes the connection",
-        hint="hold other requests back from SaslHandshake until the last SaslAuthenticate is answered",
+        hint="hold back other requests from SaslHandshake until the last SaslAuthenticate response",
         expected="SaslAuthenticate",
         got=event.message.api,
         **locate(event.message, "header", "request_api_key"),

@@ -24,14 +24,14 @@ _LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
     blame="client",
 )
 def reauth_overdue(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client logs in anew before it sends requests on a session that has run out.
+    """Checks that a client re-authenticates before it sends requests on an expired SASL session.
 
     ## Why it matters
-    SaslAuthenticate says how long the session lives (connections.max.reauth.ms, or the token's own life). At the first
-    request after that the broker closes the connection: requests in flight are lost, and it happens at every period.
+    SaslAuthenticate returns the session lifetime (connections.max.reauth.ms, or the token's lifetime). At the first
+    request after that, the broker closes the connection: requests in flight are lost, once per period.
 
     ## Usual cause
-    A client that does not know re-authentication (KIP-368), or one whose timer starts anew with every request.
+    A client that does not support re-authentication (KIP-368), or one whose timer restarts with every request.
 
     ## Example
     ```story
@@ -71,8 +71,8 @@ def reauth_overdue(event: RequestReceived, connection: ConnectionState) -> Itera
         return
     authentication.expires_at = None  # once is enough: the broker closes
     yield Problem(
-        f"{event.message.api} of client {connection.client_id!r} comes {(event.at - expired) / 1e9:.3f} s after "
-        "its SASL session ran out: the broker closes the connection",
+        f"{event.message.api} of client {connection.client_id!r} was sent {(event.at - expired) / 1e9:.3f} s after "
+        "its SASL session expired: the broker closes the connection",
         hint="use a client that re-authenticates (KIP-368), or raise connections.max.reauth.ms",
         expected="SaslHandshake before the session's end",
         got=event.message.api,

@@ -13,8 +13,8 @@ from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 
-_TOO_SOON = "wait a second between logins on one connection"
-_NEVER = "the broker has to take SaslHandshake again on an authenticated connection (KIP-368)"
+_TOO_SOON = "wait at least a second between logins on one connection"
+_NEVER = "the broker must accept SaslHandshake again on an authenticated connection (KIP-368)"
 
 
 @rule(
@@ -30,12 +30,12 @@ def reauth_rejected(event: ResponseReceived, connection: ConnectionState) -> Ite
     """Checks that a second SaslHandshake on an authenticated connection is accepted.
 
     ## Why it matters
-    Clients renew their session on the connection they have (KIP-368). If the broker refuses, every connection is lost
-    once per session lifetime, with whatever is in flight.
+    Clients renew their session on the existing connection (KIP-368). If the broker refuses, every connection is lost
+    once per session lifetime, with everything in flight.
 
     ## Usual cause
-    A gateway that knows one login per connection. Kafka itself refuses a client that comes back within a second: then
-    the client is to blame.
+    A gateway that allows one login per connection. Kafka itself refuses a client that re-authenticates within a
+    second: then the client is to blame.
 
     ## Example
     ```story

@@ -35,14 +35,14 @@ def sasl_auth_failed(event: ResponseReceived | ConnectionEnded, connection: Conn
     """Checks that every login succeeds.
 
     ## Why it matters
-    Without a login a client can do nothing. Clients reconnect and try the same credential for ever: that fills the
-    broker's log and may lock the account. The third failure of one user and client with no success between is
-    reported once more, with the count.
+    Without a login, a client can do nothing. Clients retry the same credentials forever, which fills the broker's log
+    and may lock the account. The third consecutive failure of one user and client is reported once more, with the
+    count.
 
     ## Usual cause
-    A wrong or rotated password, a user that the broker does not know under this mechanism (SCRAM users are made per
-    mechanism), an expired token. The user is in the broker's log: kproxy does not print what a failed
-    login sent, since people type passwords where names belong.
+    A wrong or rotated password, a user that does not exist for this mechanism (SCRAM users are created per mechanism),
+    or an expired token. The broker's log names the user: kproxy does not print what a failed login sent, because
+    people type passwords into name fields.
 
     ## Example
     ```story
@@ -100,4 +100,4 @@ def sasl_auth_failed(event: ResponseReceived | ConnectionEnded, connection: Conn
     if times < _OFTEN:
         yield Problem(f"{failed}: {why}", hint=hint, **place)
     else:
-        yield Problem(f"{failed} {times} times, never with success: {why}", hint=hint, cause="again", **place)
+        yield Problem(f"{failed} {times} times, never successfully: {why}", hint=hint, cause="again", **place)

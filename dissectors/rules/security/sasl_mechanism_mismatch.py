@@ -25,15 +25,15 @@ _UNSUPPORTED_SASL_MECHANISM = Error.UNSUPPORTED_SASL_MECHANISM
     blame="client",
 )
 def sasl_mechanism_mismatch(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that the client asks for a SASL mechanism which the listener has.
+    """Checks that the client requests a SASL mechanism that the listener supports.
 
     ## Why it matters
-    The broker answers UNSUPPORTED_SASL_MECHANISM with the mechanisms that it has, and closes.
+    The broker answers UNSUPPORTED_SASL_MECHANISM with its list of mechanisms, and closes the connection.
 
     ## Usual cause
-    sasl.mechanism on the client is not among sasl.enabled.mechanisms of that listener; SCRAM-SHA-256 and SCRAM-SHA-512
-    are two mechanisms. Where the refused mechanism is in the broker's own list, the broker is wrong: its handshake
-    stands in a state where it does not expect one.
+    sasl.mechanism of the client is not in sasl.enabled.mechanisms of the listener; SCRAM-SHA-256 and SCRAM-SHA-512 are
+    different mechanisms. If the refused mechanism is in the broker's own list, the broker is wrong: it does not expect
+    a handshake in this state.
 
     ## Example
     ```story
@@ -64,14 +64,14 @@ def sasl_mechanism_mismatch(event: ResponseReceived, connection: ConnectionState
     names = ", ".join(map(str, offered)) or "none"
     if wanted in offered:
         yield Problem(
-            f"server {connection.server} refuses SASL mechanism {wanted!r} and names it among those it has ({names})",
-            hint="a fault of the broker: it takes the handshake in a state where it does not expect one",
+            f"server {connection.server} refuses SASL mechanism {wanted!r} but lists it as supported ({names})",
+            hint="fix the broker: it must accept a handshake in this state",
             blame="broker",
             **locate(message, "error_code"),
         )
     else:
         yield Problem(
-            f"the client asks for SASL mechanism {wanted!r}, server {connection.server} has {names}",
+            f"the client requests SASL mechanism {wanted!r}, but server {connection.server} supports {names}",
             hint="set sasl.mechanism on the client, or sasl.enabled.mechanisms of this listener",
             expected=f"one of {names}",
             got=repr(wanted),

@@ -23,15 +23,15 @@ _WHAT = {"PLAIN": "the password", "OAUTHBEARER": "the bearer token"}
     blame="client",
 )
 def sasl_plain_cleartext(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that SASL PLAIN and OAUTHBEARER are spoken over TLS only.
+    """Checks that SASL PLAIN and OAUTHBEARER are used only over TLS.
 
     ## Why it matters
-    Both send the credential itself: whoever sees the traffic can log in with it. SCRAM and GSSAPI do not.
-    Where client and server are on one machine (loopback, a Unix socket) nothing is on a wire, and it is told as info.
+    Both send the credential itself: anyone who sees the traffic can log in with it. SCRAM and GSSAPI do not. If client
+    and server are on one machine (loopback, a Unix socket), nothing crosses the network, and this is info.
 
     ## Usual cause
-    security.protocol=SASL_PLAINTEXT with sasl.mechanism=PLAIN, often left from a first try. It is as it should be where
-    TLS ends before kproxy and the rest of the way is trusted: then ignore this rule there.
+    security.protocol=SASL_PLAINTEXT with sasl.mechanism=PLAIN, often left over from a first test. It is fine if TLS
+    ends before kproxy and the rest of the path is trusted: then ignore this rule there.
 
     ## Example
     ```story
@@ -56,10 +56,10 @@ def sasl_plain_cleartext(event: RequestReceived, connection: ConnectionState) ->
         return
     local = is_local(connection.client) and is_local(connection.server)
     yield Problem(
-        f"{_WHAT[mechanism]} of SASL {mechanism} goes from {host_of(connection.client)} to {connection.server} "
+        f"{_WHAT[mechanism]} of SASL {mechanism} is sent from {host_of(connection.client)} to {connection.server} "
         "without TLS",
         severity=Severity.INFO if local else None,
-        hint="use security.protocol=SASL_SSL, or a SCRAM mechanism; change the credential if others could listen",
+        hint="use security.protocol=SASL_SSL, or a SCRAM mechanism; change the credential if others may have seen it",
         expected="TLS",
         got=f"{mechanism} in the clear",
         **locate(event.message, "mechanism"),

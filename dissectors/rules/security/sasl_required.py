@@ -28,16 +28,16 @@ class _TurnedAway(Recurrence):
     blame="client",
 )
 def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a listener which wants SASL is not asked for anything else first.
+    """Checks that clients log in first on a listener that requires SASL.
 
     ## Why it matters
-    The broker answers ApiVersions, then closes at the first other request without a word. Clients say
-    "disconnected", try again at once, and never name the cause.
+    The broker answers ApiVersions, then silently closes at the first other request. Clients report "disconnected",
+    retry at once, and never name the cause.
 
     ## Usual cause
-    The client lacks security.protocol=SASL_PLAINTEXT or SASL_SSL, or has the wrong port. kproxy is sure where it saw
-    somebody log in to the same listener. Else it counts: a broker may close for other reasons, so that once or
-    twice is info.
+    The client lacks security.protocol=SASL_PLAINTEXT or SASL_SSL, or uses the wrong port. kproxy is certain if it saw
+    another login to the same listener. Otherwise it counts, because a broker may close for other reasons: the first
+    two times are info.
 
     ## Example
     ```story
@@ -75,10 +75,10 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     what = f"server {connection.server} closed at the first {endings.open[0].message.api}"
     hint = "set security.protocol=SASL_SSL or SASL_PLAINTEXT with sasl.mechanism on the client, or use another listener"
     if connection.server in connection.run.state(Listeners).sasl:
-        yield Problem(f"{what} of a client without SASL: this listener asks for it", hint=hint)
+        yield Problem(f"{what} of a client without SASL: this listener requires it", hint=hint)
         return
     times = connection.run.state(_TurnedAway).count(connection.server, event.at)
     if times < _OFTEN:
-        yield Problem(f"{what} unanswered: it may ask for SASL", severity=Severity.INFO, hint=hint)
+        yield Problem(f"{what} unanswered: it may require SASL", severity=Severity.INFO, hint=hint)
     else:
-        yield Problem(f"{what} unanswered, {times} times: it seems to ask for SASL", hint=hint, cause="again")
+        yield Problem(f"{what} unanswered, {times} times: it seems to require SASL", hint=hint, cause="again")

@@ -20,14 +20,14 @@ from dissectors.trackers.state import ConnectionState
     blame="client",
 )
 def sasl_v0_raw(event: RequestReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Says that a client sends its SASL tokens without Kafka's headers (SaslHandshake v0).
+    """Reports that a client sends its SASL tokens without Kafka headers (SaslHandshake v0).
 
     ## Why it matters
-    A failed login is then a closed connection without an error code, and the session cannot be renewed: where
-    the broker sets connections.max.reauth.ms such clients are cut off.
+    A failed login then just closes the connection, without an error code, and the session cannot be renewed: if the
+    broker sets connections.max.reauth.ms, such clients are disconnected.
 
     ## Usual cause
-    An old client, or one that is set to an old protocol version (Sarama below V1_0_0_0: Net.SASL.Version).
+    An old client, or one configured for an old protocol version (Sarama below V1_0_0_0: Net.SASL.Version).
 
     ## Example
     ```story
@@ -52,6 +52,6 @@ def sasl_v0_raw(event: RequestReceived, _: ConnectionState) -> Iterator[Problem]
     if event.message.version == 0:
         yield Problem(
             f"client {event.message.client_id!r} sends its SASL tokens without request headers (SaslHandshake v0)",
-            hint="newer clients use SaslHandshake v1 and SaslAuthenticate, which say why a login fails",
+            hint="newer clients use SaslHandshake v1 and SaslAuthenticate, which report why a login fails",
             **locate(event.message, "header", "request_api_version"),
         )

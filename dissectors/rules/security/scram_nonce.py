@@ -25,12 +25,13 @@ def scram_nonce(event: RequestReceived | ResponseReceived, connection: Connectio
     """Checks that both sides of a SCRAM login use the same nonce.
 
     ## Why it matters
-    The server's nonce is the client's with its own part behind it, and the client's last message repeats it exactly.
-    A side that checks refuses the login though the password is right; one that does not can be fooled.
+    The server's nonce is the client's nonce plus the server's own part, and the client's last message must repeat it
+    exactly. A side that checks this refuses the login even if the password is right; a side that does not can be
+    tricked.
 
     ## Usual cause
-    A client that appends its own nonce to the server's once more, as librdkafka before 2.6.1 does, or cuts it at a
-    character that it takes for the end. A server that makes a nonce of its own. Kafka 4 compares the nonces strictly.
+    A client that appends its own nonce to the server's once more, as librdkafka before 2.6.1 does, or truncates it at
+    a character that it takes for the end. A server that generates its own nonce. Kafka 4 compares the nonces strictly.
 
     ## Example
     The client's last message has nonce "abX" where the server said "abc":

@@ -12,15 +12,15 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("X001", severity=Severity.ERROR, events=(FramingLost,), since="0.1", blame="client")
 def tls_to_plaintext(event: FramingLost, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that no client speaks TLS where Kafka's plain protocol is expected.
+    """Checks that no client uses TLS on a plaintext Kafka listener.
 
     ## Why it matters
-    The broker reads the hello as a length of 369 MB and closes; the client says "SSL handshake failed" or nothing.
-    To kproxy encrypted traffic stays closed: it is relayed, not decoded.
+    The broker reads the TLS hello as a length of 369 MB and closes; the client reports "SSL handshake failed" or
+    nothing. kproxy cannot read encrypted traffic: it is relayed, not decoded.
 
     ## Usual cause
-    security.protocol says SSL on one side and PLAINTEXT on the other; or all is well and kproxy sits on a TLS port:
-    give a capture its key log.
+    security.protocol is SSL on one side and PLAINTEXT on the other. Or everything works and kproxy relays a TLS port:
+    for a capture, provide its key log.
 
     ## Example
     ```hex request

@@ -25,14 +25,14 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
     blame="broker",
 )
 def unauthenticated_served(event: ResponseReceived | TokenReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a listener which asks for SASL serves nobody whom it has not let in.
+    """Checks that a listener that requires SASL serves only authenticated clients.
 
     ## Why it matters
-    Anybody who leaves the login out, or fails it, reads and writes. It is a warning where a connection never spoke of
-    SASL at a listener that has let others in by it: a gateway may allow both on purpose, Kafka does not.
+    A client that skips or fails the login can read and write. It is a warning if the connection never used SASL on a
+    listener where others logged in: a gateway may intentionally allow both, Kafka does not.
 
     ## Usual cause
-    A broker or gateway that handles SaslAuthenticate like any other request, and keeps no state of who has passed.
+    A broker or gateway that handles SaslAuthenticate like any other request, without tracking who has logged in.
 
     ## Example
     ```story
@@ -99,7 +99,7 @@ def unauthenticated_served(event: ResponseReceived | TokenReceived, connection: 
     yield Problem(
         f"server {connection.server} serves {message.api} to {host_of(connection.client)}, which {how}",
         severity=Severity.WARNING if never else None,
-        hint="a fault of the broker, if it is not meant to serve both: it has to close on a request before the login",
+        hint="unless it is meant to serve both, fix the broker: it must close on a request before the login",
         expected="a closed connection",
         got=f"{message.api} response without an error",
         cause=phase.name,

@@ -24,18 +24,18 @@ from dissectors.trackers.versions import API_VERSIONS, SASL_HANDSHAKE, Versions,
     blame="client",
 )
 def above_advertised_max(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a request's version is not above the highest that the server said it serves.
+    """Checks that a request's version is not above the highest version that the server advertises.
 
-    What counts is the ApiVersions response of this connection. Clients that asked on another one and remember the
-    answer are held to that, if the server has never said otherwise. An API that the server does not name at all is
-    one of which it serves no version.
+    The ApiVersions response of this connection counts. A client that asked on another connection and cached the answer
+    is checked against that one, if the server has never advertised anything else. An API that the server does not list
+    has no served version.
 
     ## Why it matters
-    Kafka closes the connection without a word; others answer UNSUPPORTED_VERSION, or read the fields wrong.
+    Kafka closes the connection without a response. Other servers answer UNSUPPORTED_VERSION, or misread the fields.
 
     ## Usual cause
-    A client that takes its own highest version, or ranges that it got from another broker; a proxy in between that
-    passes on ranges which are not its upstream's.
+    A client that uses its own highest version, or ranges from another broker. A proxy that passes on ranges other than
+    those of its upstream.
 
     ## Example
     ```story
@@ -84,7 +84,7 @@ def above_advertised_max(event: RequestReceived, connection: ConnectionState) ->
                 4,
                 6,
                 "header.request_api_key",
-                hint="the server does not have it, or has it turned off: see what its ApiVersions response names",
+                hint="the server lacks this API or has it disabled: check which APIs its ApiVersions response lists",
                 got=f"{message.api} v{message.version}",
             )
     elif message.version > served[1]:

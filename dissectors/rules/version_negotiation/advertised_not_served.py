@@ -38,16 +38,16 @@ class _Closes:
 def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a server serves the versions that it advertises.
 
-    Either it answers one of them UNSUPPORTED_VERSION; or it closes three connections, each at once on the same API and
-    version and with answers in between, and never answers that version. One restart, and a broker that is down, do
-    not look like this; nor do requests that are closed on for want of SASL.
+    Reported if the server answers an advertised version with UNSUPPORTED_VERSION, or if it closes three connections
+    right after the same API and version, answers other requests in between, and never answers that version. A single
+    restart or a broker that is down does not match, nor does a connection closed for lack of SASL.
 
     ## Why it matters
-    A client believes the ApiVersions response: it has no other version to try and fails, or reconnects for ever.
+    Clients trust the ApiVersions response. With no other version to try, they fail or reconnect forever.
 
     ## Usual cause
-    A service or proxy that advertises what it passes on or plans to have, not what it can decode. Or a feature that
-    is there and switched off, e.g. the new group protocol, for which Kafka answers UNSUPPORTED_VERSION too.
+    A service or proxy that advertises what it forwards or plans to support instead of what it can decode, or a
+    disabled feature such as the new group protocol, for which Kafka answers UNSUPPORTED_VERSION too.
 
     ## Example
     ```story
@@ -117,7 +117,7 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
                     f"{connection.server} answers {message.api} v{message.version} with UNSUPPORTED_VERSION although"
                     f" it advertises {span(ranges[message.api_key])}",
                     **locate(message, "error_code"),
-                    hint="see whether a feature of the broker is switched off; else advertise what is served",
+                    hint="check whether the feature is disabled on the broker; otherwise advertise only what is served",
                 )
         return
     request = closed_on(event, connection)
@@ -139,7 +139,7 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
         yield Problem(
             f"{connection.server} closes the connection on {message.api} v{message.version} each time although it"
             f" advertises {span(ranges[message.api_key])}",
-            hint="see the broker's log for why; a server must advertise only what it serves",
+            hint="check the broker's log for the reason; a server must advertise only what it serves",
             cause=f"{message.api} v{message.version}",
         )
 

@@ -36,17 +36,17 @@ class _Cuts:
     blame="broker",
 )
 def apiversions_reset(event: ResponseReceived | ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a server answers an ApiVersions version that it does not know, instead of closing the connection.
+    """Checks that a server answers an unknown ApiVersions version instead of closing the connection.
 
-    It takes two connections that were closed at once on the same version, with a lower version answered in between,
-    and that version never answered: a broker that restarts does not look like this.
+    Reported after two connections were closed right after the same version, which was never answered, while a lower
+    version was answered in between. A broker restart does not match.
 
     ## Why it matters
-    The answer is UNSUPPORTED_VERSION with what the server does serve (KIP-511). When the connection just closes, a
-    client cannot tell this from a network fault: it tries the same again, or guesses.
+    KIP-511 requires an UNSUPPORTED_VERSION response that lists the served versions. If the connection just closes, a
+    client cannot tell this from a network fault: it retries the same version, or guesses.
 
     ## Usual cause
-    A service that speaks Kafka's protocol without being Kafka, met by a newer client (ApiVersions v4 is Kafka 3.9's).
+    A service that implements Kafka's protocol and meets a newer client (ApiVersions v4 came with Kafka 3.9).
 
     ## Example
     ```story
@@ -104,7 +104,7 @@ def apiversions_reset(event: ResponseReceived | ConnectionEnded, connection: Con
         yield Problem(
             f"{connection.server} closes the connection on ApiVersions v{version} instead of answering"
             f" UNSUPPORTED_VERSION; it answers v{cut.lower}",
-            hint=f"let the client ask ApiVersions v{cut.lower} or below (e.g. a lower maximum version), or upgrade"
+            hint=f"make the client use ApiVersions v{cut.lower} or below (e.g. a lower maximum version), or upgrade"
             " the server",
             cause=f"v{version}",
         )

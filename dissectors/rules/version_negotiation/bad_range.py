@@ -15,15 +15,15 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("V009", severity=Severity.ERROR, events=(ResponseReceived,), apis=("ApiVersions",), since="0.1", blame="broker")
 def bad_range(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that the ranges in an ApiVersions response are ranges: from 0 or above upwards, each API once.
+    """Checks that version ranges in an ApiVersions response are valid: min >= 0, max >= min, each API once.
 
-    A response in which most entries are none is one whose layout departs; that is said elsewhere.
+    A response with mostly invalid entries has a layout error, which other rules report.
 
     ## Why it matters
-    A client that intersects such a range with its own finds nothing, or takes a version that is not there.
+    A client that intersects such a range with its own finds no version, or picks one that does not exist.
 
     ## Usual cause
-    A server, or a proxy that narrows the ranges of its upstream and has no version in common with it.
+    A broken server, or a proxy that narrows its upstream's ranges and shares no version with it.
 
     ## Example
     ```story
@@ -57,7 +57,7 @@ def bad_range(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
     yield Problem(
         f"the ApiVersions response has {fault}{others}",
         **locate(message, "api_keys", index),
-        hint="advertise each API once, with the lowest and highest version that is served",
+        hint="advertise each API once, with the lowest and highest version served",
         severity=None if event.asked is not None else Severity.INFO,
         cause=fault,
     )

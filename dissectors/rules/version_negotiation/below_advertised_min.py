@@ -24,17 +24,17 @@ from dissectors.trackers.versions import API_VERSIONS, SASL_HANDSHAKE, Versions,
     blame="client",
 )
 def below_advertised_min(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a request's version is not below the lowest that the server said it serves.
+    """Checks that a request's version is not below the lowest version that the server advertises.
 
-    What counts is the ApiVersions response of this connection. Clients that never ask are held to what the server told
-    others, if it has never said otherwise.
+    The ApiVersions response of this connection counts. A client that never asks is checked against what the server
+    told other clients, if it has never advertised anything else.
 
     ## Why it matters
-    Kafka closes the connection without a word. The client reconnects, sends the same again, and hangs.
+    Kafka closes the connection without a response. The client reconnects, sends the same request again, and hangs.
 
     ## Usual cause
-    An old client, or one pinned to an old version, against Kafka 4.0 or later, which removed the versions of before
-    2.1 (KIP-896).
+    An old client, or one pinned to an old version, with Kafka 4.0 or later, which removed the versions from before 2.1
+    (KIP-896).
 
     ## Example
     ```story
@@ -74,7 +74,7 @@ def below_advertised_min(event: RequestReceived, connection: ConnectionState) ->
     if served is not None and message.version < served[0]:
         hint = "upgrade the client, or remove the setting that pins its version"
         if removed_versions.is_removed(message.api_key, message.version):
-            hint += "; Kafka 4.0 removed the versions of before 2.1 (KIP-896)"
+            hint += "; Kafka 4.0 removed the versions from before 2.1 (KIP-896)"
         yield Problem(
             f"{message.api} v{message.version} is below v{served[0]}, the lowest that {connection.server} serves",
             6,

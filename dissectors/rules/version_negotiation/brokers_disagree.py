@@ -29,16 +29,16 @@ class _Seen:
     since="0.1",
 )
 def brokers_disagree(_: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Says that two brokers of one cluster advertise different versions.
+    """Reports that two brokers of one cluster advertise different versions.
 
-    Which brokers are of one cluster is taken from the cluster id in their Metadata responses.
+    Brokers belong to the same cluster if their Metadata responses have the same cluster id.
 
     ## Why it matters
-    A client that asks one broker and talks to another sends versions that are not served there, and what works changes
-    with the leader.
+    A client that asks one broker and talks to another sends versions that are not served there. What works then
+    depends on which broker is the leader.
 
     ## Usual cause
-    A rolling upgrade that is under way, or that stopped half-way; a broker with an older configuration.
+    A rolling upgrade that is in progress or was never finished, or a broker with an older configuration.
 
     ## Example
     ```story
@@ -97,7 +97,7 @@ def brokers_disagree(_: ResponseReceived, connection: ConnectionState) -> Iterat
         yield Problem(
             f"{connection.server} advertises {_range(first, server.ranges)} and {other} of the same cluster"
             f" {_range(first, ranges)}; they differ in {api_name(first)}{more}",
-            hint="finish the upgrade, so that all brokers of the cluster run one release",
+            hint="finish the upgrade, so that all brokers of the cluster run the same release",
             cause=other,
         )
 

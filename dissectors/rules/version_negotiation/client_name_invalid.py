@@ -16,7 +16,7 @@ from dissectors.trackers.state import ConnectionState
 INVALID_REQUEST = Error.INVALID_REQUEST
 SHOWN = 40
 
-_HINT = "use letters, digits, '-' and '.' only, beginning and ending with a letter or digit"
+_HINT = "use only letters, digits, '-' and '.', starting and ending with a letter or digit"
 _VALID = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?").fullmatch
 
 
@@ -29,16 +29,16 @@ _VALID = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?").fullmatch
     blame="client",
 )
 def client_name_invalid(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that the client software name and version in ApiVersions have the form that KIP-511 asks for.
+    """Checks that the client software name and version in ApiVersions have the format that KIP-511 requires.
 
-    Letters, digits, ``-`` and ``.``, with a letter or digit first and last; not empty. The request is for information,
-    as not every server looks; a server that answers INVALID_REQUEST makes it a warning.
+    Letters, digits, ``-`` and ``.``, starting and ending with a letter or digit, and not empty. The request alone is
+    info, because not every server checks it; an INVALID_REQUEST response makes it a warning.
 
     ## Why it matters
-    Kafka refuses the ApiVersions request, which is the first of every connection: the client never gets further.
+    Kafka refuses the ApiVersions request, the first on every connection, so the client never gets further.
 
     ## Usual cause
-    A name with a space, an underscore or a ``+`` in it, or an empty one because the build did not set its version.
+    A name with a space, an underscore or a ``+``, or an empty version because the build did not set it.
 
     ## Example
     ```story

@@ -30,17 +30,17 @@ GAINS = {
     blame="client",
 )
 def downgraded_client(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Says that a client produces or fetches like one of before Kafka 2.1 although its server serves later versions.
+    """Reports that a client uses Produce or Fetch versions from before Kafka 2.1 though its server has later ones.
 
-    It is told once per client software and API. Versions that are so old that Kafka 4 refuses them are V011.
+    Reported once per client software and API. V011 covers versions so old that Kafka 4 refuses them.
 
     ## Why it matters
-    The client goes without what came later: zstd, which is refused in older versions, and above all fetch sessions
-    (Fetch v7), without which each Fetch names every partition.
+    The client misses later features: zstd, which older versions refuse, and above all fetch sessions (Fetch v7),
+    without which each Fetch lists every partition.
 
     ## Usual cause
-    A version that is pinned in the client's configuration (sarama's ``Config.Version``, ``api_version``), often copied
-    from an old example. Or the client cannot do better.
+    A version pinned in the client's configuration (sarama's ``Config.Version``, ``api_version``), often copied from an
+    old example, or a client that supports nothing newer.
 
     ## Example
     ```story
@@ -80,7 +80,7 @@ def downgraded_client(event: RequestReceived, connection: ConnectionState) -> It
     if connection.run.is_new_cause(("V017", software, message.api_key), event.at):
         yield Problem(
             f"{software} uses {message.api} v{message.version} although {connection.server} serves up to"
-            f" v{served[1]}; it goes without {gain}, which needs v{least}",
+            f" v{served[1]}; it misses {gain}, which needs v{least}",
             6,
             8,
             "header.request_api_version",

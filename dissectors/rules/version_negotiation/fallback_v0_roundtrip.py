@@ -32,14 +32,14 @@ class _Refusals(Recurrence):
     blame="broker",
 )
 def fallback_v0_roundtrip(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Says that each connection of a client begins with a refusal which does not say what the server serves.
+    """Reports that each connection of a client begins with an ApiVersions refusal that lists no versions.
 
-    What is refused is the version of ApiVersions. A refusal that names the range of ApiVersions costs one more
-    question; this one leaves nothing but version 0.
+    A refusal that gives the range of ApiVersions costs one extra request; after this one, the client can only fall
+    back to version 0.
 
     ## Why it matters
-    One more round trip for every connection, and the client tells nobody its name (version 3 has it). Some clients
-    could not read the empty list, or null in its place.
+    It costs one more round trip per connection, and the client never sends its software name (version 3 has it). Some
+    clients could not read the empty or null list.
 
     ## Usual cause
     Kafka before 2.4, or a server that imitates it.
@@ -84,7 +84,8 @@ def fallback_v0_roundtrip(event: ResponseReceived, connection: ConnectionState) 
     if connection.run.state(_Refusals).count(key, event.at) >= AGAIN:
         yield Problem(
             f"{connection.server} refuses ApiVersions v{message.version} of client {connection.client_id!r}"
-            " on every connection and does not say which version it serves",
-            hint="name the range of ApiVersions in the refusal (KIP-511), or let the client ask with a lower version",
+            " on every connection without naming the versions it serves",
+            hint="include the range of ApiVersions in the refusal (KIP-511), or make the client start with a "
+            "lower version",
             cause=connection.client_id or "",
         )

@@ -32,18 +32,17 @@ BY_ID = 13
     blame="client",
 )
 def fetch13_zero_topic_id(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a Fetch of version 13 or later, which names topics by their id, has the id.
+    """Checks that a Fetch of version 13 or later, which identifies topics by id, has a nonzero topic id.
 
-    A Fetch on its own, whose connection was not seen to negotiate, is for information. So is a Metadata response
-    without ids from a server that advertises such a Fetch: it tells the client that it must stay at version 12.
+    Info for a single Fetch on a connection whose negotiation was not seen, and for a Metadata response without ids
+    from a server that advertises such a Fetch: it tells the client to stay at version 12.
 
     ## Why it matters
-    The broker answers UNKNOWN_TOPIC_ID for the topic, the client asks for Metadata and gets no id again: it consumes
-    nothing, for ever.
+    The broker answers UNKNOWN_TOPIC_ID, the client asks for Metadata and again gets no id: it never consumes anything.
 
     ## Usual cause
     A cluster whose ``inter.broker.protocol.version`` is below 2.8 has no topic ids, but its brokers advertise Fetch
-    v13. A client must look whether it got an id before it takes that version.
+    v13. A client must check that it got an id before it uses that version.
 
     ## Example
     ```story
@@ -78,9 +77,9 @@ def fetch13_zero_topic_id(event: RequestReceived | ResponseReceived, connection:
         for index, topic in enumerate(event.message.body["topics"]):
             if topic["topic_id"] == NULL_UUID:
                 yield Problem(
-                    f"Fetch v{event.message.version} names a topic by an id that is all zeros",
+                    f"Fetch v{event.message.version} identifies a topic by an all-zero id",
                     **locate(event.message, "topics", index, "topic_id"),
-                    hint="fetch with v12, by name, from a cluster that gives no topic ids; raise its"
+                    hint="fetch with v12, by name, from a cluster without topic ids; raise its"
                     " inter.broker.protocol.version (metadata.version) to 2.8 or later",
                     severity=None if connection.state(Versions).negotiated else Severity.INFO,
                 )
@@ -92,7 +91,7 @@ def fetch13_zero_topic_id(event: RequestReceived | ResponseReceived, connection:
         for index, topic in enumerate(message.body["topics"]):
             if topic.get("topic_id") == NULL_UUID and topic["error_code"] == 0:
                 yield Problem(
-                    f"{connection.server} advertises Fetch v{BY_ID} and gives topic {topic['name']!r} no id",
+                    f"{connection.server} advertises Fetch v{BY_ID} but gives topic {topic['name']!r} no id",
                     **locate(message, "topics", index, "topic_id"),
                     hint="clients must fetch with v12 at most; raise inter.broker.protocol.version to 2.8 or later",
                     severity=Severity.INFO,

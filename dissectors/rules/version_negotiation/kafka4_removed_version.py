@@ -23,21 +23,20 @@ from dissectors.trackers.versions import Versions, software_of
     blame="client",
 )
 def kafka4_removed_version(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Says that a client uses a version of an API that Kafka 4 refuses, once per client software and API.
+    """Reports, once per client software and API, that a client uses an API version that Kafka 4 refuses.
 
-    The versions are those that an older release in kproxy's data serves and the newest does not; nobody wrote them
-    down by hand. So JoinGroup v0 and v1, which Kafka 4.0.1 put back for librdkafka, are not among them.
+    These are the versions that an older release in kproxy's data serves and the newest does not; the list is derived,
+    not handwritten. JoinGroup v0 and v1, which Kafka 4.0.1 restored for librdkafka, are therefore not among them.
 
-    It is for information, for on the broker in use nothing is wrong: such frames are right traffic, and only what the
-    broker itself refuses may be called an error. A server that says that it does not serve the version makes it one,
-    V002. That Kafka 4 advertises Produce v0-v2 and does not serve them is V012.
+    The severity is info, because nothing is wrong with the current broker. If the server does not advertise the
+    version, V002 reports an error. V012 covers Produce v0-v2, which Kafka 4 advertises but does not serve.
 
     ## Why it matters
-    After the upgrade to Kafka 4 the broker closes each connection on such a request, without a word. This finding says
-    which clients to upgrade first.
+    After an upgrade to Kafka 4, the broker closes each connection that sends such a request, without a response. This
+    finding shows which clients to upgrade first.
 
     ## Usual cause
-    A client from before Kafka 2.1, or one that is pinned to an old version (``broker.version.fallback``, sarama's
+    A client from before Kafka 2.1, or one pinned to an old version (``broker.version.fallback``, sarama's
     ``Config.Version``, ``api_version``).
 
     ## Example
@@ -81,13 +80,14 @@ def kafka4_removed_version(event: RequestReceived, connection: ConnectionState) 
     if not connection.run.is_new_cause(("V011", software, key), event.at):
         return
     lowest = removed_versions.lowest_served()[key]
-    since = f"which serves {message.api} from v{lowest} on" if lowest is not None else f"which has no {message.api}"
+    since = f"it serves {message.api} from v{lowest} on" if lowest is not None else f"it has no {message.api}"
     yield Problem(
-        f"{software} uses {message.api} v{version}, and Kafka {removed_versions.newest_release()}, {since}, refuses it",
+        f"{software} uses {message.api} v{version}, which Kafka {removed_versions.newest_release()} refuses: {since}",
         6,
         8,
         "header.request_api_version",
-        hint="upgrade the client, or remove the setting that pins its version, before the brokers go to Kafka 4",
+        hint="upgrade the client, or remove the setting that pins its version, before you upgrade the brokers "
+        "to Kafka 4",
         expected=f"v{lowest} or later" if lowest is not None else None,
         got=f"v{version}",
         cause=software,

@@ -21,18 +21,18 @@ from dissectors.trackers.versions import Servers, Versions, client_of
     blame="client",
 )
 def no_apiversions(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Says that a client goes to work without having asked which versions the server serves.
+    """Reports that a client sends requests without asking for the server's versions (ApiVersions) first.
 
-    It is for information: on a broker that still serves those versions nothing is wrong. Where the server has told
-    others that it does not, V001 and V002 say so, with severity error. Only clients that ask for Metadata are looked
-    at, as each of them must; brokers talk to each other without ApiVersions and know what they may send.
+    The severity is info: with a broker that still serves those versions, nothing is wrong. If the server told others
+    that it does not serve them, V001 and V002 report an error. Only clients that request Metadata are checked, as
+    every client must; brokers talk to each other without ApiVersions.
 
     ## Why it matters
-    The client sends fixed versions. The day that the broker no longer serves one, it closes the connection, and the
-    client has no way to learn why: Kafka 4.0 does this to all that speak like Kafka 0.10 or earlier.
+    The client sends fixed versions. When the broker stops serving one, it closes the connection, and the client cannot
+    learn why: Kafka 4.0 does this to every client that speaks like Kafka 0.10 or earlier.
 
     ## Usual cause
-    A client older than Kafka 0.10, or one that is told the broker's version (``api.version.request=false``,
+    A client older than Kafka 0.10, or one configured with the broker's version (``api.version.request=false``,
     ``broker.version.fallback``, ``api_version=(0, 9)``).
 
     ## Example
@@ -81,8 +81,8 @@ def no_apiversions(event: ResponseReceived, connection: ConnectionState) -> Iter
     if client not in connection.run.state(Servers).askers:
         host, name = client
         yield Problem(
-            f"client {name!r} at {host} works with Metadata v{message.version}"
-            f" without having asked {connection.server} which versions it serves",
-            hint="let the client ask ApiVersions first: upgrade it, or remove the setting that pins its version",
+            f"client {name!r} at {host} uses Metadata v{message.version}"
+            f" without asking {connection.server} for its versions",
+            hint="make the client send ApiVersions first: upgrade it, or remove the setting that pins its version",
             cause=host,
         )

@@ -23,17 +23,17 @@ from dissectors.trackers.versions import Versions, span
     blame="broker",
 )
 def produce_min0_shim(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Says that a client sends a Produce version that its server advertises and, being Kafka 4, does not serve.
+    """Reports that a client uses a Produce version that Kafka 4 advertises but does not serve.
 
-    Kafka 4 advertises Produce from v0 on, because old librdkafka compresses only where it sees v0, and serves it from
-    v3 on. That a server is such a one shows in its other ranges: all that Kafka 4 removed is gone from them.
+    Kafka 4 advertises Produce from v0 on, because old librdkafka versions compress only if they see v0, but serves it
+    from v3 on. kproxy recognizes such a server by its other ranges: they lack everything that Kafka 4 removed.
 
     ## Why it matters
-    The client did all that it could: it asked, and sent what was advertised. The broker closes the connection on it,
-    which V007 tells as well once it goes on.
+    The client did nothing wrong: it asked, and sent an advertised version. The broker closes the connection, which
+    V007 also reports if it repeats.
 
     ## Usual cause
-    A producer that can do no more than the message format of before Kafka 0.11.
+    A producer that supports only the message formats from before Kafka 0.11.
 
     ## Example
     ```story
@@ -63,8 +63,8 @@ def produce_min0_shim(event: RequestReceived, connection: ConnectionState) -> It
     ranges = connection.state(Versions).ranges(connection)
     if ranges and removed_versions.advertised_for_show(key, version, ranges):
         yield Problem(
-            f"{connection.server} advertises Produce {span(ranges[key])}, and as its other ranges are those of"
-            f" Kafka 4 it will close the connection on v{version}",
+            f"{connection.server} advertises Produce {span(ranges[key])}, but its other ranges are those of"
+            f" Kafka 4, which closes the connection on v{version}",
             6,
             8,
             "header.request_api_version",

@@ -26,14 +26,14 @@ from dissectors.trackers.versions import SASL_HANDSHAKE, Versions, span
 def sasl_handshake_version(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that SaslHandshake is sent in a version that the server advertises.
 
-    Where it is not known what that is, the version must be one that some Kafka release has.
+    If the advertised versions are unknown, the version must exist in some Kafka release.
 
     ## Why it matters
-    The version decides what comes next: after v0 tokens go without a header, after v1 they are SaslAuthenticate
-    requests. On any other the server closes the connection, and the client cannot log in.
+    The version decides what follows: after v0, tokens are sent without a header; after v1, as SaslAuthenticate
+    requests. With any other version, the server closes the connection, and the client cannot log in.
 
     ## Usual cause
-    A client that takes the broker's highest version without looking whether it is its own, or its own without asking.
+    A client that uses the broker's highest version without supporting it, or its own highest version without asking.
 
     ## Example
     ```hex request
@@ -69,13 +69,13 @@ def sasl_handshake_version(event: RequestReceived, connection: ConnectionState) 
     known = ranges.get(SASL_HANDSHAKE) if ranges else None
     lowest, highest = known or (exists.min_version, exists.max_version)
     if not lowest <= message.version <= highest:
-        whose = f"what {connection.server} serves" if known else "what there is"
+        whose = f"the versions of {connection.server}" if known else "the known versions"
         yield Problem(
             f"SaslHandshake v{message.version} is outside {span((lowest, highest))}, {whose}",
             6,
             8,
             "header.request_api_version",
-            hint=f"send v{highest}, and what follows in the way of that version",
+            hint=f"send v{highest}, and encode the tokens as that version requires",
             expected=span((lowest, highest)),
             got=f"v{message.version}",
         )

@@ -15,17 +15,17 @@ from dissectors.wire.layout import layout
 
 @rule("V004", severity=Severity.ERROR, events=(ResponseReceived,), apis=("ApiVersions",), since="0.1", blame="broker")
 def unsupported_reply_wrong_shape(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that an ApiVersions response with error UNSUPPORTED_VERSION is written as version 0.
+    """Checks that an ApiVersions response with error UNSUPPORTED_VERSION has the layout of version 0.
 
-    A response on its own, whose request was not seen, is for information.
+    Info if the request was not seen.
 
     ## Why it matters
-    The server says that it does not know the version that was asked, so nobody can expect it to write that version:
-    KIP-511 has it answer in version 0, and clients read it so. Written otherwise the body is too long, or its first
-    fields are taken for others, and clients give up at their first request.
+    A server that does not know the requested version cannot write it: KIP-511 requires version 0, and clients read it
+    as such. In any other layout, the body is too long, or its first fields are misread, and clients fail at their
+    first request.
 
     ## Usual cause
-    A server, or a proxy that decodes and encodes anew, which writes the response in the version that was asked.
+    A server, or a proxy that decodes and re-encodes, that writes the response in the requested version.
 
     ## Example
     ```story
@@ -49,10 +49,10 @@ def unsupported_reply_wrong_shape(event: ResponseReceived, _: ConnectionState) -
         return
     if message.diagnosis is None and message.layout is not layout("ApiVersionsResponse", 0):
         yield Problem(
-            f"ApiVersions v{message.version} is answered UNSUPPORTED_VERSION in the layout of v{message.version};"
+            f"ApiVersions v{message.version} is answered with UNSUPPORTED_VERSION in the layout of v{message.version};"
             " it must be that of v0",
             **locate(message, "api_keys"),
-            hint="write this one response as version 0 (KIP-511), whatever version was asked",
+            hint="write this response as version 0 (KIP-511), whatever version was requested",
             expected="v0",
             got=f"v{message.version}",
             severity=None if event.asked is not None else Severity.INFO,

@@ -27,17 +27,17 @@ TELEMETRY = frozenset({"GetTelemetrySubscriptions", "PushTelemetry"})
     blame="client",
 )
 def unsupported_version_elsewhere(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that no request is answered UNSUPPORTED_VERSION by a server of which it is not known what it serves.
+    """Checks that a server whose versions are unknown does not answer with UNSUPPORTED_VERSION.
 
-    Where that is known it is V001 or V002 that the client must not have sent the request, or V007 that the server
-    must not refuse it.
+    If the served versions are known, V001 or V002 blames the client for the request, or V007 the server for its
+    refusal.
 
     ## Why it matters
-    The request was refused as a whole; the same one will be refused again.
+    The whole request was refused, and will be refused again.
 
     ## Usual cause
-    A client that never asks which versions the server serves, or a feature that the cluster has not switched on (an
-    old ``inter.broker.protocol.version``, the new group protocol).
+    A client that never asks for the server's versions, or a feature that the cluster has not enabled (an old
+    ``inter.broker.protocol.version``, the new group protocol).
 
     ## Example
     ```story
@@ -71,5 +71,5 @@ def unsupported_version_elsewhere(event: ResponseReceived, connection: Connectio
         yield Problem(
             f"{connection.server or 'the server'} answers {message.api} v{message.version} with UNSUPPORTED_VERSION",
             **locate(message, "error_code"),
-            hint="let the client ask ApiVersions and send what the server serves; else see which feature is off",
+            hint="make the client use ApiVersions and send served versions; otherwise check which feature is disabled",
         )

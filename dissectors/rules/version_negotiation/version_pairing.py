@@ -41,18 +41,18 @@ class _Members:
     blame="client",
 )
 def version_pairing(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that versions go with what they depend on besides the server's ranges.
+    """Checks version dependencies that the server's advertised ranges do not express.
 
-    That is OffsetCommit with the group protocol of the member, and Produce with the cluster's transaction version.
+    These are OffsetCommit with the member's group protocol, and Produce with the cluster's transaction version.
 
     ## Why it matters
-    Both are answered UNSUPPORTED_VERSION, although the server advertises the version: offsets are not committed, or
-    nothing can be produced in a transaction.
+    Both are answered with UNSUPPORTED_VERSION although the server advertises the version: offsets are not committed,
+    or a transaction cannot produce.
 
     ## Usual cause
-    A client that chooses the version of each API by itself. A member that uses ConsumerGroupHeartbeat must commit with
-    OffsetCommit v9 or later, for older ones know of generations and not of member epochs. In a transaction Produce v12
-    needs ``transaction.version`` 2, which the cluster tells among its finalized features.
+    A client that picks the version of each API independently. A member that uses ConsumerGroupHeartbeat must commit
+    with OffsetCommit v9 or later, because older versions have generations, not member epochs. In a transaction,
+    Produce v12 needs ``transaction.version`` 2, which the cluster reports among its finalized features.
 
     ## Example
     ```story
@@ -100,8 +100,8 @@ def version_pairing(event: RequestReceived | ResponseReceived, connection: Conne
         members = connection.run.state(_Members).known
         if (group, member) in members:
             yield _problem(
-                f"member {member!r} of group {group!r} commits with OffsetCommit v{message.version} although it is"
-                f" in the new group protocol, which needs v{COMMITS_BY_EPOCH} or later",
+                f"member {member!r} of group {group!r} commits with OffsetCommit v{message.version} although it uses"
+                f" the new group protocol, which needs v{COMMITS_BY_EPOCH} or later",
                 f"send OffsetCommit v{COMMITS_BY_EPOCH} or later with the member epoch, or use the classic protocol",
                 f"v{COMMITS_BY_EPOCH} or later",
                 message.version,
@@ -113,7 +113,7 @@ def version_pairing(event: RequestReceived | ResponseReceived, connection: Conne
         if transaction is not None and level is not None and level < TRANSACTIONS_V2:
             yield _problem(
                 f"Produce v{message.version} in transaction {transaction!r} needs transaction.version"
-                f" {TRANSACTIONS_V2}, and the cluster is at {level}",
+                f" {TRANSACTIONS_V2}, but the cluster is at {level}",
                 f"send at most v{PRODUCE_ADDS_PARTITIONS - 1} in transactions, or raise the feature:"
                 " kafka-features.sh upgrade --feature transaction.version=2",
                 f"v{PRODUCE_ADDS_PARTITIONS - 1} or earlier",

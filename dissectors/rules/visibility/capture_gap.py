@@ -15,14 +15,15 @@ _WHAT = ("requests", "responses")
 
 @rule("K001", severity=Severity.INFO, events=(BytesSkipped,), since="0.1")
 def capture_gap(event: BytesSkipped, connection: ConnectionState) -> Iterator[Problem]:
-    """Says that bytes of a connection are not in the capture, once a connection.
+    """Reports, once per connection, that bytes are missing from the capture.
 
     ## Why it matters
-    What they held is not in the trace, and is nobody's fault: kproxy looks for the next frame, and says nothing of
-    responses whose request may be among them, nor of requests whose response may be.
+    Their content is not in the trace. This is not a fault of client or broker: kproxy resumes at the next frame, and
+    does not report responses or requests whose counterpart may be among the missing bytes.
 
     ## Usual cause
-    The capture was taken on a busy machine, with a small buffer or a snap length, or on one of several paths.
+    The capture was taken on a busy machine, with a small buffer or snap length, or on only one of several network
+    paths.
 
     ## Example
     ```story
@@ -43,8 +44,9 @@ def capture_gap(event: BytesSkipped, connection: ConnectionState) -> Iterator[Pr
     """
     if event.reason not in (BEHIND, MIDSTREAM):
         yield Problem(
-            f"{event.size} bytes of the {_WHAT[event.direction]} are missing ({event.reason}); what is missing is "
-            "no finding about the peers",
+            f"{event.size} bytes of the {_WHAT[event.direction]} are missing ({event.reason}); this is a gap "
+            "in the capture, "
+            "not a fault of client or broker",
             hint="capture with a larger buffer (tcpdump -B 65536) and whole packets (-s 0)",
             cause=connection.connection_id,
         )

@@ -29,14 +29,14 @@ class _Missed:
 def decoder_lag(
     event: RequestReceived | ResponseReceived | BytesSkipped | ConnectionEnded, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Says that kproxy's inspector left frames of a connection out because it was behind, and how many in the end.
+    """Reports that the inspector could not keep up and skipped frames of a connection, with the final count.
 
     ## Why it matters
-    Clients and brokers noticed nothing: the relay never waits for the inspector. But what those frames held was not
-    looked at, so the absence of findings says less.
+    Traffic was not affected: the relay never waits for the inspector. But the skipped frames were not checked, so the
+    absence of findings means less.
 
     ## Usual cause
-    More traffic than one core can decode, at a detail that costs more (``--detail full``), or a slow disk.
+    More traffic than one core can decode, a costly level of detail (``--detail full``), or a slow disk.
 
     ## Example
     ```story
@@ -58,15 +58,16 @@ def decoder_lag(
         missed = connection.state(_Missed)
         if missed.frames > 1:
             yield Problem(
-                f"kproxy was behind and left out {missed.frames} frames ({missed.bytes} bytes) of this connection",
+                f"kproxy could not keep up and skipped {missed.frames} frames ({missed.bytes} bytes) of this "
+                "connection",
                 cause=connection.connection_id,
             )
     elif (event.reason if isinstance(event, BytesSkipped) else event.damaged) == BEHIND:
         missed = connection.state(_Missed)
         if missed.frames == 0:
             yield Problem(
-                "kproxy is behind and leaves out frames of this connection; the traffic itself is not delayed",
-                hint="use --strict-trace where the trace must be whole, or less --detail where it need not",
+                "kproxy cannot keep up and skips frames of this connection; the traffic itself is not delayed",
+                hint="use --strict-trace if the trace must be complete, or reduce --detail",
                 cause=connection.connection_id,
             )
         missed.frames += event.frames if isinstance(event, BytesSkipped) else 1

@@ -16,17 +16,16 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("K007", severity=Severity.ERROR, events=(InspectionFailed,), since="0.1")
 def internal_error(event: InspectionFailed, _: ConnectionState) -> Iterator[Problem]:
-    """Says that kproxy failed on a frame because of a bug in kproxy, and what to report.
+    """Reports that kproxy failed on a frame because of a bug in kproxy, and what to include in a bug report.
 
     ## Why it matters
-    The inspection of this frame is incomplete: findings may be missing. If its contents could not be read, they are
-    left out and ``not_decoded`` says so. Frames before and after it are not affected, and the relay has passed the
-    frame on unchanged.
+    The inspection of this frame is incomplete: findings may be missing. Content that could not be decoded is omitted,
+    and ``not_decoded`` gives the reason. Other frames are not affected, and the relay forwarded the frame unchanged.
 
     ## Usual cause
-    A bug in kproxy that only an unusual frame triggers. It is reported once in a run, then counted. Please report it
-    with the text of the finding. If you can share the frame, attach it: the hint has its size and SHA-256 so that you
-    can find it. Where a message may hold a secret, the text and the hash are left out.
+    A bug in kproxy that only an unusual frame triggers. Each bug is reported once per run; repeats are counted. Please
+    report it with the text of the finding. If you can share the frame, attach it: the hint gives its size and SHA-256,
+    so that you can find it. If a message may hold a secret, the text and the hash are omitted.
 
     ## Example
     ```story

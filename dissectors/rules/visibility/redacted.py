@@ -28,15 +28,15 @@ class _Told:
     since="0.1",
 )
 def redacted(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Says that a secret was left out of what kproxy shows and writes, once an API and run.
+    """Reports, once per API and run, that kproxy withheld a secret from its output and trace.
 
     ## Why it matters
-    A trace may be sent to others, so passwords, tokens and their hashes are never in it, at any detail. What stands in
-    their place, ``(redacted, 32 bytes)``, is not what was on the wire. A message that may hold a secret and cannot be
-    read to its end is withheld whole.
+    Traces may be shared, so passwords, tokens and their hashes are never in them, at any level of detail. The
+    placeholder, ``(redacted, 32 bytes)``, is not what was on the wire. A message that may hold a secret and cannot be
+    fully decoded is withheld entirely.
 
     ## Usual cause
-    A login (SaslAuthenticate), delegation tokens, SCRAM credentials, configurations that Kafka calls sensitive.
+    A login (SaslAuthenticate), delegation tokens, SCRAM credentials, or configs that Kafka marks as sensitive.
 
     ## Example
     ```story
@@ -60,6 +60,6 @@ def redacted(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     if sensitive.holds_secret(message):
         told.apis.add(message.api)
         yield Problem(
-            f"{message.api} carries secrets: kproxy shows and writes their length only",
+            f"{message.api} carries secrets: kproxy shows and writes only their length",
             hint="look for (redacted, N bytes) in the body; the bytes were relayed unchanged",
         )

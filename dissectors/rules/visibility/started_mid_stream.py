@@ -21,11 +21,11 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def started_mid_stream(event: ResponseReceived | BytesSkipped, connection: ConnectionState) -> Iterator[Problem]:
-    """Says that part of a connection cannot be read because it was open before kproxy saw its first byte.
+    """Reports that part of a connection cannot be decoded because it was open before kproxy saw it.
 
     ## Why it matters
-    A response cannot be decoded without its request, and what was said at the beginning is not known: the versions that
-    the broker offered, the client's software, who logged in. Rules that need it are silent.
+    A response cannot be decoded without its request, and the start of the connection is unknown: the broker's
+    versions, the client's software, and who logged in. Rules that need these stay silent.
 
     ## Usual cause
     The capture was started while the client was running.
@@ -52,8 +52,8 @@ def started_mid_stream(event: ResponseReceived | BytesSkipped, connection: Conne
         return
     if event.reason == MIDSTREAM if isinstance(event, BytesSkipped) else event.message is None:
         yield Problem(
-            "this connection was open before kproxy saw it, so its first frames cannot be read, "
+            "this connection was open before kproxy saw it, so its first frames cannot be decoded, "
             "and what was negotiated is unknown",
-            hint="start the capture before the client, or let the client connect anew",
+            hint="start the capture before the client, or make the client reconnect",
             cause=connection.connection_id,
         )

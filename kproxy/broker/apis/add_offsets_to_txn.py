@@ -1,6 +1,7 @@
-"""AddOffsetsToTxn: has a group, whose offsets are to be committed, take part in a transaction.
+"""AddOffsetsToTxn: adds a consumer group, whose offsets will be committed, to a transaction.
 
-Leaves out: nothing. DescribeTransactions shows the group as the partition of __consumer_offsets that Kafka has it in.
+Leaves out: nothing. DescribeTransactions shows the group as the partition of __consumer_offsets that Kafka would store
+it in.
 """
 
 from __future__ import annotations

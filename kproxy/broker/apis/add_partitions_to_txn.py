@@ -1,6 +1,6 @@
-"""AddPartitionsToTxn: has partitions take part in a transaction, or from v4 on says whether they do.
+"""AddPartitionsToTxn: adds partitions to a transaction, or from v4 on verifies that they were added.
 
-Leaves out: nothing. From v4 on it is a request of brokers, about several transactional ids at once.
+Leaves out: nothing. From v4 on it is sent by brokers, for several transactional ids at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""AlterClientQuotas: sets and takes away quotas of users, client ids and addresses.
+"""AlterClientQuotas: sets and removes quotas of users, client ids and addresses.
 
-Leaves out: nothing; but quotas are only kept, nothing is throttled.
+Leaves out: nothing; but quotas are only stored, nothing is throttled.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""AlterConfigs: replaces everything that was set for topics, brokers, groups, client metrics.
+"""AlterConfigs: replaces all configs set for topics, brokers, groups or client metrics.
 
-Leaves out: the effect of most configs; what does something is named in the pages of the APIs that it concerns.
+Leaves out: the effect of most configs; the pages of the APIs name those that have one.
 """
 
 from __future__ import annotations

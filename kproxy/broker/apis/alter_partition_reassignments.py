@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments: gives partitions other replicas, which have everything at once.
+"""AlterPartitionReassignments: assigns other replicas to partitions; they are in sync at once.
 
-Leaves out: reassignments in progress, since there are none; so nothing can be cancelled.
+Leaves out: reassignments in progress, since they finish at once; so there is nothing to cancel.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs: moves replicas to another log directory of their broker; each broker has just one.
 
-Leaves out: nothing that one directory could do.
+Leaves out: nothing that applies to a single directory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: has a share group without members begin elsewhere; a group that is not there is made.
+"""AlterShareGroupOffsets: changes the start offsets of a share group without members; creates the group if needed.
 
 Leaves out: nothing.
 """

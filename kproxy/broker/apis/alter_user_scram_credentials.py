@@ -1,6 +1,6 @@
-"""AlterUserScramCredentials: gives users the keys that they log in with over SCRAM, or takes them away.
+"""AlterUserScramCredentials: sets or removes the SCRAM credentials of users.
 
-Leaves out: nothing. What is sent of a password is salted and hashed, and kept as the keys that follow from it.
+Leaves out: nothing. Passwords arrive salted and hashed, and only the derived keys are stored.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""ApiVersions: says which APIs and versions this broker serves, and takes note of the client's software.
+"""ApiVersions: returns the APIs and versions that this broker serves, and records the client's software.
 
 From version 3 on it says which features the cluster has (KIP-584).
 
-Leaves out: nothing. A version that is not known is answered in version 0 with UNSUPPORTED_VERSION and the versions that
-there are (KIP-511); these are left out by releases before 2.4.
+Leaves out: nothing. An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the supported versions
+(KIP-511); releases before 2.4 omit these.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: epochs, assignor and members of consumer groups, with what they have and are to have.
+"""ConsumerGroupDescribe: describes consumer groups: epochs, assignor, members, their current and target assignments.
 
 Leaves out: nothing.
 """

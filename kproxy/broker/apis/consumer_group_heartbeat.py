@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: a member of a consumer group joins, says what it has, and is told what it is to have.
+"""ConsumerGroupHeartbeat: lets a member join a consumer group, report its assignment, and receive its target.
 
 The assignors are Kafka's `uniform` and `range`, without racks. An assignment is worked out at once, not at most every
 `group.consumer.assignment.interval.ms`. Patterns of topics are read as kproxy's filters do, in linear time: RE2's

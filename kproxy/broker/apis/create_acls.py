@@ -1,6 +1,7 @@
-"""CreateAcls: adds entries that allow or deny somebody something.
+"""CreateAcls: creates ACLs.
 
-Leaves out: nothing. Without ACLs (`Options.acls`) it is answered SECURITY_DISABLED, as by a Kafka without authorizer.
+Leaves out: nothing. Without ACLs (`Options.acls`) the response is SECURITY_DISABLED, as from Kafka without an
+authorizer.
 """
 
 from __future__ import annotations

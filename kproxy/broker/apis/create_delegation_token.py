@@ -1,6 +1,6 @@
-"""CreateDelegationToken: makes a token with which others can log in over SCRAM for its owner (KIP-48).
+"""CreateDelegationToken: creates a token that others can use to log in as its owner over SCRAM (KIP-48).
 
-Leaves out: nothing. There are tokens only where `delegation.token.secret.key` is set, as in Kafka.
+Leaves out: nothing. As in Kafka, tokens need `delegation.token.secret.key`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""CreatePartitions: gives topics more partitions.
+"""CreatePartitions: adds partitions to topics.
 
-Leaves out: timeouts (they are there at once).
+Leaves out: timeouts (they exist at once).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""CreateTopics: makes topics with their partitions, replicas and configs.
+"""CreateTopics: creates topics with their partitions, replicas and configs.
 
 The configs of each new topic stand in the answer from version 5 on, its id from 7.
 
-Leaves out: timeouts (a topic is there at once) and create policies.
+Leaves out: timeouts (a topic exists at once) and create policies.
 """
 
 from __future__ import annotations

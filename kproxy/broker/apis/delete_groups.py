@@ -1,4 +1,4 @@
-"""DeleteGroups: forgets groups without members, and their offsets.
+"""DeleteGroups: deletes groups without members, and their offsets.
 
 Leaves out: nothing.
 """

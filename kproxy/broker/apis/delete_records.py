@@ -1,6 +1,6 @@
-"""DeleteRecords: has the logs of partitions begin later.
+"""DeleteRecords: moves the start of partitions' logs.
 
-Leaves out: nothing. There is one log for all replicas, so that nobody is waited for.
+Leaves out: nothing. All replicas share one log, so there is nothing to wait for.
 """
 
 from __future__ import annotations

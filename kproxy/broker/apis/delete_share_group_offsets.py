@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: has a share group without members forget topics.
+"""DeleteShareGroupOffsets: deletes topics from a share group without members.
 
 Leaves out: nothing.
 """

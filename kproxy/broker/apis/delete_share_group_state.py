@@ -1,4 +1,4 @@
-"""DeleteShareGroupState: a broker has the state of share partitions forgotten, if there is one.
+"""DeleteShareGroupState: deletes the state of share partitions.
 
 Here there is one state for all brokers, so that every broker answers as if it were the share coordinator.
 

@@ -1,4 +1,4 @@
-"""DeleteTopics: forgets topics, by name, from version 6 on by id too, with their records, configs and offsets.
+"""DeleteTopics: deletes topics with their records, configs and offsets, by name or from version 6 on by id.
 
 Leaves out: timeouts (a topic is gone at once).
 """

@@ -1,6 +1,6 @@
-"""DescribeAcls: the entries that a filter means, by resource.
+"""DescribeAcls: returns the ACLs that match a filter, by resource.
 
-Leaves out: nothing. Without ACLs (`Options.acls`) it is answered SECURITY_DISABLED.
+Leaves out: nothing. Without ACLs (`Options.acls`) the response is SECURITY_DISABLED.
 """
 
 from __future__ import annotations

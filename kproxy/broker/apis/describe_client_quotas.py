@@ -1,6 +1,6 @@
-"""DescribeClientQuotas: the quotas of users, client ids and addresses that match a filter.
+"""DescribeClientQuotas: returns the quotas of users, client ids and addresses that match a filter.
 
-Leaves out: nothing; but quotas are only kept, nothing is throttled.
+Leaves out: nothing; but quotas are only stored, nothing is throttled.
 """
 
 from __future__ import annotations

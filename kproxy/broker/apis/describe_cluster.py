@@ -1,6 +1,6 @@
-"""DescribeCluster: the brokers of the cluster, and who is its controller.
+"""DescribeCluster: returns the brokers of the cluster and its controller.
 
-Leaves out: the controllers' own endpoints (version 1's endpoint type 2), which no client of a broker can use.
+Leaves out: the controllers' own endpoints (endpoint type 2 in version 1), which clients of a broker cannot use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""DescribeConfigs: the configs of topics, brokers, loggers, groups and client metrics, and where they come from.
+"""DescribeConfigs: returns the configs of topics, brokers, loggers, groups and client metrics, and their sources.
 
 Which configs there are, and their defaults, are those of the release; types and documentation those of the last one
 that has them.
 
-Leaves out: the effect of most of them. What does something here is named in the pages of the APIs that it concerns.
+Leaves out: the effect of most configs; the pages of the APIs name those that have one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken: the tokens that whoever asks owns, may renew, or is allowed to see.
+"""DescribeDelegationToken: returns the tokens that the caller owns, may renew, or may see.
 
 Leaves out: nothing.
 """

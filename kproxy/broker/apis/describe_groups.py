@@ -1,4 +1,4 @@
-"""DescribeGroups: state, protocol and members of classic groups. A group that does not exist is Dead.
+"""DescribeGroups: returns state, protocol and members of classic groups. A group that does not exist is Dead.
 
 Leaves out: nothing.
 """

@@ -1,6 +1,6 @@
-"""DescribeLogDirs: how many bytes each partition takes on this broker.
+"""DescribeLogDirs: returns the size in bytes of each partition on this broker.
 
-Leaves out: the size of the disk, which memory has none of; it is that of ``--data`` where there is one.
+Leaves out: the size of the disk, unless ``--data`` is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeProducers: who has written to partitions with a producer id, and where its transaction there began.
+"""DescribeProducers: returns the active producers of partitions, and where their transactions began.
 
 Leaves out: nothing.
 """

@@ -1,6 +1,6 @@
-"""DescribeQuorum: who votes on the cluster's metadata: in this process the controller alone.
+"""DescribeQuorum: returns the voters of the metadata quorum: only the controller in this process.
 
-Leaves out: observers and lag, which one process has none of.
+Leaves out: observers and lag, which a single process does not have.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets: how far share groups have come in partitions, and how many records are before them.
+"""DescribeShareGroupOffsets: returns the start offsets of share groups in partitions, and their lag.
 
 -1 stands for what nobody knows yet: also for groups, topics and partitions that are not there.
 

@@ -1,9 +1,9 @@
-"""DescribeTopicPartitions (KIP-966): the partitions of topics, in pages.
+"""DescribeTopicPartitions (KIP-966): returns the partitions of topics, in pages.
 
 Topics come in the order of their names; all of them if none is named. At most ``response_partition_limit`` partitions,
 and never more than 2000, stand in one answer; ``next_cursor`` says where the next page begins.
 
-Leaves out: eligible leader replicas, which stay empty (every replica has everything).
+Leaves out: eligible leader replicas, which stay empty (every replica is complete).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeTransactions: the state of transactional ids, and what takes part in their transactions.
+"""DescribeTransactions: returns the state of transactional ids and the partitions in their transactions.
 
 Leaves out: nothing.
 """

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: which users can log in with SCRAM, with which mechanisms.
+"""DescribeUserScramCredentials: returns the users with SCRAM credentials, and their mechanisms.
 
 Leaves out: nothing.
 """

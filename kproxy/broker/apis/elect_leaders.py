@@ -1,4 +1,4 @@
-"""ElectLeaders: has the preferred replica of partitions lead, or in an unclean election any that is up.
+"""ElectLeaders: elects the preferred replica as leader of partitions, or any live one in an unclean election.
 
 Leaves out: timeouts (a leader is elected at once).
 """

@@ -1,6 +1,6 @@
-"""EndTxn: commits or aborts a transaction; the markers follow when the answer has left.
+"""EndTxn: commits or aborts a transaction; the markers are written after the response is sent.
 
-Leaves out: nothing. From v5 on the producer's epoch goes up with every end (KIP-890).
+Leaves out: nothing. From v5 on every end increments the producer's epoch (KIP-890).
 """
 
 from __future__ import annotations

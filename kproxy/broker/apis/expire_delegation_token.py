@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: ends a token, at once or later.
+"""ExpireDelegationToken: expires a token, at once or later.
 
 Leaves out: nothing.
 """

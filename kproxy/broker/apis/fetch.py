@@ -1,10 +1,10 @@
-"""Fetch: batches from the logs of partitions that this broker has a replica of, or the wait for them.
+"""Fetch: returns batches of partitions that this broker has a replica of, or waits for them.
 
 Waits until there are min_bytes, something is wrong with a partition, or max_wait_ms have passed. A batch is never cut
 off, except in versions before 3, where the first may be. Readers from version 11 on may also read from followers.
 
-Leaves out: brokers that replicate from here (NOT_LEADER_OR_FOLLOWER: there is one log for all replicas),
-diverging epochs, snapshots, preferred read replicas.
+Leaves out: replication by other brokers (NOT_LEADER_OR_FOLLOWER: there is one log for all replicas), diverging epochs,
+snapshots, preferred read replicas.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""FindCoordinator: says which broker looks after a group, a transactional id, or a share partition.
+"""FindCoordinator: returns the broker that coordinates a group, a transactional id, or a share partition.
 
 The first question makes the topic that Kafka keeps their state in, for clients that look for it.
 
-Leaves out: records in those topics; the state is kept elsewhere. Every broker that is up has its part of the keys, by a
-hash of the key.
+Leaves out: records in those topics; the state is stored elsewhere. Keys are spread over all live brokers by hash.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""GetTelemetrySubscriptions (KIP-714): tells a client which of its metrics to push: none, so that it stays quiet.
+"""GetTelemetrySubscriptions (KIP-714): tells a client which metrics to push: none.
 
 A client that has no instance id gets one. Whatever it pushes all the same is accepted.
 
-Leaves out: subscriptions of ``client-metrics`` configs, which are kept but not followed.
+Leaves out: subscriptions of ``client-metrics`` configs, which are stored but not used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a classic group says that it is there, and is told whether to join again.
+"""Heartbeat: keeps a member of a classic group alive, and tells it when to rejoin.
 
 Leaves out: nothing.
 """

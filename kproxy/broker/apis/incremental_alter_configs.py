@@ -2,7 +2,7 @@
 
 A broker's loggers change level too, for what that is worth here.
 
-Leaves out: the effect of most configs; what does something is named in the pages of the APIs that it concerns.
+Leaves out: the effect of most configs; the pages of the APIs name those that have one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""InitProducerId: gives a producer its id and epoch, and fences who had its transactional id before.
+"""InitProducerId: assigns a producer id and epoch, and fences the previous owner of the transactional id.
 
 Leaves out: two-phase commit (KIP-939), which Kafka has not finished either: v6 is not served.
 """

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState: a broker has the state of share partitions set anew.
+"""InitializeShareGroupState: initializes the state of share partitions.
 
 Kafka's group coordinators send it to share coordinators. Here there is one state for all brokers, so that every broker
 answers as if it were the coordinator.

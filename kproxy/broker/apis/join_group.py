@@ -1,4 +1,4 @@
-"""JoinGroup: a member of a classic group joins; answered when all members have, the leader with what they brought.
+"""JoinGroup: lets a member join a classic group; answered when all members have joined.
 
 The first member of an empty group does not wait for more: `group.initial.rebalance.delay.ms` is 0 unless it is set,
 where Kafka's own is 3000. A group has at most 1,000 members, whatever `group.max.size` says.

@@ -1,4 +1,4 @@
-"""LeaveGroup: members leave a group, or an admin client has them out; several at a time from version 3 on.
+"""LeaveGroup: removes members from a group, several at a time from version 3 on.
 
 Leaves out: nothing.
 """

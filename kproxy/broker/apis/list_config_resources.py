@@ -1,4 +1,4 @@
-"""ListConfigResources: the names of what has configs: topics, brokers, groups, client metrics.
+"""ListConfigResources: returns the names of resources with configs: topics, brokers, groups, client metrics.
 
 Version 0, ListClientMetricsResources, lists client metrics alone.
 

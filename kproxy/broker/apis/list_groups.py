@@ -1,4 +1,4 @@
-"""ListGroups: the groups of every kind that this broker looks after, by state and kind.
+"""ListGroups: returns the groups that this broker coordinates, by state and type.
 
 Leaves out: nothing.
 """

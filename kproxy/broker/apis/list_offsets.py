@@ -1,9 +1,9 @@
-"""ListOffsets: offsets of partitions by time, or the first and the last.
+"""ListOffsets: returns offsets of partitions by timestamp, or the first and the last.
 
 Version 0 answers with the beginnings of segments, of which a log has one here.
 
-Leaves out: tiered storage: the earliest local offset (-4) is the earliest, there is no tiered one (-5) and none that is
-to be uploaded (-6).
+Leaves out: tiered storage: the earliest local offset (-4) is the earliest one; there is no tiered offset (-5) and none
+pending upload (-6).
 """
 
 from __future__ import annotations

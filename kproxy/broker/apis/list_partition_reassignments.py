@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: says which partitions are getting other replicas: none ever is, they have them at once.
+"""ListPartitionReassignments: returns ongoing reassignments: always none, because they finish at once.
 
 Leaves out: nothing.
 """

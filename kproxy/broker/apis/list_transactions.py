@@ -1,6 +1,6 @@
-"""ListTransactions: the transactional ids that this broker coordinates, by state, producer, duration or pattern.
+"""ListTransactions: returns the transactional ids coordinated here, by state, producer, duration or pattern.
 
-Leaves out: patterns that need backtracking (look-around, back-references); they count as invalid.
+Leaves out: patterns that need backtracking (look-around, back-references); they are treated as invalid.
 """
 
 from __future__ import annotations

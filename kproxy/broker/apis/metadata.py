@@ -1,4 +1,4 @@
-"""Metadata: the brokers, and who leads the partitions of the topics asked for; makes topics that are missing.
+"""Metadata: returns the brokers and the leaders of the requested topics' partitions; creates missing topics.
 
 Topics are asked for by name, from version 10 on by id too. A missing one is made if the brokers'
 ``auto.create.topics.enable`` and, from version 4 on, the request allow it; this request is refused all the same.

@@ -1,4 +1,4 @@
-"""OffsetCommit: keeps how far a group has come, or a client that belongs to none and only keeps its offsets here.
+"""OffsetCommit: commits offsets of a group, or of a standalone consumer.
 
 Versions 0 and 1, for which Kafka 4 has no code any more, are answered like the others: nothing is kept in ZooKeeper.
 

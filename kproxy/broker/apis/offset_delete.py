@@ -1,4 +1,4 @@
-"""OffsetDelete: forgets offsets of a group, of topics that no member reads.
+"""OffsetDelete: deletes offsets of a group, for topics that no member reads.
 
 Leaves out: nothing.
 """

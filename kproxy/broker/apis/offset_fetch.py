@@ -1,4 +1,4 @@
-"""OffsetFetch: how far groups have come; of a group that does not exist -1, and no error.
+"""OffsetFetch: returns committed offsets of groups; -1 without an error for a group that does not exist.
 
 Leaves out: nothing.
 """

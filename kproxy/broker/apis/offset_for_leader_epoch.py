@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where the time of a leader ended, for readers that look for a truncated log (KIP-320).
+"""OffsetForLeaderEpoch: returns the end offset of a leader epoch, to detect log truncation (KIP-320).
 
 Leaves out: nothing.
 """

@@ -3,8 +3,8 @@
 Batches are kept as they were sent, with their offsets set; formats 0 and 1 become format 2. Followers have everything
 at once, so that acks=all waits for nothing but the disk, where that was asked for.
 
-Leaves out: batches that decompress to more than 64 MiB, which are refused; the compaction of what was written
-(cleanup.policy=compact: records need keys, and all of them stay).
+Leaves out: batches that decompress to more than 64 MiB, which are refused; log compaction (with
+cleanup.policy=compact, records need keys, and all of them are kept).
 """
 
 from __future__ import annotations

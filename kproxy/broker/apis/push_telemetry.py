@@ -1,4 +1,4 @@
-"""PushTelemetry (KIP-714): accepts the metrics of a client, and forgets them.
+"""PushTelemetry (KIP-714): accepts metrics of a client, and discards them.
 
 Leaves out: reading them.
 """

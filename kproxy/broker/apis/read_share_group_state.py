@@ -1,4 +1,4 @@
-"""ReadShareGroupState: a broker that comes to lead partitions asks what became of their records.
+"""ReadShareGroupState: returns the state of share partitions.
 
 Here there is one state for all brokers, so that every broker answers as if it were the share coordinator.
 

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary: how far a share group has come in partitions; -1 where nobody knows.
+"""ReadShareGroupStateSummary: returns the start offset of share partitions; -1 if unknown.
 
 Here there is one state for all brokers, so that every broker answers as if it were the share coordinator.
 

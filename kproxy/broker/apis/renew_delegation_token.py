@@ -1,4 +1,4 @@
-"""RenewDelegationToken: has a token live longer.
+"""RenewDelegationToken: extends the lifetime of a token.
 
 Leaves out: nothing.
 """

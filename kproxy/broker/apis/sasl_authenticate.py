@@ -1,6 +1,6 @@
 """SaslAuthenticate: carries the messages of a login, or of a re-authentication (KIP-368).
 
-Leaves out: nothing. A login that fails is answered and the connection closed.
+Leaves out: nothing. After a failed login, the broker responds and closes the connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""SaslHandshake: a client chooses the mechanism that it logs in with.
+"""SaslHandshake: lets a client choose its SASL mechanism.
 
-Leaves out: nothing. After v0 the messages of the mechanism come as frames without a header, after v1 in
-SaslAuthenticate. Where nobody logs in, or has done so already, it is answered ILLEGAL_SASL_STATE.
+Leaves out: nothing. After v0, the mechanism's messages come as frames without a header; after v1, in SaslAuthenticate.
+If the listener does not use SASL, or the client has already logged in, the response is ILLEGAL_SASL_STATE.
 """
 
 from __future__ import annotations

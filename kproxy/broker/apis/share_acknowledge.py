@@ -1,4 +1,4 @@
-"""ShareAcknowledge: a member of a share group says what became of records that it had acquired.
+"""ShareAcknowledge: lets a member of a share group accept, release or reject acquired records.
 
 Records are accepted, released, rejected, or from version 2 on had for longer (KIP-1222), all of a request's for a
 partition or none. Version 0 was another API.

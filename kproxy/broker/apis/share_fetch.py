@@ -1,4 +1,4 @@
-"""ShareFetch: members of a share group get records to themselves for a while, and acknowledge those that they had.
+"""ShareFetch: lets members of a share group acquire records, and acknowledge earlier ones.
 
 Which partitions is said once in a session, which belongs to a connection. Waits until there are min_bytes that can be
 acquired, or max_wait_ms have passed. Batches come whole, with the offsets of them that were acquired. Version 2 has

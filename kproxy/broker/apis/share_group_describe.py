@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: epochs, assignor and members of share groups, with what they read.
+"""ShareGroupDescribe: describes share groups: epochs, assignor, members and their assignments.
 
 Version 0 was another API.
 

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat: a member of a share group joins, says that it is there, or goes, and is told what to read.
+"""ShareGroupHeartbeat: lets a member join or leave a share group, stay alive, and receive its assignment.
 
 The assignor is Kafka's `simple`. Partitions are assigned in the answer to the first heartbeat that names their topic,
 not in that to the next, and at once, not at most every `share.assignment.interval.ms`. Version 0 was another API.

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader of a classic group says who gets what, and each member is told its part.
+"""SyncGroup: lets the leader of a classic group send the assignments, and returns each member's.
 
 Leaves out: nothing.
 """

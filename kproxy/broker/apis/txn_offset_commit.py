@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: stages offsets of a group that hold when the producer's transaction is committed.
+"""TxnOffsetCommit: stages offsets of a group, which take effect when the transaction commits.
 
 Leaves out: nothing.
 """

@@ -1,6 +1,6 @@
-"""UnregisterBroker: has a cluster forget a broker that is down.
+"""UnregisterBroker: removes a broker that is down from the cluster.
 
-Leaves out: forgetting for good: a broker that was unregistered is started again like any other.
+Leaves out: permanent removal: an unregistered broker can be started again.
 """
 
 from __future__ import annotations

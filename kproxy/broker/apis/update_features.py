@@ -1,6 +1,6 @@
 """UpdateFeatures (KIP-584): raises and lowers the levels of the cluster's features.
 
-Leaves out: the effect of most levels, and whether a lower one would lose something.
+Leaves out: the effect of most levels, and the check whether a lower level would lose data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""WriteShareGroupState: a broker says what became of records of share partitions.
+"""WriteShareGroupState: updates the state of share partitions.
 
 What it says is put over what was there; members of the group have to acquire anew. Here there is one state for all
 brokers, so that every broker answers as if it were the share coordinator. A partition keeps at most 10,000 batches.

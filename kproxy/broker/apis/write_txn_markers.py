@@ -1,7 +1,7 @@
-"""WriteTxnMarkers: ends transactions in single partitions, as brokers and `kafka-transactions.sh abort` ask for.
+"""WriteTxnMarkers: ends transactions in single partitions, as sent by brokers and `kafka-transactions.sh abort`.
 
-Leaves out: nothing. What ends in a partition of __consumer_offsets are the staged offsets of its groups; there are no
-records in it.
+Leaves out: nothing. In a partition of __consumer_offsets, it ends the staged offsets of its groups; the partition has
+no records.
 """
 
 from __future__ import annotations

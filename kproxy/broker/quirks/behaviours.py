@@ -27,7 +27,7 @@ def _error(quirk: Quirk, name: str) -> None:
     try:
         code = int(Error[name.upper()])
     except KeyError:
-        raise ValueError(f"{name!r} is no error of Kafka's; write its name, e.g. NOT_LEADER_OR_FOLLOWER") from None
+        raise ValueError(f"unknown error {name!r}; use Kafka's name, e.g. NOT_LEADER_OR_FOLLOWER") from None
 
     def before(answer: Answer) -> None:
         if answer.api == "Produce":  # what was not taken must not be there
@@ -74,7 +74,7 @@ def _innermost(body: Mapping[str, Any], code: int) -> tuple[dict[str, Any], bool
 def _value(quirk: Quirk, path: str, text: str) -> None:
     parts = path.split(".")
     if not all(parts):
-        raise ValueError(f"{path!r} is no path of a field, e.g. brokers[].host")
+        raise ValueError(f"{path!r} is not a field path such as brokers[].host")
 
     def before(answer: Answer) -> None:
         answer.body = _changed(answer.body, parts, text)
@@ -115,7 +115,7 @@ def _number(text: str) -> bool:
 
 def _versions(quirk: Quirk, lowest: str, highest: str) -> None:
     if not (lowest.isdecimal() and highest.isdecimal()):
-        raise ValueError("versions takes the lowest and the highest, as numbers")
+        raise ValueError("versions takes the lowest and the highest version, as numbers")
     api = schemas.api_by_name(quirk.api)
     if api is None:
         raise ValueError("versions needs the name of an API")
@@ -127,12 +127,12 @@ def _versions(quirk: Quirk, lowest: str, highest: str) -> None:
         answer.body = {**answer.body, "api_keys": keys}
 
     quirk.api, quirk.before = "ApiVersions", before
-    quirk.says = f"ApiVersions says that {named} is served from version {lowest} to {highest}"
+    quirk.says = f"ApiVersions advertises {named} from version {lowest} to {highest}"
 
 
 def _delay(quirk: Quirk, ms: str) -> None:
     if not ms.isdecimal():
-        raise ValueError(f"a delay is in milliseconds, not {ms!r}")
+        raise ValueError(f"a delay must be a number of milliseconds, not {ms!r}")
 
     def before(answer: Answer) -> None:
         answer.delay_ms += int(ms)
@@ -150,7 +150,7 @@ def _duplicate(quirk: Quirk) -> None:
 
 def _correlation_id(quirk: Quirk, delta: str) -> None:
     if not delta.lstrip("+-").isdecimal():
-        raise ValueError(f"a correlation id is off by a number, not {delta!r}")
+        raise ValueError(f"the correlation id's offset must be a number, not {delta!r}")
 
     def before(answer: Answer) -> None:
         answer.correlation_id = (answer.correlation_id + int(delta) + 2**31) % 2**32 - 2**31
@@ -168,7 +168,7 @@ def _close(quirk: Quirk) -> None:
 
 def _cut(quirk: Quirk, size: str) -> None:
     if not size.isdecimal():
-        raise ValueError(f"a frame is cut after a number of bytes, not {size!r}")
+        raise ValueError(f"the number of bytes must be a number, not {size!r}")
 
     def after(answer: Answer) -> None:
         answer.frames = [frame[: int(size)] for frame in answer.frames[:1]]
@@ -178,13 +178,13 @@ def _cut(quirk: Quirk, size: str) -> None:
 
 
 BEHAVIOURS: Final[dict[str, Behaviour]] = {
-    "error": Behaviour(("ERROR",), "answers with {0}", _error),
-    "value": Behaviour(("FIELD", "VALUE"), "says {1} in {0}", _value),
+    "error": Behaviour(("ERROR",), "responds with {0}", _error),
+    "value": Behaviour(("FIELD", "VALUE"), "sets {0} to {1}", _value),
     "versions": Behaviour(("LOWEST", "HIGHEST"), "", _versions),
-    "delay": Behaviour(("MS",), "answers {0} ms late", _delay),
-    "drop": Behaviour((), "is never answered", _drop),
-    "duplicate": Behaviour((), "is answered twice", _duplicate),
-    "correlation_id": Behaviour(("DELTA",), "is answered with a correlation id that is off by {0}", _correlation_id),
-    "close": Behaviour((), "closes the connection instead of an answer", _close),
-    "cut": Behaviour(("BYTES",), "closes the connection after {0} bytes of the answer", _cut),
+    "delay": Behaviour(("MS",), "delays the response by {0} ms", _delay),
+    "drop": Behaviour((), "never responds", _drop),
+    "duplicate": Behaviour((), "responds twice", _duplicate),
+    "correlation_id": Behaviour(("DELTA",), "responds with a correlation id that is off by {0}", _correlation_id),
+    "close": Behaviour((), "closes the connection instead of responding", _close),
+    "cut": Behaviour(("BYTES",), "closes the connection after {0} bytes of the response", _cut),
 }

@@ -38,7 +38,7 @@ def parse(text: str) -> list[Quirk]:
     if text in SETS:
         return [_one(each) for each in SETS[text].quirks]
     if ":" not in text:
-        raise QuirkError(f"there is no quirk {text!r}; kproxy quirks lists them")
+        raise QuirkError(f"unknown quirk {text!r}; kproxy quirks lists them")
     return [_one(text)]
 
 
@@ -47,7 +47,7 @@ def _one(text: str) -> Quirk:
     assert found is not None
     api, _, rest = found[1].partition(":")
     if api != "*" and schemas.api_by_name(api) is None:
-        raise QuirkError(f"quirk {text!r}: there is no API {api!r}")
+        raise QuirkError(f"quirk {text!r}: unknown API {api!r}")
     versions: range | None = None
     if match := _VERSIONS.fullmatch(rest.partition(":")[0]):
         low = int(match[1])
@@ -67,7 +67,7 @@ def _act(quirk: Quirk, rest: str) -> None:
         try:
             edit = parse_edit(json.loads(rest))
         except json.JSONDecodeError as error:
-            raise EditError(f"that is no JSON: {error}") from None
+            raise EditError(f"invalid JSON: {error}") from None
         _write_under(quirk, lambda body: edit)
         return
     name, *words = rest.split(":")
@@ -82,13 +82,13 @@ def _act(quirk: Quirk, rest: str) -> None:
         _write_under(quirk, edit_for(kind, words))
     else:
         known = [*BEHAVIOURS, *(each.removeprefix("field_") for each in WORDS)]
-        raise ValueError(f"{name!r} is no kind; there are {', '.join(known)}")
+        raise ValueError(f"unknown kind {name!r}; use one of {', '.join(known)}")
 
 
 def _write_under(quirk: Quirk, make: Callable[[Layout], Edit]) -> None:
     edits = _edits(quirk, make)
     if not edits:
-        raise EditError("it fits no version of the answer")
+        raise EditError("it fits no version of the response")
 
     def before(answer: Answer) -> None:
         edit = edits.get((answer.api, answer.version))
@@ -96,7 +96,7 @@ def _write_under(quirk: Quirk, make: Callable[[Layout], Edit]) -> None:
             answer.edit = answer.edit.followed_by(edit) if answer.edit else edit
 
     quirk.before = before
-    quirk.says = f"in answers of {quirk.api}: {next(iter(edits.values()))}"
+    quirk.says = f"in {quirk.api} responses: {next(iter(edits.values()))}"
 
 
 def _edits(quirk: Quirk, make: Callable[[Layout], Edit]) -> dict[tuple[str, int], Edit]:
@@ -135,7 +135,7 @@ def _condition(quirk: Quirk, text: str) -> None:
             quirk.topic = value
         elif name == "times":
             if not value.isdecimal() or not int(value):
-                raise ValueError(f"times={value} is no number of times")
+                raise ValueError(f"times={value} is not a positive number")
             quirk.times = int(value)
         else:
             try:
@@ -143,4 +143,4 @@ def _condition(quirk: Quirk, text: str) -> None:
             except ValueError:
                 quirk.probability = -1
             if not 0 < quirk.probability <= 1:
-                raise ValueError(f"probability={value} is not over 0 and up to 1")
+                raise ValueError(f"probability={value} must be above 0 and at most 1")

@@ -32,10 +32,10 @@ _COORDINATOR_V1: Final = "FindCoordinator:0:body_version:1"
 SETS: Final[dict[str, QuirkSet]] = {
     "apiversions-v0-throttle": QuirkSet("ApiVersions v0 ends with the throttle time of v1", (_THROTTLE_IN_V0,)),
     "apiversions-v3-nonflex": QuirkSet(
-        "ApiVersions v3 is answered without compact lengths and tag buffers", ("ApiVersions:3+:flexibility:fixed",)
+        "ApiVersions v3 responses lack compact lengths and tag buffers", ("ApiVersions:3+:flexibility:fixed",)
     ),
     "apiversions-header-v1": QuirkSet(
-        "ApiVersions v3 is answered with a tag buffer in the header, which ApiVersions never has",
+        "ApiVersions v3 responses have a tag buffer in the header, which ApiVersions never has",
         ("ApiVersions:3+:header_version:1",),
     ),
     "metadata-throttle-first": QuirkSet(
@@ -51,7 +51,7 @@ SETS: Final[dict[str, QuirkSet]] = {
         ("FindCoordinator:versions:0:0", _COORDINATOR_V1),
     ),
     "joingroup-v2-throttle-end": QuirkSet(
-        "JoinGroup v2 ends with its throttle time, which comes first",
+        "JoinGroup v2 has its throttle time last instead of first",
         ("JoinGroup:versions:0:2", "JoinGroup:2:moved:throttle_time_ms:last"),
     ),
     "joingroup-v2-throttle-dup": QuirkSet(
@@ -59,21 +59,21 @@ SETS: Final[dict[str, QuirkSet]] = {
         ("JoinGroup:versions:0:2", "JoinGroup:2:duplicated:throttle_time_ms:last"),
     ),
     "produce-throttle-first": QuirkSet(
-        "Produce begins with its throttle time, which comes last",
+        "Produce has its throttle time first instead of last",
         ("Produce:versions:0:8", _PRODUCE_THROTTLE_FIRST),
     ),
     "batch-int32-length": QuirkSet("records in Fetch have an int32 length, not a varint", (_RECORD_LENGTH,)),
-    "advertised-mismatch": QuirkSet("every broker says that it is at localhost:9092", _HARD_CODED),
-    "corrid-wrong": QuirkSet("Metadata comes with a wrong correlation id", ("Metadata:correlation_id:+1000",)),
+    "advertised-mismatch": QuirkSet("every broker advertises localhost:9092", _HARD_CODED),
+    "corrid-wrong": QuirkSet("Metadata responses have a wrong correlation id", ("Metadata:correlation_id:+1000",)),
     "flex-header-missing": QuirkSet(
-        "flexible Metadata comes without the tag buffer of its header", ("Metadata:9+:header_version:0",)
+        "flexible Metadata responses lack the tag buffer of the header", ("Metadata:9+:header_version:0",)
     ),
     "go-gateway": QuirkSet(
         "a Go gateway: ApiVersions v0 with a throttle time, one Metadata layout for all versions, localhost:9092",
         (_THROTTLE_IN_V0, "Metadata:versions:0:5", "Metadata:0-5:body_version:1", *_HARD_CODED),
     ),
     "old-gateway": QuirkSet(
-        "a gateway: JoinGroup, FindCoordinator, ListOffsets and Fetch with fields misplaced, foreign, missing",
+        "a gateway: JoinGroup, FindCoordinator, ListOffsets and Fetch with misplaced, foreign and missing fields",
         (
             "JoinGroup:versions:0:2",
             "JoinGroup:2:moved:throttle_time_ms:last",

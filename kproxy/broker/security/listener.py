@@ -50,11 +50,11 @@ def listeners_of(options: BrokerOptions) -> tuple[BrokerListener, ...]:
     found = {}
     for name in options.listeners:
         if name in found:
-            raise ValueError(f"there are two listeners {name}: give each its own name")
+            raise ValueError(f"two listeners are called {name}: give each its own name")
         if name not in protocols:
             raise ValueError(
                 f"listener {name} has no security protocol: name it {', '.join(PROTOCOLS)}, "
-                f"or say which one it has in {_MAP}={name}:PLAINTEXT"
+                f"or map it with {_MAP}={name}:PLAINTEXT"
             )
         found[name] = BrokerListener(name, protocols[name])
     _check_needs(found.values(), options)
@@ -84,7 +84,7 @@ def tls_context(options: BrokerOptions) -> ssl.SSLContext | None:
 def check_mechanisms(options: BrokerOptions) -> None:
     """Raise `ValueError` unless all SASL mechanisms that are asked for are there."""
     if unknown := [each for each in options.sasl if each not in MECHANISMS]:
-        raise ValueError(f"no SASL mechanism {unknown[0]}: there are {', '.join(MECHANISMS)}")
+        raise ValueError(f"unknown SASL mechanism {unknown[0]}: use one of {', '.join(MECHANISMS)}")
 
 
 def new_session(
@@ -113,7 +113,7 @@ def _protocols(text: str) -> dict[str, str]:
     for each in filter(None, (each.strip() for each in text.split(","))):
         name, _, protocol = each.partition(":")
         if protocol not in PROTOCOLS:
-            raise ValueError(f"{_MAP}: {each!r} names no security protocol; there are {', '.join(PROTOCOLS)}")
+            raise ValueError(f"{_MAP}: {each!r} has no valid security protocol; use one of {', '.join(PROTOCOLS)}")
         found[name] = protocol
     return found
 
@@ -122,10 +122,10 @@ def _check_needs(listeners: Collection[BrokerListener], options: BrokerOptions) 
     """Raise `ValueError` unless there is what the listeners need, and a listener for what there is."""
     tls, sasl = [each.name for each in listeners if each.tls], [each.name for each in listeners if each.sasl]
     if tls and options.tls_certificate is None:
-        raise ValueError(f"listener {tls[0]} speaks TLS and has no certificate: give tls_certificate, or --tls-cert")
+        raise ValueError(f"listener {tls[0]} uses TLS but has no certificate: pass tls_certificate, or --tls-cert")
     if sasl and not options.sasl:
-        raise ValueError(f"clients of listener {sasl[0]} log in, and there is no mechanism: give sasl, or --sasl PLAIN")
+        raise ValueError(f"listener {sasl[0]} uses SASL but has no mechanism: pass sasl, or --sasl PLAIN")
     if options.tls_certificate is not None and not tls:
-        raise ValueError("there is a certificate, and no listener speaks TLS: name one SSL or SASL_SSL")
+        raise ValueError("a certificate is set but no listener uses TLS: name one SSL or SASL_SSL")
     if options.sasl and not sasl:
-        raise ValueError("there is a SASL mechanism, and nobody logs in: name a listener SASL_PLAINTEXT or SASL_SSL")
+        raise ValueError("a SASL mechanism is set but no listener uses it: name one SASL_PLAINTEXT or SASL_SSL")

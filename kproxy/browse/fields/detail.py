@@ -21,7 +21,7 @@ from kproxy.browse.fields.from_bytes import WireFields
 from kproxy.outputs.findings import best_first
 from kproxy.trace.lines import FindingEntry, RequestLine
 
-_RECORD_IT = "record it with --detail raw"
+_RECORD_IT = "record with --detail raw"
 
 
 @dataclass(slots=True, eq=False)
@@ -74,11 +74,11 @@ def side(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
                 made.departure = str(message.diagnosis.edit)
             _show(made, message)
             return made
-        made.missing = "the trace has bytes here that are no frame"
+        made.missing = "the trace's bytes here are not a valid frame"
     elif line.body is not None:
-        made.missing = f"the trace was written without bytes: {_RECORD_IT}"
+        made.missing = f"the trace has no raw bytes: {_RECORD_IT}"
     else:
-        made.missing = f"the trace was written without bodies and bytes: {_RECORD_IT}"
+        made.missing = f"the trace has no bodies or raw bytes: {_RECORD_IT}"
     if line.body is not None:
         layout, owner = _layout(line)
         produce = partial(body_fields, line.body, layout, owner)

@@ -68,7 +68,7 @@ class Use:
     def sentence(self) -> str:
         """``uses Fetch v2, and Kafka 4.4.0 serves Fetch from v4 on``."""
         now = f"has no {self.api}" if self.least is None else f"serves {self.api} from v{self.least} on"
-        return f"uses {self.api} v{self.version}, and Kafka {removed_versions.newest_release()} {now}"
+        return f"uses {self.api} v{self.version}, but Kafka {removed_versions.newest_release()} {now}"
 
     def judged(self, asks: bool) -> tuple[Kafka4Verdict, str]:
         """What will come of it, and why; `asks`: the client asks ApiVersions on some connection.
@@ -77,17 +77,17 @@ class Use:
         newer one if it uses none although the same server answers others that do.
         """
         if self.refused_by is not None:
-            return Kafka4Verdict.REFUSED, f"{self.refused_by} refuses it already"
+            return Kafka4Verdict.REFUSED, f"{self.refused_by} already refuses it"
         least = self.least
         for server in self.servers.values():
             highest = server.highest.get(self.api_key, -1)
             if least is not None and highest >= least and not self.keeps_up:
-                return Kafka4Verdict.REFUSED, f"{server.address} serves v{highest} too, and it does not use that"
+                return Kafka4Verdict.REFUSED, f"{server.address} also serves v{highest}, which the client does not use"
         if asks:
-            return Kafka4Verdict.UNKNOWN, "it negotiates, so a newer broker will tell"
+            return Kafka4Verdict.UNKNOWN, "it negotiates, so it may use other versions with a newer broker"
         if self.unasked:
-            return Kafka4Verdict.REFUSED, "it does not ask brokers which versions they serve"
-        return Kafka4Verdict.UNKNOWN, "whether it negotiates was not seen"
+            return Kafka4Verdict.REFUSED, "it does not negotiate versions (ApiVersions)"
+        return Kafka4Verdict.UNKNOWN, "it is unknown whether it negotiates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,9 @@ def judge(uses: list[Use], asks: bool, software: tuple[str | None, str | None]) 
     """
     named = _named_in_kip(*software)
     if not uses:
-        reason = f"Kafka {removed_versions.newest_release()} serves all that it uses"
+        reason = f"Kafka {removed_versions.newest_release()} serves every version it uses"
         if named is not None and not named[2]:
-            reason += f"; KIP-896 counts on {named[0]} {named[1]} or later"
+            reason += f"; KIP-896 requires {named[0]} {named[1]} or later"
         return Judgement(Kafka4Verdict.WORKS, reason)
     judged = sorted(
         ((use, *use.judged(asks)) for use in uses), key=lambda each: (each[1] is not Kafka4Verdict.REFUSED, each[0].api)
@@ -132,7 +132,7 @@ def judge(uses: list[Use], asks: bool, software: tuple[str | None, str | None]) 
     more = f" (and {others} more API{'s' * (others != 1)})" if others else ""
     reason = f"{use.sentence()}{more}; {why}"
     if verdict is Kafka4Verdict.UNKNOWN and named is not None:
-        reason += f" (KIP-896 counts on {named[0]} {named[1]} or later{', which it is' if named[2] else ''})"
+        reason += f" (KIP-896 requires {named[0]} {named[1]} or later{', which it is' if named[2] else ''})"
     old = tuple(OldUse(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in judged)
     return Judgement(verdict, reason, old)
 

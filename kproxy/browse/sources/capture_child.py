@@ -59,7 +59,7 @@ class DissectedSource(Source):
                     try:
                         spool.append(data)
                     except OSError as error:
-                        self.sentence = f"not everything is shown: no room for it ({error.strerror})"
+                        self.sentence = f"some data is missing: out of disk space ({error.strerror})"
                         child.kill()
                         break
             status = await child.wait()

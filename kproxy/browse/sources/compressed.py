@@ -56,9 +56,9 @@ class Packed:
             try:
                 made += self._take(data)
             except (zlib.error, zstandard.ZstdError) as error:
-                self.damage = f"compressed data is damaged ({error}); what stands before it was read"
+                self.damage = f"compressed data is damaged ({error}); everything before that point was read"
             except OSError as error:
-                self.damage = f"there is no room to unpack all of it ({error.strerror})"
+                self.damage = f"no disk space to unpack all of it ({error.strerror})"
         return made > 0
 
     def _take(self, data: bytes) -> int:
@@ -78,7 +78,7 @@ class Packed:
     def end(self) -> None:
         """Nobody writes to it any more."""
         if self.damage is None and not self._stream.eof:
-            self.damage = "compressed data ends early; what stands before it was read"
+            self.damage = "compressed data ends early; everything before that point was read"
         with suppress(OSError):
             self.spool.end()
 

@@ -50,7 +50,7 @@ def open_source(names: Sequence[str], options: Sequence[str], *, keep: int) -> S
         if _ADDRESS.fullmatch(name) and not path.exists():
             return _proxy_at(name, keep)
     if "-" in names:
-        raise UserError("'-' is standard input and stands alone")
+        raise UserError("'-' (standard input) cannot be combined with other sources")
     are_traces = [_is_trace(name) for name in names]
     if all(are_traces):
         return TraceSource([Path(name) for name in names])
@@ -100,13 +100,13 @@ def _proxy_with(path: Path, keep: int) -> Source:
 def _take_stdin() -> int:
     """What is piped in; standard input is the terminal from now on, for the keys."""
     if sys.stdin.isatty():
-        raise UserError("nothing is piped in: tcpdump -i lo -w - port 9092 | kproxy tui -")
+        raise UserError("'-' needs a pipe, e.g. tcpdump -i lo -w - port 9092 | kproxy tui -")
     piped = os.dup(0)
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         os.close(piped)
-        raise UserError("there is no terminal to take keys from; kproxy dissect - needs none") from None
+        raise UserError("no terminal to read keys from; kproxy dissect - works without one") from None
     os.dup2(terminal, 0)
     os.close(terminal)
     return piped

@@ -50,7 +50,7 @@ class ProxySource(Source):
         if self._seen is None:
             return super().nothing
         addresses = " or ".join(_reachable(each.listen) for each in self._seen.listeners)
-        return f"Waiting for clients: point one at {addresses} (its bootstrap.servers)."
+        return f"Waiting for clients: set bootstrap.servers to {addresses}."
 
     async def run(self) -> None:
         """See `Source`."""
@@ -66,11 +66,11 @@ class ProxySource(Source):
             except ControlError as error:
                 why = str(error)
             except OSError as error:
-                self.phase, self.sentence = SourcePhase.ENDED, f"there is no room for more ({error.strerror})"
+                self.phase, self.sentence = SourcePhase.ENDED, f"out of disk space ({error.strerror})"
                 return
             if self.phase is SourcePhase.LIVE:
                 self._lost_at = time.time_ns()
-            self.phase, self.sentence = SourcePhase.LOST, f"lost the proxy ({why}): trying again"
+            self.phase, self.sentence = SourcePhase.LOST, f"lost the connection to the proxy ({why}); reconnecting"
             if (over := self._over()) is not None:
                 self.phase, self.sentence = SourcePhase.ENDED, over
                 return
@@ -105,9 +105,9 @@ class ProxySource(Source):
                 self._spool.append(encode_line(closed))
             self._open.clear()
         reason = (
-            f"the proxy was lost: nothing is known from then on until {timestamp(time.time_ns())[11:23]}"
+            f"the connection to the proxy was lost: no data until {timestamp(time.time_ns())[11:23]}"
             if is_same
-            else f"the proxy ended: what follows is of another one, process {greeting.pid}"
+            else f"the proxy ended: the following rows are from a new one, process {greeting.pid}"
         )
         gap = GapLine(v=FORMAT, ts=lost, connection_id="", direction="both", bytes=0, reason=reason)
         self._spool.append(encode_line(gap))

@@ -71,8 +71,8 @@ class Source(ABC):
         if self.phase is SourcePhase.READING:
             return f"Reading {self.name} ..."
         if self.phase is SourcePhase.LIVE:
-            return f"Nothing in {self.name} yet; new rows appear here."
-        return f"There is no Kafka traffic in {self.name}."
+            return f"{self.name} is still empty; new rows appear here."
+        return f"{self.name} contains no Kafka traffic."
 
     @property
     def warning(self) -> str | None:

@@ -21,13 +21,13 @@ def convert_files(spark: SparkSession, args: argparse.Namespace) -> None:
 
     files = find_files(spark, args.traces, empty=warn_empty)
     for file in grown(files, batches(spark, args.out) or []):
-        warn(f"{file.path} has grown since it was converted, what came since is left out; convert whole files")
+        warn(f"{file.path} has grown since it was converted; the new lines are left out: convert only finished files")
     with progress(spark, "convert"):
         added = convert(
             spark, files, args.out, decoding(args), form=args.format, made=warn_unread, waiting=_waiting(args)
         )
     count = sum(len(batch.files) for batch in added)
-    say(f"{count} of {len(files)} files were new: {sum(batch.lines for batch in added)} lines are in {args.out} now")
+    say(f"{count} of {len(files)} files were new: {sum(batch.lines for batch in added)} lines added to {args.out}")
 
 
 def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
@@ -40,11 +40,11 @@ def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
         done = repair(spark, args.out, waiting=_waiting(args))
     for each in done:
         if each.again:
-            warn(f"batch {each.number} had lost lines and is removed: convert its {len(each.again)} files again")
+            warn(f"batch {each.number} had lost lines and was removed: convert its {len(each.again)} files again")
         elif each.lost:
-            warn(f"batch {each.number} had lost lines, and its files are not there any more: it keeps those it has")
+            warn(f"batch {each.number} had lost lines, and its source files are gone: its remaining lines are kept")
     if not done:
-        say(f"{args.out} is sound: nothing is there twice")
+        say(f"{args.out} has no duplicate lines")
     else:
         say(f"{sum(each.removed for each in done)} lines were removed from {len(done)} batches of {args.out}")
 
@@ -52,4 +52,4 @@ def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
 def _waiting(args: argparse.Namespace) -> Callable[[], None]:
     from kproxy.outputs.stderr import say
 
-    return lambda: say(f"waiting: another run writes to {args.out}")
+    return lambda: say(f"waiting: another run is writing to {args.out}")

@@ -44,13 +44,13 @@ def check_follow(args: argparse.Namespace) -> None:
     from kproxy.spark.streaming.queries import names
 
     if unknown := sorted(set(args.job) - set(names())):
-        raise UserError(f"{unknown[0]} is a table of all lines there are; --follow has {', '.join(names())}")
+        raise UserError(f"--follow does not support --job {unknown[0]}; use {', '.join(names())}")
     if args.html or args.port or args.keylog:
-        raise UserError("--follow is of traces that are being written: it has no --html, --port and --keylog")
+        raise UserError("--follow reads traces only: it cannot be combined with --html, --port or --keylog")
     if not args.out and args.format == "csv":
-        raise UserError("--follow shows tables or writes JSON lines; CSV goes to --out DIR")
+        raise UserError("--follow prints tables or JSON lines: CSV needs --out DIR")
     if not args.out and args.format == "table" and not sys.stdout.isatty():
-        raise UserError("--follow draws tables on a terminal; anything else gets --format json")
+        raise UserError("--follow prints tables only on a terminal: use --format json elsewhere")
     _span(args, shown=False)
 
 
@@ -60,7 +60,7 @@ def _span(args: argparse.Namespace, *, shown: bool) -> Span:
 
     window, late = duration_us("--window", args.window or _WINDOW), duration_us("--late", args.late or _LATE)
     if window < _LEAST_US:
-        raise UserError(f"--window {args.window}: write a second or more, e.g. 1m")
+        raise UserError(f"invalid --window {args.window}: use 1s or more, e.g. 1m")
     step = window // _STEPS
     return Span(step * _STEPS, step, late) if shown else Span(window, window, late)
 
@@ -88,7 +88,7 @@ def follow_traces(spark: SparkSession, args: argparse.Namespace, asked: LineSele
             told.refresh()
             notes.close()
     if args.out and set(chosen) & set(ROLLING):
-        say(f"windows that are not complete will be in {args.out} when it is followed on")
+        say(f"incomplete windows are written to {args.out} when you run --follow on it again")
 
 
 def _start(
@@ -104,7 +104,7 @@ def _start(
     from kproxy.spark.streaming.queries import ROLLING, find
 
     if not args.out and (is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local")):
-        raise UserError("a cluster follows traces with --out DIR, a DIR that all machines see")
+        raise UserError("on a cluster, --follow needs --out DIR, a directory that all machines can reach")
     wanted = Period(asked.since, asked.until).column()
     if asked.filter is not None:
         wanted &= where(asked.filter)

@@ -79,9 +79,9 @@ def warn_unread(batch: TableBatch) -> None:
     if batch.corrupt:
         some = f", as in {safe(batch.example)}" if batch.example else ""
         files = f"; {_listed(batch.corrupt_files, ', ')} have such lines" if len(batch.corrupt_files) > 1 else ""
-        warn(f"{batch.corrupt} of {batch.corrupt + batch.lines} lines could not be read and are left out{some}{files}")
+        warn(f"{batch.corrupt} of {batch.corrupt + batch.lines} lines could not be read and were skipped{some}{files}")
     if batch.damaged:
-        count = f"{batch.damaged_files} of {len(batch.files)} files could not be read, or not to the end"
+        count = f"{batch.damaged_files} of {len(batch.files)} files could not be read completely"
         warn(f"{count}: {_listed(batch.damaged, '; ')}")
 
 
@@ -90,7 +90,7 @@ def warn_empty(path: str) -> None:
     from kproxy.outputs.stderr import warn
     from kproxy.outputs.text import safe
 
-    warn(f"{safe(path)} is empty (0 bytes) and left out")
+    warn(f"{safe(path)} is empty (0 bytes) and was skipped")
 
 
 def _listed(texts: Sequence[str], separator: str) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _FULL = "No space left on device"
 #: Spark's words for a format that is a package of somebody else's.
 _NO_PACKAGE = ("DATA_SOURCE_NOT_FOUND", "PLUGIN_CLASS_NOT_FOUND")
-_GIVE_PACKAGE = "give Spark its package: --conf spark.jars.packages=GROUP:NAME:VERSION (docs/spark.md)"
+_GIVE_PACKAGE = "add its package: --conf spark.jars.packages=GROUP:NAME:VERSION (docs/spark.md)"
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
 #: Up to so many bytes of local input, starting quickly saves more than running fast.
 _SHORT = 96 << 20
@@ -36,7 +36,7 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
     except ImportError:
         from kproxy.io.extras import install_command
 
-        raise UserError(f"analyze needs Spark: {install_command('spark')}") from None
+        raise UserError(f"kproxy analyze needs Spark: {install_command('spark')}") from None
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -58,8 +58,8 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
     except BrokenPipeError:  # of our output: those of its own sockets py4j wraps
         raise
     except ConnectionError:
-        more = "give it more memory: --conf spark.driver.memory=4g"
-        raise UserError(f"Spark's Java process has ended, most likely for want of memory; {more}") from None
+        more = "raise the limit: --conf spark.driver.memory=4g"
+        raise UserError(f"Spark's Java process died, probably out of memory; {more}") from None
     except (PySparkException, Py4JError) as error:
         raise UserError(f"Spark {pyspark.__version__}: {_cause(error)}") from None
     finally:

@@ -57,7 +57,7 @@ def where(cause: Cause) -> Iterator[str]:
 
 def _seen(cause: Cause) -> str:
     on = _plural(len(cause.connections), "connection")
-    more = f"; {cause.unassigned} more of {cause.finding.code}, of this cause or another" if cause.unassigned else ""
+    more = f"; {cause.unassigned} more of {cause.finding.code}, from this cause or another" if cause.unassigned else ""
     return ("once" if cause.count == 1 else f"{cause.count} times on {on}") + more
 
 

@@ -128,12 +128,12 @@ def _moment(field: FilterField, value: Value) -> Column:
     except ValueError as error:
         if isinstance(error, FilterError):
             raise
-        raise FilterError(f"{value.text!r} is no time", value.start, value.end, str(error)) from None
+        raise FilterError(f"{value.text!r} is not a time", value.start, value.end, str(error)) from None
 
 
 def _pattern(field: FilterField, value: Value, pattern: str) -> Check:
     try:
         expression = java_pattern(pattern, ignore_case=field.kind is not Kind.TEXT)
     except PatternError as error:
-        raise FilterError(f"{value.text!r} is no pattern for Spark: {error}", value.start, value.end) from None
+        raise FilterError(f"invalid pattern for Spark {value.text!r}: {error}", value.start, value.end) from None
     return lambda found: F.rlike(_text(field, found), F.lit(expression))

@@ -51,7 +51,7 @@ def java_pattern(pattern: str, *, ignore_case: bool) -> str:
             at = atom.end()
         if (repeat := REPEAT.match(pattern, at)) is not None:
             if inner and not (repeat[1] == "?" or repeat[2] == repeat[4] == "1"):
-                raise PatternError("a group is repeated in which something is repeated or chosen", start)
+                raise PatternError("a repeated group must not contain repetitions or alternatives", start)
             made.append(repeat[0])
             at = repeat.end()
             inner |= repeat[2] is None or repeat[3] is not None

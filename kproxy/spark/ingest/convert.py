@@ -123,7 +123,7 @@ def convert(
         known = batches(spark, table) or []
         there = known[0].form if known else form or PARQUET
         if form not in (None, there):
-            raise UserError(f"{table} is a table of {there}: write {form} to another directory")
+            raise UserError(f"{table} is a {there} table: write {form} to another directory")
         check(spark, table, known)
         have = {uri for batch in known for uri in batch.files}
         numbers = {batch.number for batch in known}
@@ -208,7 +208,7 @@ def read_table(spark: SparkSession, table: str) -> DataFrame:
     """
     found = batches(spark, table)
     if found is None:
-        raise ValueError(f"{table}: no table of traces")
+        raise ValueError(f"{table} is not a table of traces")
     if not found:
         return spark.createDataFrame([], TABLE)
     check(spark, table, found)
@@ -252,6 +252,6 @@ def written_twice(spark: SparkSession, table: str, found: Sequence[TableBatch]) 
 
 def _sentence(table: str) -> str:
     return (
-        f"{table} has lines twice, because two runs of convert wrote to it at once: "
+        f"{table} has duplicate lines, because two runs of convert wrote to it at once: "
         f"run kproxy analyze convert --repair --out {table}"
     )

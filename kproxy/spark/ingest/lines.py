@@ -87,8 +87,8 @@ def open_lines(
         if others:
             if is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local"):
                 raise UserError(
-                    "traces are converted before a cluster analyzes them: run kproxy analyze convert TRACES --out DIR, "
-                    "with a DIR that all machines see, then kproxy analyze DIR"
+                    "a cluster can only analyze converted traces: run kproxy analyze convert TRACES --out DIR, "
+                    "where DIR is visible to all machines, then kproxy analyze DIR"
                 )
             files = [file for file in find_files(spark, others, growing=True, empty=empty) if period.may_have(file)]
             if convert(spark, files, folder, options, where=kept, made=made):

@@ -44,13 +44,13 @@ def repair(spark: SparkSession, table: str, *, waiting: Callable[[], object] = l
         UserError: There is no table of Parquet, or the session cannot delete files.
     """
     if is_remote():
-        raise UserError("a Spark Connect server does not delete files: repair the table with a session of its own")
+        raise UserError("a Spark Connect server cannot delete files: repair the table with a local session")
     with locked(spark, table, waiting) as has_lock:
         found = records(spark, table)
         if not found:
-            raise UserError(f"{table}: no table of traces")
+            raise UserError(f"{table} is not a table of traces")
         if found[0].form != PARQUET:
-            raise UserError(f"{table} is a table of {found[0].form}, which writes a batch at once or not at all")
+            raise UserError(f"{table} is a {found[0].form} table, which cannot have partial batches")
         by_number: dict[int, list[TableBatch]] = {}
         for batch in found:
             by_number.setdefault(batch.number, []).append(batch)

@@ -37,7 +37,7 @@ _US = 1_000_000
 _WHAT = ("cluster", "by", "api", "value")
 
 
-@job("hours in which rate, errors or latency are not what they are in the same hour of other days")
+@job("hours whose request rate, errors or latency differ from the same hour of other days")
 def anomalies(lines: DataFrame) -> DataFrame:
     """How each hour differs from the same hour (UTC) of other days.
 
@@ -244,7 +244,7 @@ def _sentence() -> Column:
         .when(measure == "rate", text(amount(actual), " requests/s, usually ", amount(usual)))
         .when(
             measure == "errors",
-            F.format_string("errors in %.2f %% of responses, usually in %.2f %%", actual * 100, usual * 100),
+            F.format_string("errors in %.2f %% of responses, usually %.2f %%", actual * 100, usual * 100),
         )
         .otherwise(text("p99 is ", duration(actual), ", usually ", duration(usual)))
     )

@@ -9,7 +9,7 @@ from kproxy.spark.columns import client_name, topic_name
 from kproxy.spark.jobs import job
 
 
-@job("sizes of batches, records in them and compression, by client and topic that it writes to")
+@job("batch sizes, records per batch and compression, by client and topic")
 def batches(lines: DataFrame) -> DataFrame:
     """Sizes of the record batches that clients write; small ones without compression cost most.
 

@@ -19,7 +19,7 @@ _WORST_FIRST = (Kafka4Verdict.REFUSED, Kafka4Verdict.UNKNOWN, Kafka4Verdict.WORK
 _CLIENT = ("client", "software_name", "software_version", "cluster")
 
 
-@job("clients with their software, the API versions they use, and which release of Kafka refuses them")
+@job("clients with their software and API versions, and the Kafka release that refuses them")
 def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
     """The clients and what they use, and whether a release of Kafka will serve them (KIP-896).
 
@@ -117,12 +117,16 @@ def _judged(rows: DataFrame, release: str) -> DataFrame:
         (
             (best >= lowest) & ~F.col("keeps_up"),
             Kafka4Verdict.REFUSED,
-            text(F.col("best.server"), " serves ", _v(best), " too, and it does not use that"),
+            text(F.col("best.server"), " also serves ", _v(best), ", which the client does not use"),
         ),
-        (F.col("negotiates"), Kafka4Verdict.UNKNOWN, text("it negotiates, so a broker of that release will tell")),
-        (F.col("unasked"), Kafka4Verdict.REFUSED, text("it does not ask brokers which versions they serve")),
-        (F.lit(True), Kafka4Verdict.UNKNOWN, text("whether it negotiates was not seen")),
-    ]  # fmt: skip
+        (
+            F.col("negotiates"),
+            Kafka4Verdict.UNKNOWN,
+            text("it negotiates, so it may use other versions with a newer broker"),
+        ),
+        (F.col("unasked"), Kafka4Verdict.REFUSED, text("it does not negotiate versions (ApiVersions)")),
+        (F.lit(True), Kafka4Verdict.UNKNOWN, text("it is unknown whether it negotiates")),
+    ]
     told = F.coalesce(
         *(
             F.when(case, F.struct(F.lit(verdict.value).alias("verdict"), why.alias("why")))
@@ -142,12 +146,12 @@ def _of_use(release: str) -> Column:
 def _of_client(release: str) -> Column:
     """The reason of a client: of what is worst of its uses."""
     worst, others = F.col("worst"), F.col("others")
-    uses_it = text("uses ", worst["api"], " ", _v(worst["api_version"]), f", and Kafka {release} ", worst["limit"])
+    uses_it = text("uses ", worst["api"], " ", _v(worst["api_version"]), f", but Kafka {release} ", worst["limit"])
     more = F.when(others == 1, " (and 1 more API)").when(
         others > 1, text(" (and ", others.cast("string"), " more APIs)")
     )
     library, least, is_new = _named_in_kip()
-    counts_on = F.when(is_new.isNotNull(), text("KIP-896 counts on ", library, " ", least, " or later"))
+    counts_on = F.when(is_new.isNotNull(), text("KIP-896 requires ", library, " ", least, " or later"))
     which_it_is = F.when(is_new, ", which it is").otherwise("")
     known = text(" (", counts_on, which_it_is, ")")
     too_old = F.when(~is_new, text("; ", counts_on))
@@ -156,7 +160,9 @@ def _of_client(release: str) -> Column:
     )
     if int(release.partition(".")[0]) < 4:
         known = too_old = F.lit(None).cast("string")
-    return F.when(is_works, text(f"Kafka {release} serves all that it uses", F.coalesce(too_old, F.lit("")))).otherwise(
+    return F.when(
+        is_works, text(f"Kafka {release} serves every version it uses", F.coalesce(too_old, F.lit("")))
+    ).otherwise(
         text(
             uses_it,
             F.coalesce(more, F.lit("")),

@@ -13,7 +13,7 @@ from kproxy.spark.jobs import job
 _SHORT_US = 10_000_000
 
 
-@job("connection churn: how often clients connect, how short a time they stay, and who closes")
+@job("connection churn: how often clients connect, how long they stay, and who closes")
 def connections(lines: DataFrame) -> DataFrame:
     """How many connections a client opens at a broker, and what comes of them.
 

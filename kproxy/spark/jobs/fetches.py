@@ -14,7 +14,7 @@ _WAITED_US = 100_000
 _MEMBERSHIP = ("JoinGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat")
 
 
-@job("what Fetches bring and how often nothing, and the lag of readers, by client, group and topic")
+@job("data returned by Fetch, empty fetches, and consumer lag, by client, group and topic")
 def fetches(lines: DataFrame) -> DataFrame:
     """How well clients fetch, and how far they are behind; Fetch and ShareFetch.
 

@@ -19,7 +19,7 @@ from kproxy.spark.jobs import job
 _SAID = (StallKind.NOT_REJOINING.value, StallKind.LOST.value, StallKind.SILENT.value)
 
 
-@job("groups that stand still: since when, how long, who waits for whom, and why")
+@job("stalled groups: since when, how long, who waits for whom, and why")
 def group_stalls(lines: DataFrame) -> DataFrame:
     """What the terminal UI says of groups (`kproxy.browse.overviews.groups`), over all of a trace.
 

@@ -14,7 +14,7 @@ from kproxy.spark.jobs import job
 _IDLE_US, _AWAKE_US = IDLE // 1000, AWAKE // 1000
 
 
-@job("idle connections: after how long which side closes them, and requests that met the end")
+@job("idle connections: when and by whom they are closed, and requests lost to it")
 def idle_closes(lines: DataFrame) -> DataFrame:
     """Who gives idle connections up, after how long, and whom that cost a request (the rule C016 of a single one).
 

@@ -12,7 +12,7 @@ _QUANTILES = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
 _ORDER = ("api", "version", "client", "broker", "topic")
 
 
-@job("latency per API, and within it per version, client, broker and topic")
+@job("latency per API, broken down by version, client, broker and topic")
 def latency(lines: DataFrame) -> DataFrame:
     """Percentiles of the time from request to response; they are exact.
 

@@ -10,7 +10,7 @@ from kproxy.spark.derived.metadata import metadata_runs
 from kproxy.spark.jobs import job
 
 
-@job("clients that ask for Metadata in a loop: when, how fast, and the error that repeats")
+@job("clients that request Metadata in a loop: when, how fast, and the error that repeats")
 def metadata_storms(lines: DataFrame) -> DataFrame:
     """Runs of Metadata requests of one client, each less than 2 s behind the one before.
 

@@ -9,7 +9,7 @@ from kproxy.spark.columns import carries_records, topic_name
 from kproxy.spark.jobs import job
 
 
-@job("bytes written to and read from each partition, against the others of its topic")
+@job("bytes written to and read from each partition, compared with its topic's other partitions")
 def partitions(lines: DataFrame) -> DataFrame:
     """How evenly the partitions of a topic are used.
 

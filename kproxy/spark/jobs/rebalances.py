@@ -12,7 +12,7 @@ from kproxy.spark.derived.groups import coming, group_events, in_lives, is_kind
 from kproxy.spark.jobs import job
 
 
-@job("rebalances of each group in their order: who began them and why, how long they took, and storms of them")
+@job("rebalances of each group in order: who caused them and why, how long they took, and rebalance storms")
 def rebalances(lines: DataFrame) -> DataFrame:
     """How groups go from one generation, or epoch, to the next.
 

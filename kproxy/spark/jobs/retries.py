@@ -14,7 +14,7 @@ from kproxy.spark.sentences import host
 _SAME_BATCH = ("S033", "S034")
 
 
-@job("requests sent again: after a lost answer, after an error that will not go away, and the same batch twice")
+@job("resent requests: after a lost response, after a permanent error, and duplicate batches")
 def retries(lines: DataFrame) -> DataFrame:
     """Retries that may do a thing twice, or that cannot succeed.
 

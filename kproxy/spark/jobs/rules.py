@@ -13,7 +13,7 @@ from kproxy.spark.jobs import job
 from kproxy.spark.rules import rules as fleet_rules
 
 
-@job("what only a whole fleet or a long time tells: the rules that no single connection can break")
+@job("findings of the rules that need many connections or a long time")
 def rules(lines: DataFrame) -> DataFrame:
     """The rules of `kproxy.spark.rules`, which the inspector of a proxy cannot check; its own are in the job findings.
 

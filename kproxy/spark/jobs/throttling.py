@@ -9,7 +9,7 @@ from kproxy.spark.columns import client_name, is_decoded
 from kproxy.spark.jobs import job
 
 
-@job("clients that brokers throttle, and for how long, in all and by the hour")
+@job("throttled clients, and for how long, in total and per hour")
 def throttling(lines: DataFrame) -> DataFrame:
     """How long brokers tell clients to wait, as the throttle_time_ms of responses has it.
 

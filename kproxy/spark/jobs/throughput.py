@@ -12,7 +12,7 @@ _ORDER = ("api", "client", "broker", "topic")
 _US = 1_000_000
 
 
-@job("requests and bytes a second, and sizes of messages, by API, client, broker and topic")
+@job("requests and bytes per second, and message sizes, by API, client, broker and topic")
 def throughput(lines: DataFrame) -> DataFrame:
     """Requests and bytes a second, and the sizes of frames, length prefix included; percentiles are exact.
 

@@ -68,7 +68,7 @@ def headlines(figures: Figures) -> list[Headline]:
         if about in figures.tables
         for said in read(figures.tables[about].records())
     ]
-    return sorted(found, key=urgency) or [Headline("info", "Nothing stands out.", "latency")]
+    return sorted(found, key=urgency) or [Headline("info", "No problems found.", "latency")]
 
 
 def urgency(headline: Headline) -> tuple[bool, int]:
@@ -87,7 +87,7 @@ def _clients(rows: list[Row]) -> Iterator[Said]:
             text = f"{_count(len(names), 'client')} will be refused by Kafka {release}: {_names(names)}"
             yield Said("warning", text, *_ends(found), "; active ")
         else:
-            why = "what they use is gone there, but they ask brokers what they serve"
+            why = "it removed versions that they use, but they negotiate versions"
             text = f"{_count(len(names), 'client')} may be refused by Kafka {release} ({why}): {_names(names)}"
             yield Said("info", text, *_ends(found), "; active ")
 
@@ -139,7 +139,7 @@ def _metadata_storms(rows: list[Row]) -> Iterator[Said]:
         why = f", answered with {row['error']}" if row["error"] else ""
         about = f" for {row['topic']}" if row["topic"] else ""
         often = f"{_times(row['requests'])} within {duration(row['lasted_us'])}"
-        text = f"{row['client']} asked {row['broker']} for Metadata{about} {often}{why}"
+        text = f"{row['client']} requested Metadata{about} from {row['broker']} {often}{why}"
         yield Said("warning", text, *_ends([row]))
 
 
@@ -147,13 +147,13 @@ def _connections(rows: list[Row]) -> Iterator[Said]:
     churning = [row for row in rows if row["peak_a_minute"] >= _CHURN and row["short"] * 2 > row["connections"]]
     for row in churning[:3]:
         rate = f"up to {row['peak_a_minute']} connections a minute to {row['broker']}"
-        text = f"{row['client']} opens {rate}, and most live less than 10 s"
+        text = f"{row['client']} opens {rate}, and most last less than 10 s"
         yield Said("warning", text, row["peak_at"], row["peak_at"], "; most of them ")
 
 
 def _idle_closes(rows: list[Row]) -> Iterator[Said]:
     for row in [row for row in rows if row["races"]][:3]:
-        idle = f"connections that {row['broker']} closed after {duration(row['shortest_idle_us'])} of silence"
+        idle = f"connections that {row['broker']} closed after {duration(row['shortest_idle_us'])} of inactivity"
         text = f"{row['client']} lost {_count(row['races'], 'request')} to {idle}"
         yield Said("warning", text, row["last_race_at"], row["last_race_at"], ", last ")
 
@@ -183,7 +183,7 @@ def _errors(rows: list[Row]) -> Iterator[Said]:
     for row in of_apis[:3]:
         topics = [each["value"] for each in rows if each["by"] == "topic" and each["error"] == row["error"]]
         about = f" about {_names(topics)}" if topics else ""
-        often = f"{_times(row['responses'])} ({row['share']:.2%} of its answers)"
+        often = f"{_times(row['responses'])} ({row['share']:.2%} of its responses)"
         yield Said("info", f"{row['value']} was answered with {row['error']}{about} {often}", *_ends([row]))
 
 
@@ -205,11 +205,11 @@ def _throttling(rows: list[Row]) -> Iterator[Said]:
 
 
 def _partitions(rows: list[Row]) -> Iterator[Said]:
-    for way, verb in (("written", "written to"), ("read", "read from")):
+    for way, verb in (("written", "writes"), ("read", "reads")):
         hot = [row for row in rows if (row[f"{way}_skew"] or 0) >= _SKEW]
         for row in hot[:2]:
-            part = f"{row[f'{way}_share']:.0%} of what is {verb} it, {row[f'{way}_skew']:.1f}x an even share"
-            yield Said("info", f"Partition {row['partition']} of {row['topic']} has {part}")
+            part = f"{row[f'{way}_share']:.0%} of the topic's {verb}, {row[f'{way}_skew']:.1f}x its even share"
+            yield Said("info", f"Partition {row['partition']} of {row['topic']} receives {part}")
 
 
 _READERS: Final[dict[str, Callable[[list[Row]], Iterator[Said]]]] = {

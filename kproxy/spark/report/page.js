@@ -132,7 +132,7 @@ const edge = (row) => 10 ** (row / DECADE);
 let heatOf = 0;
 const drawHeat = () => {
   const { name, marks } = data.heat[heatOf];
-  if (!marks.length) return none($("heat"), "No request was answered.");
+  if (!marks.length) return none($("heat"), "No responses.");
   const rows = marks.map(([, row]) => row), low = Math.min(...rows), high = Math.max(...rows) + 1;
   const most = Math.log(Math.max(...marks.map(([, , count]) => count)) + 1), tall = 13, height = (high - low) * tall;
   const frame = timeline($("heat"), height, 58);
@@ -147,13 +147,13 @@ const drawHeat = () => {
       class: "heat", x: frame.x(place), y: (high - row - 1) * tall, width: Math.max(1, frame.each - .5), height: tall - .5,
       "fill-opacity": (.1 + .9 * Math.log(count + 1) / most).toFixed(3),
     });
-    frame.marks.append(tell(cell, () => `${counted(count, "answer")} in ${duration(edge(row))} to ${duration(edge(row + 1))}\n${bucket(place)}`));
+    frame.marks.append(tell(cell, () => `${counted(count, "response")} in ${duration(edge(row))} to ${duration(edge(row + 1))}\n${bucket(place)}`));
   }
   return null;
 };
 const chooseHeat = () => {
   $("heat-choice").replaceChildren(...data.heat.map(({ name }, place) => {
-    const made = el("button", "", name || "all that do not wait");
+    const made = el("button", "", name || "all except long polls");
     made.type = "button";
     made.setAttribute("role", "radio");
     made.setAttribute("aria-checked", String(place === heatOf));
@@ -164,7 +164,7 @@ const chooseHeat = () => {
 
 const drawTraffic = () => {
   const marks = data.traffic[0].marks, height = 70;
-  if (!marks.length) return none($("traffic"), "There is none.");
+  if (!marks.length) return none($("traffic"), "No traffic.");
   // A bar is a rate while it was observed; a short look at a bucket does not make a tall bar.
   const rate = ([place, requests]) => requests / (Math.max(observed[place], step / 2) / 1e6);
   const most = Math.max(...marks.map(rate));
@@ -181,7 +181,7 @@ const drawTraffic = () => {
 
 const drawBrokers = () => {
   const series = data.brokers.filter(({ marks }) => marks.length);
-  if (!series.length) return none($("brokers"), "No broker answered.");
+  if (!series.length) return none($("brokers"), "No broker responded.");
   const values = series.flatMap(({ marks }) => marks.map(([, , p99]) => Math.max(1, p99)));
   const low = Math.log(Math.min(...values)), span = Math.log(Math.max(...values)) - low || 1;
   const narrow = $("brokers").clientWidth < 620, tall = narrow ? 36 : 22;
@@ -194,7 +194,7 @@ const drawBrokers = () => {
         class: "heat", x: frame.x(place), y: top + 1, width: Math.max(1, frame.each - .5), height: 17,
         "fill-opacity": (.12 + .88 * (Math.log(Math.max(1, p99)) - low) / span).toFixed(3),
       });
-      frame.marks.append(tell(cell, () => `p99 ${duration(p99)} of ${counted(answers, "answer")}\n${name}\n${bucket(place)}`));
+      frame.marks.append(tell(cell, () => `p99 ${duration(p99)} of ${counted(answers, "response")}\n${name}\n${bucket(place)}`));
     }
   });
   const ramp = (opacity) => draw("svg", { viewBox: "0 0 11 11" }, draw("rect", { class: "heat", width: 11, height: 11, "fill-opacity": opacity }));
@@ -215,7 +215,7 @@ const heading = (name) => name.replace(/_us$|_bytes$/, "").replaceAll("_", " ");
 
 const drawPercentiles = () => {
   const rows = records("latency").filter(({ by }) => by === "api");
-  if (!rows.length) return none($("percentiles"), "No request was answered.");
+  if (!rows.length) return none($("percentiles"), "No responses.");
   const low = Math.log10(Math.min(...rows.map((row) => Math.max(1, row.p50_us)))), high = Math.log10(Math.max(...rows.map((row) => Math.max(10, row.max_us))));
   const x = (us) => 4 + 292 * (Math.log10(Math.max(1, us)) - low) / (high - low || 1);
   const plot = (row) => {
@@ -237,7 +237,7 @@ const drawPercentiles = () => {
 
 const drawErrors = () => {
   const series = data.errors.filter(({ marks }) => marks.length), host = $("error-bars");
-  if (!series.length) { none(host, "No response carries an error."); return; }
+  if (!series.length) { none(host, "No response has an error."); return; }
   const sums = new Map(), height = 130;
   for (const { marks } of series) for (const [place, count] of marks) sums.set(place, (sums.get(place) || 0) + count);
   const most = Math.max(...sums.values()), frame = timeline(host, height, 58), tops = new Map();
@@ -256,14 +256,14 @@ const drawErrors = () => {
   const rows = records("errors").filter(({ by }) => by === "api");
   const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "tight", row.value), el("td", "", row.error), cell("number", row.responses), cell("share", row.share),
     cell("time", row.first_at, "minor"), cell("time", row.last_at, "minor"))));
-  $("error-table").replaceChildren(grid([["API", ""], ["error", ""], ["responses", "number"], ["of its answers", "number"], ["first", ""], ["last", ""]], body, "stacked"));
+  $("error-table").replaceChildren(grid([["API", ""], ["error", ""], ["responses", "number"], ["share of responses", "number"], ["first", ""], ["last", ""]], body, "stacked"));
 };
 
 /* Groups: a lane for each, from the longest stall on. */
 const LANES = 24;
 const drawGroups = () => {
   const stalls = records("group-stalls"), host = $("lanes");
-  if (!stalls.length) { none(host, "No group stood still."); return; }
+  if (!stalls.length) { none(host, "No group stalled."); return; }
   const groups = new Map();
   for (const stall of stalls) groups.set(stall.group_id, [...(groups.get(stall.group_id) || []), stall]);
   const lanes = [...groups].slice(0, LANES), narrow = host.clientWidth < 620, tall = narrow ? 38 : 24;
@@ -287,13 +287,13 @@ const drawGroups = () => {
   }
   const rows = [...kinds.values()].slice(0, 40).map((found) => ({ ...found[0], times: found.length, last: Math.max(...found.map(({ since }) => since)) }));
   const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "", row.group_id), el("td", "", el("span", `verdict ${row.severity}`, row.stall)),
-    cell("number", row.times), cell("duration", row.duration_us), cell("time", row.last, "minor"), el("td", "wide", row.sentence, el("div", "dim", `Look at ${row.look}`)))));
-  $("stalls").replaceChildren(...more, grid([["group", ""], ["what", ""], ["times", "number"], ["longest", "number"], ["last", ""], ["why, of the longest", ""]], body, "stacked"));
+    cell("number", row.times), cell("duration", row.duration_us), cell("time", row.last, "minor"), el("td", "wide", row.sentence, el("div", "dim", row.look[0].toUpperCase() + row.look.slice(1))))));
+  $("stalls").replaceChildren(...more, grid([["group", ""], ["what", ""], ["times", "number"], ["longest", "number"], ["last", ""], ["cause of the longest", ""]], body, "stacked"));
 };
 
 const drawClients = () => {
   const all = records("clients"), rows = all.filter(({ api }) => api === null);
-  if (!rows.length) { none($("client-table"), "No client was seen."); return; }
+  if (!rows.length) { none($("client-table"), "No clients."); return; }
   const key = (row) => JSON.stringify([row.client, row.software_name, row.software_version]), uses = new Map();
   for (const row of all) if (row.api !== null) uses.set(key(row), [...(uses.get(key(row)) || []), row]);
   const used = (row) => (uses.get(key(row)) || []).flatMap((use, place) => [place ? ", " : "", el(use.verdict === "refused" ? "b" : "span",
@@ -302,8 +302,8 @@ const drawClients = () => {
     el("td", "", [row.software_name, row.software_version].filter(Boolean).join(" ")), cell("number", row.requests, "minor"), cell("number", row.connections, "minor"),
     cell("number", row.hosts, "minor"), el("td", "wide", row.verdict === "works" ? null : row.reason, el("div", "", ...used(row))))));
   $("client-table").replaceChildren(grid([["client", ""], ["verdict", ""], ["software", ""], ["requests", "number"], ["connections", "number"], ["hosts", "number"],
-    ["why, and the versions it uses", ""]], body, "stacked"));
-  $("clients-about").textContent = `Whether the newest release of Kafka will serve them (KIP-896), worst first.${tables.get("clients").more ? " There are more than these: kproxy analyze --job clients" : ""}`;
+    ["reason, and versions used", ""]], body, "stacked"));
+  $("clients-about").textContent = `Whether the newest Kafka release serves their API versions (KIP-896), worst first.${tables.get("clients").more ? " For the full list: kproxy analyze --job clients" : ""}`;
 };
 
 /* Findings: of each rule one example, and where else. */
@@ -326,7 +326,7 @@ const drawFindings = () => {
     const id = `${row.code} ${row.name}`;
     rules.set(id, [...(rules.get(id) || []), row]);
   }
-  if (!rules.size) { none($("finding-list"), "The rules found nothing."); return; }
+  if (!rules.size) { none($("finding-list"), "No findings."); return; }
   $("finding-list").replaceChildren(...[...rules].map(([id, rows]) => {
     const first = rows.find(({ message }) => message !== null) || rows[0], severity = rows[0].severity || "info";
     const times = rows.reduce((sum, row) => sum + row.findings, 0), rule = data.rules[first.code];
@@ -339,7 +339,7 @@ const drawFindings = () => {
       made.append(el("p", "where", `Example: ${first.direction ? `${first.direction} ` : ""}${known ? `at byte ${first.offset} of the stream, ` : ""}${iso(first.at ?? first.first_at)} UTC`),
         el("pre", "", `kproxy dissect --detail full -v -f 'connection_id="${first.connection_id}"${frame}' TRACES`));
     }
-    if (rule) made.append(el("details", "", el("summary", "", `What ${first.code} means, and what to do`), page(rule.page)));
+    if (rule) made.append(el("details", "", el("summary", "", `About ${first.code} and how to fix it`), page(rule.page)));
     return made;
   }));
 };
@@ -378,7 +378,7 @@ const drawTables = () => {
     const many = `${table.more ? "first " : ""}${counted(table.rows.length, "row")}`;
     const made = el("details", "listed", el("summary", "", el("b", "", table.name), el("span", "about", table.help), el("span", "dim", many)));
     made.id = `table-${table.name}`;
-    made.addEventListener("toggle", () => { if (made.open && made.children.length === 1) made.append(table.rows.length ? sortable(table) : el("p", "none", "Nothing.")); });
+    made.addEventListener("toggle", () => { if (made.open && made.children.length === 1) made.append(table.rows.length ? sortable(table) : el("p", "none", "No rows.")); });
     return made;
   }));
 };
@@ -387,7 +387,7 @@ const drawTables = () => {
 const SECTIONS = { clients: "clients", findings: "findings", rules: "findings", "group-stalls": "groups", errors: "errors", latency: "latency" };
 const drawHead = () => {
   const facts = data.facts, from = facts.first_us === null ? "" : time(facts.first_us).slice(0, 16), to = facts.last_us === null ? "" : time(facts.last_us).slice(0, 16);
-  $("period").textContent = !from ? "Nothing was seen" : from.slice(0, 10) === to.slice(0, 10) ? `${from} to ${to.slice(11)} UTC` : `${from} to ${to} UTC`;
+  $("period").textContent = !from ? "No traffic" : from.slice(0, 10) === to.slice(0, 10) ? `${from} to ${to.slice(11)} UTC` : `${from} to ${to} UTC`;
   document.title = `kproxy report: ${$("period").textContent}`;
   $("sources").textContent = data.sources.join(", ");
   $("headlines").replaceChildren(...data.headlines.map(([level, text, about]) => {
@@ -395,7 +395,7 @@ const drawHead = () => {
     link.href = `#${SECTIONS[about] || `table-${about}`}`;
     return el("li", "", link);
   }));
-  const told = [["requests", whole(facts.requests)], ["bytes", size(facts.wire_bytes)], ["answers refused", whole(facts.refused)], ["clients", whole(facts.clients)],
+  const told = [["requests", whole(facts.requests)], ["bytes", size(facts.wire_bytes)], ["error responses", whole(facts.refused)], ["clients", whole(facts.clients)],
     ["brokers", whole(facts.brokers)], ["connections", whole(facts.connections)], ["sources", whole(facts.proxies)],
     ["lines", whole(facts.lines)]];
   if (facts.missed_bytes) told.push(["not inspected", size(facts.missed_bytes)]);

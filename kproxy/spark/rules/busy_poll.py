@@ -19,7 +19,7 @@ def busy_poll(lines: DataFrame) -> DataFrame:
     """Minutes with ten empty Fetch answers a second on one connection that came within 50 ms."""
     fetched = lines.where(is_decoded("Fetch", "ShareFetch"))
     empty = F.col("errors").isNull() & (F.coalesce(_bytes(), F.lit(0)) == 0) & (F.col("latency_us") < _AT_ONCE_US)
-    text = said("client %s got %d empty answers to Fetch in a minute from %s, at once", "client", "hits", "broker")
+    text = said("client %s got %d immediate empty Fetch responses in a minute from %s", "client", "hits", "broker")
     return told(busy_minutes(fetched, empty), message=text)
 
 

@@ -13,7 +13,7 @@ from kproxy.spark.rules import rule, said, told, when
 _MANY, _FEW, _MOST_OTHERS = 20, 2, 0.1
 
 
-@rule("C018", hint="keep one producer, consumer or admin client for the life of the process, and share it")
+@rule("C018", hint="create one producer, consumer or admin client per process, and share it")
 def connection_per_request(lines: DataFrame) -> DataFrame:
     """Connections that were opened and closed, with one or two requests that are neither log-in nor Metadata."""
     whole = connections(lines).where(F.col("opened_at").isNotNull() & F.col("closed_at").isNotNull())

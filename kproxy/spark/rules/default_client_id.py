@@ -18,7 +18,7 @@ _DEFAULTS: Final = (
 )
 
 
-@rule("S048", hint="set client.id to the name of the service, so that logs, quotas and metrics of brokers name it")
+@rule("S048", hint="set client.id to the name of the service, so that broker logs, quotas and metrics identify it")
 def default_client_id(lines: DataFrame) -> DataFrame:
     """Client ids that are the default of a library, with the hosts that go by them."""
     few = (
@@ -29,6 +29,6 @@ def default_client_id(lines: DataFrame) -> DataFrame:
     found = few.groupBy("cluster", "client_id").agg(
         *when(), F.max("until").alias("until"), F.count_distinct(host(F.col("client"))).alias("hosts")
     )
-    text = said("client id %s is a library's default: %d connections from %d hosts go by it", "client_id",
+    text = said("client id %s is a library's default: %d connections from %d hosts use it", "client_id",
                 "findings", "hosts")  # fmt: skip
     return told(found, client=F.col("client_id"), message=text, last_at=F.col("until"), got=F.col("client_id"))

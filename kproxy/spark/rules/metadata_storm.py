@@ -13,13 +13,15 @@ from kproxy.spark.rules import rule, said, told
 _LEAST = 60
 
 
-@rule("S009", hint="see which error the answers repeat (kproxy analyze --job metadata-storms), and whether the client "
-      "asks for Metadata by itself, for each request or message")  # fmt: skip
+@rule("S009", hint="check which error the responses repeat (kproxy analyze --job metadata-storms), and whether the "
+      "client requests Metadata explicitly, for each request or message")  # fmt: skip
 def metadata_storm(lines: DataFrame) -> DataFrame:
     """Minutes with sixty answers to Metadata or more on one connection.
 
     Whether a client asks for all topics no line says: the job metadata-storms has how many an answer named.
     """
     answers = lines.where((F.col("kind") == "response") & (F.col("api") == "Metadata"))
-    text = said("client %s asked %s for Metadata %d times in a minute, on one connection", "client", "broker", "hits")
+    text = said(
+        "client %s requested Metadata from %s %d times in a minute, on one connection", "client", "broker", "hits"
+    )
     return told(busy_minutes(answers, F.lit(True), least=_LEAST), message=text)

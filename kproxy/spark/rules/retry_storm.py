@@ -15,7 +15,7 @@ _AT_ONCE_US = 50_000
 _LEAST = 10
 
 
-@rule("S050", hint="let the client wait before it tries again (retry.backoff.ms), and longer each time")
+@rule("S050", hint="make the client wait before it retries (retry.backoff.ms), and longer each time")
 def retry_storm(lines: DataFrame) -> DataFrame:
     """Seconds in which the same request was refused ten times with a retriable error, and sent again within 50 ms."""
     at_once = refused_again(lines, retriable=True).where(F.col("again_us") - F.col("refused_us") < _AT_ONCE_US)
@@ -29,6 +29,6 @@ def retry_storm(lines: DataFrame) -> DataFrame:
     found = seconds.groupBy(
         "cluster", client_name().alias("client"), F.col("server").alias("broker"), "api", "error"
     ).agg(*when(), F.max("until").alias("until"), F.max("count").alias("most"))
-    text = said("client %s sent the same %s to %s %d times in a second, each time upon %s", "client", "api", "broker",
+    text = said("client %s sent the same %s to %s %d times in a second, each time after %s", "client", "api", "broker",
                 "most", "error")  # fmt: skip
     return told(found, message=text, last_at=F.col("until"), got=F.col("error"))

@@ -16,7 +16,7 @@ _BODY = (
 )
 
 
-@rule("R027", hint="give that producer the serializer of the topic's other producers, or a topic of its own")
+@rule("R027", hint="use the serializer of the topic's other producers, or a separate topic")
 def schema_id_missing(lines: DataFrame) -> DataFrame:
     """Clients that write values without the 5 bytes of a schema registry to topics where most values begin with them.
 
@@ -45,7 +45,7 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
         found,
         message=said("client %s wrote %d values without a schema id to %s, where %d of %d have one", "client", "wrong",
                      "topic", "have", F.col("have") + F.col("lack")),
-        expected=F.lit("a byte 0, then the 4 bytes of a schema's id"),
+        expected=F.lit("a zero byte, then a 4-byte schema id"),
     )  # fmt: skip
 
 

@@ -13,7 +13,10 @@ _TELEMETRY = ("GetTelemetrySubscriptions", "PushTelemetry")
 _LEAST = 3
 
 
-@rule("S044", hint="set enable.metrics.push=false in the client, or a metrics reporter and subscription at the broker")
+@rule(
+    "S044",
+    hint="set enable.metrics.push=false in the client, or configure a metrics reporter and subscription on the broker",
+)
 def telemetry_noise(lines: DataFrame) -> DataFrame:
     """Three answers or more with an error to the APIs of KIP-714, by client, broker and API."""
     found = (

@@ -9,7 +9,7 @@ from kproxy.spark.columns import client_name
 from kproxy.spark.rules import rule, said, told, when
 
 
-@rule("S036", hint="raise the client's quota (kafka-configs --entity-type clients or users), or let it do less")
+@rule("S036", hint="raise the client's quota (kafka-configs --entity-type clients or users), or reduce its load")
 def throttled(lines: DataFrame) -> DataFrame:
     """Answers that ask their client to wait, by client and broker; the job throttling has them by the hour."""
     found = (
@@ -17,6 +17,6 @@ def throttled(lines: DataFrame) -> DataFrame:
         .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"))
         .agg(*when(), F.sum("throttle_time_ms").alias("total"), F.max("throttle_time_ms").alias("most"))
     )
-    text = said("client %s was told by %s to wait %d times, %.1f s in sum and %d ms at most", "client", "broker",
+    text = said("client %s was throttled by %s %d times, %.1f s in total and at most %d ms", "client", "broker",
                 "findings", F.col("total") / 1000, "most")  # fmt: skip
     return told(found, message=text)

@@ -12,7 +12,7 @@ from kproxy.spark.rules import rule, said, told
 _HALF = 0.5
 
 
-@rule("R026", hint="let the producer wait for more (linger.ms, batch.size), and do not flush behind each record")
+@rule("R026", hint="let the producer collect more records (linger.ms, batch.size), and do not flush after each record")
 def tiny_batches(lines: DataFrame) -> DataFrame:
     """Minutes with ten Produce requests a second that have one record in each batch, half of all or more."""
     produced = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce"))

@@ -73,8 +73,8 @@ class ArchiveWriter:
         """
         if self._lock is None or self._java is None:
             return
-        say(f"writing an archive of Spark's classes to {self._path.parent}, once, so that later runs start in half the "
-            "time (Ctrl-C skips it)")  # fmt: skip
+        say(f"writing an archive of Spark's classes to {self._path.parent}, so that later runs start twice as fast "
+            "(Ctrl-C skips it)")  # fmt: skip
         with contextlib.suppress(KeyboardInterrupt):
             stop()
             if self._java.wait() == 0 and _is_whole(self._part):

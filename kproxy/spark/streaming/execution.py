@@ -45,7 +45,7 @@ def claim(spark: SparkSession, directory: str, names: list[str], asked: str) -> 
     known = {row["query"]: row["asked"] for row in rows}
     for name in names:
         if (before := known.get(name, asked)) != asked:
-            raise UserError(f"{directory}/{name} was begun as {before}: go on with that, or give another --out")
+            raise UserError(f"{directory}/{name} was started as {before}: use the same options, or another --out")
     if new := [(name, asked) for name in names if name not in known]:
         spark.createDataFrame(new, _RECORD).coalesce(1).write.mode("append").json(f"{directory}/{_ASKED}")
 

@@ -44,7 +44,7 @@ def follow_lines(
 def _rows(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
     if (made := batches(spark, path)) is not None:
         if made and made[0].form != PARQUET:
-            raise UserError(f"{path} is a table of {made[0].form}: follow its traces, or a table of Parquet")
+            raise UserError(f"{path} is a {made[0].form} table: follow its traces, or a Parquet table")
         check(spark, path, made)
         # A batch is whole before its record is there; only a kill between the two could make its rows come twice.
         table = spark.readStream.schema(TABLE).option("basePath", path).parquet(f"{path}/batch=*")
@@ -58,7 +58,7 @@ def _growing(spark: SparkSession, path: str, since: datetime | None) -> DataFram
     if not folder.exists():
         raise UserError(f"{path}: no such directory")
     if not folder.is_dir():
-        raise UserError(f"{path}: a directory of traces is followed, and this is a file")
+        raise UserError(f"{path} is a file: --follow needs a directory of traces")
     spark.dataSource.register(KproxyDataSource)
     reader = spark.readStream.format("kproxy").schema(TEXT)
     if since is not None:

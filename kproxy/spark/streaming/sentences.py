@@ -31,10 +31,10 @@ def finding(row: Row) -> Text:
 def client(row: Row) -> Text:
     """``05:12:41  client   shop > 10.0.0.1:9092  apache-kafka-java 3.9.1``, or which version will be refused."""
     if row["refused_from"] is not None:
-        told = f"uses {row['api']} v{row['api_version']}, which Kafka does not serve from {row['refused_from']} on"
+        told = f"uses {row['api']} v{row['api_version']}, which Kafka {row['refused_from']} and later refuse"
         return _line(row, ("version  ", "warning"), (_who(row), "topic"), (told, ""))
     software = " ".join(filter(None, (row["software_name"], row["software_version"])))
-    return _line(row, ("client   ", "info"), (_who(row), "topic"), (software or "does not say its software", ""))
+    return _line(row, ("client   ", "info"), (_who(row), "topic"), (software or "unknown software", ""))
 
 
 def worst_first(rows: Sequence[Row]) -> list[Row]:
@@ -60,7 +60,7 @@ def told(query: str, rows: Sequence[Row], most: int) -> Iterator[Text]:
     for row in order(rows)[:most]:
         yield line(row)
     if (more := len(rows) - most) > 0:
-        yield Text(f"{'':10}and {more} more new {query}; --format json has all", style="dim")
+        yield Text(f"{'':10}and {more} more new {query}; --format json lists all", style="dim")
 
 
 def _who(row: Row) -> str:

@@ -30,24 +30,24 @@ class StreamWarnings:
             if not self._told_corrupt:
                 self._told_corrupt = self._corrupt
                 some = f", as in {safe(batch.example)}" if batch.example else ""
-                warn(f"{_lines(batch.corrupt)} could not be read and are left out{some}")
+                warn(f"{_lines(batch.corrupt)} could not be read and were skipped{some}")
         if batch.late:
             self._late[batch.query] = self._late.get(batch.query, 0) + batch.late
             if batch.query not in self._told_late:
                 self._told_late[batch.query] = batch.late
-                warn(f"{self._too_late(batch.query)}; --late {self._allowed} is how late they may come")
+                warn(f"{self._too_late(batch.query)}; the limit is --late {self._allowed}")
 
     def close(self) -> None:
         """Tell how much it was in all, if that was more."""
         if self._corrupt > self._told_corrupt:
-            warn(f"{_lines(self._corrupt)} could not be read in all")
+            warn(f"{_lines(self._corrupt)} could not be read in total")
         for query, count in self._late.items():
             if count > self._told_late[query]:
-                warn(f"{self._too_late(query)} in all")
+                warn(f"{self._too_late(query)} in total")
 
     def _too_late(self, query: str) -> str:
         # Lines of one window and key are one row by then.
-        return f"at least {_lines(self._late[query])} came too late for {query} and are left out"
+        return f"at least {_lines(self._late[query])} arrived too late for {query} and were skipped"
 
 
 def _lines(count: int) -> str:

@@ -31,12 +31,12 @@ class ApiView(OverviewView[ApiUsage]):
 
     title: ClassVar[str] = "APIs"
     about: ClassVar[str] = (
-        "A row is an API. The little bars are requests over the last minute, of a finished trace over all of it."
-        " Latency is from a request's arrival to its response; a Fetch waits for data by design."
-        " In and out are the bytes of all requests and of all responses. Below are its versions"
-        " and its errors. Enter shows its frames."
+        "Each row is an API. The small bars are requests over the last minute, or over the whole of a finished trace."
+        " Latency is the time from request to response; a Fetch waits for data by design."
+        " In and out are the bytes of all requests and responses. Below are the API's versions"
+        " and errors. Enter shows its frames."
     )
-    effect: ClassVar[str] = "counted: matching rows only"
+    effect: ClassVar[str] = "counts matching rows only"
     columns: ClassVar[Sequence[TableColumn]] = (
         TableColumn("API", 20, grow=1),
         TableColumn("asked", 9, right=True),
@@ -78,7 +78,7 @@ class ApiView(OverviewView[ApiUsage]):
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
-        return self._apis.others, "frames of versions that no Kafka has"
+        return self._apis.others, "frames of unknown versions"
 
     def key(self, thing: ApiUsage) -> tuple[int | None, str | None]:
         """See `OverviewView`."""
@@ -109,7 +109,9 @@ class ApiView(OverviewView[ApiUsage]):
         text = lines(("errors", names_and_counts(thing.errors)))
         for each in thing.versions:
             text.append(f"\nv{each.version:<4}" if each.version is not None else "\n?    ", "bold")
-            text.append(f" {each.requests:>9,} asked  p50 {duration(each.p50_us):>8}  p99 {duration(each.p99_us):>8}")
+            text.append(
+                f" {each.requests:>9,} requests  p50 {duration(each.p50_us):>8}  p99 {duration(each.p99_us):>8}"
+            )
             text.append(f"  {names_and_counts(each.errors)}", "red")
         if text.plain.startswith("\n"):
             text = text[1:]

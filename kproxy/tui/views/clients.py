@@ -24,8 +24,8 @@ class ClientView(OverviewView[Client]):
 
     title: ClassVar[str] = "Clients"
     about: ClassVar[str] = (
-        "A row is a client: a client id, the software that it says it is, and a host. Kafka 4 no longer serves the"
-        " oldest versions (KIP-896): works, refused, or unknown where the wire does not tell, each with its reason."
+        "Each row is a client: its client id, its software, and its host. Kafka 4 no longer serves the"
+        " oldest versions (KIP-896): works, refused, or unknown if the traffic does not show it, each with a reason."
         " Below are the APIs and versions that it uses. Enter shows its frames."
     )
     columns: ClassVar[Sequence[TableColumn]] = (
@@ -57,7 +57,7 @@ class ClientView(OverviewView[Client]):
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
-        return self.session.overviews.clients.others, "clients that were seen before these"
+        return self.session.overviews.clients.others, "older clients"
 
     def key(self, thing: Client) -> tuple[str | None, ...]:
         """See `OverviewView`."""
@@ -85,14 +85,14 @@ class ClientView(OverviewView[Client]):
         )
         old = (
             f"{safe(each.api)} v{each.version}"
-            + (f" (Kafka 4 has v{each.least} on)" if each.least is not None else " (Kafka 4 has none)")
+            + (f" (Kafka 4 serves v{each.least} and later)" if each.least is not None else " (removed in Kafka 4)")
             for each in thing.old
         )
         return lines(
             ("client", f"{safe(thing.client_id or '(none)')}  {_software(thing)}  {safe(thing.host)}"),
             ("Kafka 4", f"{thing.verdict.value}: {safe(thing.reason)}"),
-            ("versions that go", ", ".join(old)),
-            ("asks for versions first", "yes" if thing.negotiates else "not seen"),
+            ("removed versions", ", ".join(old)),
+            ("negotiates versions", "yes" if thing.negotiates else "not seen"),
             ("uses", "  ".join(used) + ("  ..." if thing.more_versions else "")),
             ("errors", names_and_counts(thing.errors)),
             ("last seen", timestamp(thing.last_at)),

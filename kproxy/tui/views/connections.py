@@ -20,10 +20,10 @@ class ConnectionView(OverviewView[ConnectionSummary]):
 
     title: ClassVar[str] = "Connections"
     about: ClassVar[str] = (
-        "A row is a TCP connection: + open, - closed. Waiting is what was asked and is not answered yet, with how long"
-        " the oldest of these waits. In and out are the bytes of all requests and of all"
-        " responses. Below are the versions that are used on it, how it ended, how often it was told to"
-        " wait. Enter shows its frames."
+        "Each row is a TCP connection: + open, - closed. Waiting counts the unanswered requests, with the age of the"
+        " oldest. In and out are the bytes of all requests and"
+        " responses. Below are the versions used, how the connection ended, and how often it was"
+        " throttled. Enter shows its frames."
     )
     columns: ClassVar[Sequence[TableColumn]] = (
         TableColumn("", 1),
@@ -61,7 +61,7 @@ class ConnectionView(OverviewView[ConnectionSummary]):
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
-        return self.session.overviews.connections.others, "connections that ended before these"
+        return self.session.overviews.connections.others, "older closed connections"
 
     def key(self, thing: ConnectionSummary) -> str:
         """See `OverviewView`."""
@@ -111,7 +111,7 @@ class ConnectionView(OverviewView[ConnectionSummary]):
             ("versions used", "  ".join(versions)),
             ("errors", names_and_counts(thing.errors)),
             ("throttled", f"{thing.throttled} times, the last for {throttle.ms} ms" if throttle else ""),
-            ("findings told before", f"{thing.repeated:,}" if thing.repeated else ""),
+            ("repeated findings", f"{thing.repeated:,}" if thing.repeated else ""),
             ("not inspected", f"{thing.gap_bytes:,} bytes in {thing.gaps} gaps" if thing.gaps else ""),
         )
 

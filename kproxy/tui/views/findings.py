@@ -33,10 +33,10 @@ class FindingView(OverviewView[CauseRows]):
 
     title: ClassVar[str] = "Findings"
     about: ClassVar[str] = (
-        "A row is a cause, told once however often it was seen, the most urgent first. Below is all there is to say of"
-        " it and on which connections it was. Enter goes to the first frame, p shows the rule's page, s all its frames."
+        "Each row is a root cause, listed once with a count, the most urgent first. Below are its details"
+        " and its connections. Enter goes to the first frame, p shows the rule's page, s all its frames."
     )
-    effect: ClassVar[str] = "counted: matching rows only"
+    effect: ClassVar[str] = "counts matching rows only"
     columns: ClassVar[Sequence[TableColumn]] = (
         TableColumn("", 7),
         TableColumn("rule", 26, grow=1, drop=2),
@@ -96,7 +96,9 @@ class FindingView(OverviewView[CauseRows]):
         for sentence in thing.sentences:
             text.append("also: ", "dim").append(f"{safe(sentence)}\n")
         if thing.unassigned:
-            text.append(f"{thing.unassigned:,} more of this rule were only counted: of this cause or another\n", "dim")
+            text.append(
+                f"{thing.unassigned:,} more of this rule were only counted, from this cause or another\n", "dim"
+            )
         text.append(f"first {timestamp(thing.first_at)}, last {timestamp(thing.last_at)}", "dim")
         for place in thing.places[:_MOST_PLACES]:
             text.append(f"\n{place.count:>7,}x  ", "bold").append(f"{safe(place.connection_id)}  ", "dim")
@@ -118,7 +120,9 @@ class FindingView(OverviewView[CauseRows]):
         if (thing := self.chosen) is not None:
             code = thing.finding.code
             entry = rulebook.find(code)
-            page = Markdown(entry.page) if entry is not None else Text(f"this kproxy has no rule {safe(code)}")
+            page = (
+                Markdown(entry.page) if entry is not None else Text(f"this version of kproxy has no rule {safe(code)}")
+            )
             self.app.push_screen(Reading(safe(f"{code} {thing.finding.name}"), page))
 
     def action_frames(self) -> None:

@@ -30,10 +30,11 @@ class GroupsView(OverviewView[GroupRow]):
 
     title: ClassVar[str] = "Groups"
     about: ClassVar[str] = (
-        "A row is a group. Below, each member is a lane and time goes to the right: J joins, S asks for its assignment,"
-        " c commits, ▒ waits for an answer, ─ is a member, ░ keeps the others waiting. The sentences at the bottom say"
-        " why a group stands still. Tab goes to the timeline: h l move in time, j k between members, H L to the next"
-        " event, + - zoom, < > go earlier and later, 0 shows all of it, enter shows the frame."
+        "Each row is a group. Below, each member is a lane and time runs to the right: J joins, S requests "
+        "its assignment,"
+        " c commits, ▒ waits for a response, ─ is a member, ░ blocks the others. The sentences at the bottom explain"
+        " why a group is stalled. Tab moves to the timeline: h l move in time, j k between members, H L to the next"
+        " event, + - zoom, < > scroll, 0 shows everything, enter shows the frame."
     )
     columns: ClassVar[Sequence[TableColumn]] = (
         TableColumn("group", 14, grow=2),
@@ -44,7 +45,7 @@ class GroupsView(OverviewView[GroupRow]):
         TableColumn("rebalances", 10, right=True, drop=2),
         TableColumn("longest", 8, right=True, drop=4),
         TableColumn("commits", 8, right=True, drop=3),
-        TableColumn("why it stands still", 20, grow=5, drop=1),
+        TableColumn("why it is stalled", 20, grow=5, drop=1),
     )
     orders: ClassVar = (
         ("s", "stalls", lambda each: (each.stalls, each.past, each.last_at)),
@@ -74,7 +75,7 @@ class GroupsView(OverviewView[GroupRow]):
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
-        return self.session.overviews.groups.let_go, "groups in which nothing happened since"
+        return self.session.overviews.groups.let_go, "inactive groups"
 
     def key(self, thing: GroupRow) -> str:
         """See `OverviewView`."""

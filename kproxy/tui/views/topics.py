@@ -23,9 +23,10 @@ class TopicView(OverviewView[TopicSummary]):
 
     title: ClassVar[str] = "Topics"
     about: ClassVar[str] = (
-        "A row is a topic: records written and read, a second and in all. Lag is what Fetch responses tell: how many"
-        " records lie between what a reader got and the high watermark, of the reader furthest behind. Empty are"
-        " fetches that brought nothing. Enter shows its frames."
+        "Each row is a topic: records written and read, per second and in total. Lag comes from Fetch "
+        "responses: how many"
+        " records are between a reader's position and the high watermark, for the slowest reader. Empty are"
+        " fetches without records. Enter shows its frames."
     )
     columns: ClassVar[Sequence[TableColumn]] = (
         TableColumn("topic", 16, grow=2),
@@ -63,7 +64,7 @@ class TopicView(OverviewView[TopicSummary]):
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
-        return self.session.overviews.topics.let_go, "topics to which nothing happened since"
+        return self.session.overviews.topics.let_go, "inactive topics"
 
     def key(self, thing: TopicSummary) -> int:
         """See `OverviewView`; a topic's first row stays, its name may become known later."""
@@ -144,7 +145,7 @@ def _summed(traffic: Traffic, frames: str) -> str:
     if not traffic.requests:
         return ""
     codecs = names_and_counts(traffic.compression)
-    each = f", {traffic.records / traffic.batches:,.1f} records a batch" if traffic.batches else ""
+    each = f", {traffic.records / traffic.batches:,.1f} records per batch" if traffic.batches else ""
     asked = f"{traffic.requests:,} {frames} ({traffic.empty:,} empty)"
     counted = f"{traffic.records:,} records, {size(traffic.bytes)} in {asked}, {traffic.batches:,} batches{each}"
     return counted + (f", {codecs}" if codecs else "")

@@ -63,7 +63,7 @@ def test_a_second_edit_is_under_then() -> None:
     second = Edit.of("tag_buffer_missing", "header._tags")
     both = first.followed_by(second)
     assert both.as_json() == first.as_json() | {"then": second.as_json()}
-    assert str(both) == "the whole body is that of version 8, and the header has no tag buffer"
+    assert str(both) == "the whole body has the layout of version 8, and the header has no tag buffer"
     assert both.steps == (first, second)
     assert json.dumps(both.as_json()) in " ".join(PAGE.split())
 
@@ -120,9 +120,9 @@ def test_a_detail_of_another_type_is_an_edit_error(edit: Edit, data: st.DataObje
         ({}, 'an edit is {"kind", "field", "detail"}'),
         ([], 'an edit is {"kind", "field", "detail"}'),
         ("field_moved", 'an edit is {"kind", "field", "detail"}'),
-        ({"kind": "field_movd", "field": "a"}, "no kind of edit is called 'field_movd'; there are field_moved, "),
-        ({"kind": ["field_moved"], "field": "a"}, "kind and field of an edit are texts"),
-        ({"kind": "field_moved", "field": 3}, "kind and field of an edit are texts"),
+        ({"kind": "field_movd", "field": "a"}, "unknown edit kind 'field_movd'; use one of field_moved, "),
+        ({"kind": ["field_moved"], "field": "a"}, "kind and field of an edit must be strings"),
+        ({"kind": "field_moved", "field": 3}, "kind and field of an edit must be strings"),
         ({"kind": "field_moved", "field": "a", "detail": {"from": 1}}, "field_moved takes from, to, not from"),
         (
             {"kind": "generic_error_body", "field": "*", "detail": {"x": 1}},
@@ -130,18 +130,18 @@ def test_a_detail_of_another_type_is_an_edit_error(edit: Edit, data: st.DataObje
         ),
         (
             {"kind": "field_missing", "field": "a", "detail": {"where": "1"}},
-            "where of field_missing is of type int, not '1'",
+            "where of field_missing must be of type int, not '1'",
         ),
         (
             {"kind": "field_missing", "field": "a", "detail": {"where": True}},
-            "where of field_missing is of type int, not True",
+            "where of field_missing must be of type int, not True",
         ),
         ({"kind": "generic_error_body", "field": "*", "detail": [1]}, 'an edit is {"kind", "field", "detail"}'),
-        ({"kind": "generic_error_body", "field": "*", "detail": {1: 2}}, "the details of an edit have names"),
+        ({"kind": "generic_error_body", "field": "*", "detail": {1: 2}}, "the details of an edit must have names"),
         ({"kind": "generic_error_body", "field": "*", "then": "x"}, 'an edit is {"kind", "field", "detail"}'),
         (
             {"kind": "embedded_layout", "field": "a", "detail": {"payload": "X", "edit": "x"}},
-            "edit of embedded_layout is of type Edit, not 'x'",
+            "edit of embedded_layout must be of type Edit, not 'x'",
         ),
     ],
 )
@@ -158,5 +158,5 @@ def test_edits_without_end_are_an_edit_error() -> None:
         inside = {"kind": "embedded_layout", "field": "a", "detail": {"payload": "X", "edit": inside}}
         on_top = {"kind": "generic_error_body", "field": "*", "then": on_top}
     for made in (inside, on_top):
-        with pytest.raises(EditError, match="no edit has more than 8"):
+        with pytest.raises(EditError, match="an edit can contain at most 8"):
             parse(made)

@@ -117,7 +117,7 @@ def test_an_unknown_api_key_is_opaque_with_a_readable_header() -> None:
     message = read_request(unhex("0000000e 03e7 0002 00000007 0002 6d65 cafe"))
     assert (message.api, message.api_key, message.version) == ("API 999", 999, 2)
     assert (message.correlation_id, message.client_id, message.body) == (7, "me", {})
-    assert message.opaque == "no API has the key 999"
+    assert message.opaque == "unknown API key 999"
     assert (message.layout, message.error, message.trailing) == (None, None, 0)
 
 

@@ -184,7 +184,7 @@ def test_a_server_that_ends_one_request_after_the_other_is_told_with_its_count()
     upon = "".join(f"{n}{METADATA}{n}< {{}}\n{n}> ListGroups v2\n{n} close by=server how=fin\n" for n in (1, 2))
     assert codes(upon) == ["C013", "C015"]
     [finding] = findings(upon, "C015")
-    assert "closed 2 connections upon ListGroups v2 and never answered one" in finding.message
+    assert "closed 2 connections after ListGroups v2 and never answered one" in finding.message
     assert codes(upon.replace("2> ", "2> as other ")) == ["C013"]
 
 

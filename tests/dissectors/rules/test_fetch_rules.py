@@ -179,8 +179,8 @@ def test_a_reset_says_how_far_it_goes() -> None:
     refused = asked(50) + answered(error_code=1)
     [skips] = findings(refused + asked(90), "S027")
     [repeats] = findings(refused + asked(49), "S027")
-    assert skips.message.endswith("the client goes on at 90: it passes over 40 offsets")
-    assert repeats.message.endswith("the client goes on at 49: it goes back 1 offset")
+    assert skips.message.endswith("the client continues at 90: it skips 40 offsets")
+    assert repeats.message.endswith("the client continues at 49: it goes back 1 offset")
     assert skips.path == "topics[0].partitions[0].fetch_offset"
 
 

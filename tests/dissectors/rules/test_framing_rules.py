@@ -61,9 +61,9 @@ def stalls(story: str) -> list[str]:
 
 def test_a_stalled_frame_says_how_far_it_came() -> None:
     assert stalls("> hex 00 00 00 0a 00\n+31s") == [
-        "a request stopped after 5 of 14 bytes, and nothing more of it came for 30 s"
+        "a request stopped after 5 of 14 bytes, and no more of it arrived for 30 s"
     ]
-    assert stalls("> hex 00 00\n+31s") == ["a request stopped after 2 bytes, and nothing more of it came for 30 s"]
+    assert stalls("> hex 00 00\n+31s") == ["a request stopped after 2 bytes, and no more of it arrived for 30 s"]
 
 
 def test_a_frame_that_came_is_not_waited_for() -> None:

@@ -110,7 +110,7 @@ def test_all_topics_are_none_only_after_one_was_there_is_for_information() -> No
         """,
         "L021",
     )
-    assert (finding.severity, "'orders' was there before" in finding.message) == ("info", True)
+    assert (finding.severity, "'orders' existed before" in finding.message) == ("info", True)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_a_session_that_is_none(session: int) -> None:
 def test_a_heartbeat_that_crosses_a_rebalance_is_for_information() -> None:
     [once] = findings(joined(generation=2) + beat(22), "S020")
     assert once.severity == "info"
-    assert once.message.endswith("generation 1, which is over; it has joined generation 2 since")
+    assert once.message.endswith("the ended generation 1; it has since joined generation 2")
     assert [each.severity for each in findings(3 * beat(22), "S020")] == ["info", "warning"]
 
 

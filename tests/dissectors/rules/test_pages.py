@@ -43,7 +43,7 @@ def test_the_page_has_its_parts(rule: rules.Rule) -> None:
     for part in ("## Why it matters", "## Usual cause", "## Example", "## Looks alike", "## Sources", "https://"):
         assert part in rule.page
     assert re.fullmatch(r"[LVCRSXMK]\d{3}", rule.code)
-    assert rule.page.startswith(("Checks that", "Says "))
+    assert rule.page.startswith(("Checks ", "Reports ", "Reports,"))
 
 
 def test_codes_and_names_are_unique() -> None:

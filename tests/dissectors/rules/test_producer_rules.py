@@ -48,10 +48,10 @@ def test_sequences_begin_again_at_their_end() -> None:
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        ("close\n", "it has no answer that was seen"),
-        (answer(7), "it was answered with REQUEST_TIMED_OUT"),
-        (answer(), "it was answered without error"),
-        ("< hex 00 00 00 06 00 00 00 01 00 00\n", "it was answered in a layout that it cannot read"),
+        ("close\n", "the first attempt has no answer that was seen"),
+        (answer(7), "the first attempt was answered with REQUEST_TIMED_OUT"),
+        (answer(), "the first attempt was answered without error"),
+        ("< hex 00 00 00 06 00 00 00 01 00 00\n", "the first attempt was answered in a layout that it cannot read"),
     ],
 )
 def test_a_retry_is_told_with_its_reason(reply: str, said: str) -> None:
@@ -84,7 +84,7 @@ def test_an_id_that_is_refused_begins_nothing() -> None:
 
 def test_an_answer_that_was_not_decoded_says_nothing() -> None:
     [finding] = findings(sent(0) + "lose < 60 frames=1\n" + sent(0), "S033")
-    assert finding.message.endswith("it has no answer that was seen")
+    assert finding.message.endswith("the first attempt has no answer that was seen")
 
 
 def test_the_sequences_of_a_zombie_are_its_own() -> None:
@@ -101,7 +101,7 @@ def test_a_batch_whose_answer_could_not_be_read() -> None:
     [finding] = findings(sent(-1, producer=-1) + reply + "+1s\n" + sent(-1, producer=-1), "S034")
     assert finding.severity == "warning"
     assert (
-        "again 1.0 s after the first time, which was answered in a layout that it cannot read: its records are"
+        "1.0 s after the first attempt, which was answered in a layout that it cannot read: its records are"
         in finding.message
     )
 
@@ -114,7 +114,7 @@ def test_a_producer_that_the_broker_does_not_know() -> None:
     again = sent(0) + answer(59)
     assert not findings(2 * again, "S035")
     [finding] = findings(3 * again, "S035")
-    assert finding.message.startswith("producer 4000 was answered UNKNOWN_PRODUCER_ID 3 times")
+    assert finding.message.startswith("producer 4000 got UNKNOWN_PRODUCER_ID for 3 requests in a row")
 
 
 def test_two_instances_that_fence_each_other() -> None:
@@ -127,7 +127,7 @@ def test_two_instances_that_fence_each_other() -> None:
         for epoch, who in enumerate((1, 2, 1))
     )
     [finding] = findings(story, "S035")
-    assert finding.message.startswith("transactional producer 'pay' was answered PRODUCER_FENCED 3 times")
+    assert finding.message.startswith("transactional producer 'pay' got PRODUCER_FENCED for 3 requests in a row")
 
 
 def test_a_producer_that_is_fenced_once_a_day_is_right() -> None:

@@ -132,7 +132,7 @@ def test_the_principal_is_known_once_the_broker_has_accepted_it() -> None:
     assert authentication(PLAIN).principal is None
     assert authentication(ALICE).principal == "User:alice"
     [finding] = findings(ALICE + '> ListGroups v4\n< {"error_code": 31}', "X014")
-    assert finding.message.startswith("'User:alice' may not use the cluster: ListGroups is answered")
+    assert finding.message.startswith("'User:alice' is not allowed to use the cluster: ListGroups returned")
 
 
 @pytest.mark.parametrize("lost", ["lose > 40", "lose < 40", "open 1 midstream"])

@@ -32,7 +32,7 @@ async def test_an_api_that_nobody_knows_ends_the_connection() -> None:
         await ask.send_bytes(bytes.fromhex("270f 0000 00000001 0001 61"))
         with pytest.raises(asyncio.IncompleteReadError):
             await ask.receive("ApiVersions", 0)
-    assert said == ["/127.0.0.1: no API has the key 9999; connection closed"]
+    assert said == ["/127.0.0.1: unknown API key 9999; connection closed"]
 
 
 def test_the_errors_are_those_of_kafka() -> None:

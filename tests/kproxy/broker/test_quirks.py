@@ -199,14 +199,14 @@ def test_half_of_the_answers() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("nonsense", "there is no quirk 'nonsense'; kproxy quirks lists them"),
-        ("Foo:drop", "quirk 'Foo:drop': there is no API 'Foo'"),
+        ("nonsense", "unknown quirk 'nonsense'; kproxy quirks lists them"),
+        ("Foo:drop", "quirk 'Foo:drop': unknown API 'Foo'"),
         ("Fetch:moved:nope:last", "quirk 'Fetch:moved:nope:last': FetchResponse has no nope"),
         ("Fetch:moved:responses", "field_moved takes FIELD:PLACE, not responses"),
         ("Fetch:error:NOPE", "'NOPE' is no error of Kafka's"),
-        ("Fetch:drop,probability=2", "probability=2 is not over 0 and up to 1"),
-        ("Fetch:drop,times=0", "times=0 is no number of times"),
-        ("Fetch:explode", "'explode' is no kind; there are error, value"),
+        ("Fetch:drop,probability=2", "probability=2 must be above 0 and at most 1"),
+        ("Fetch:drop,times=0", "times=0 is not a positive number"),
+        ("Fetch:explode", "unknown kind 'explode'; use one of error, value"),
         ('Fetch:{"kind"', "that is no JSON"),
     ],
 )

@@ -104,7 +104,7 @@ def test_a_client_that_uses_nothing_old_works() -> None:
 def test_a_client_that_does_not_ask_is_refused() -> None:
     client = only(opened(), old())
     assert client.verdict is Kafka4Verdict.REFUSED
-    assert client.reason == f"{SENTENCE}; it does not ask brokers which versions they serve"
+    assert client.reason == f"{SENTENCE}; it does not negotiate versions (ApiVersions)"
     assert [(use.api, use.version, use.least, use.row) for use in client.old] == [("Fetch", 2, 4, 1)]
 
 
@@ -112,7 +112,7 @@ def test_a_client_that_negotiates_may_be_held_back_by_its_broker() -> None:
     asked = old()
     client = only(opened(), hello(), asked, response(asked))
     assert (client.verdict, client.negotiates) == (Kafka4Verdict.UNKNOWN, True)
-    assert client.reason == f"{SENTENCE}; it negotiates, so a newer broker will tell"
+    assert client.reason == f"{SENTENCE}; it negotiates, so it may use other versions with a newer broker"
 
 
 def test_a_client_that_asked_on_another_connection_remembers() -> None:
@@ -127,7 +127,7 @@ def test_where_the_beginning_was_not_seen_nobody_knows_whether_it_asked() -> Non
     for lines in ([old()], [opened(midstream=True), old()], [opened(), gap, old()], [opened(), lines_lost, old()]):
         client = only(*lines)
         assert client.verdict is Kafka4Verdict.UNKNOWN
-        assert client.reason == f"{SENTENCE}; whether it negotiates was not seen"
+        assert client.reason == f"{SENTENCE}; it is unknown whether it negotiates"
     assert only(opened(), missed(), old()).verdict is Kafka4Verdict.REFUSED
 
 
@@ -136,7 +136,7 @@ def test_a_server_that_answers_newer_versions_shows_that_the_client_has_none() -
     newer = request(9, connection_id="n-2", client="10.0.0.9:1", client_id="other")
     first, _ = rows(*lines, newer, response(newer))
     assert first.verdict is Kafka4Verdict.REFUSED
-    assert first.reason == f"{SENTENCE}; 10.0.0.2:9092 serves v12 too, and it does not use that"
+    assert first.reason == f"{SENTENCE}; 10.0.0.2:9092 also serves v12, which the client does not use"
     elsewhere = response(newer)
     elsewhere.server = newer.server = "10.0.0.3:9092"
     assert rows(*lines, newer, elsewhere)[0].verdict is Kafka4Verdict.UNKNOWN
@@ -149,7 +149,7 @@ def test_a_server_that_refuses_it_already_says_so() -> None:
     refused = response(asked, errors=[ErrorEntry("error_code", 35, "UNSUPPORTED_VERSION")])
     client = only(opened(), hello(), asked, refused)
     assert client.verdict is Kafka4Verdict.REFUSED
-    assert client.reason == f"{SENTENCE}; 10.0.0.2:9092 refuses it already"
+    assert client.reason == f"{SENTENCE}; 10.0.0.2:9092 already refuses it"
 
 
 def test_an_unsupported_version_is_not_served() -> None:
@@ -169,12 +169,12 @@ def test_several_old_apis_and_one_that_is_gone() -> None:
 @pytest.mark.parametrize(
     ("name", "version", "ending"),
     [
-        ("librdkafka", "1.8.2", " (KIP-896 counts on librdkafka 1.8.2 or later, which it is)"),
+        ("librdkafka", "1.8.2", " (KIP-896 requires librdkafka 1.8.2 or later, which it is)"),
         ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0",
-         " (KIP-896 counts on librdkafka 1.8.2 or later, which it is)"),
-        ("librdkafka", "1.6.0", " (KIP-896 counts on librdkafka 1.8.2 or later)"),
-        ("sarama", "v1.30.0", " (KIP-896 counts on sarama 1.30.1 or later)"),
-        ("apache-kafka-java", "2.10.0", " (KIP-896 counts on apache-kafka-java 2.1.0 or later, which it is)"),
+         " (KIP-896 requires librdkafka 1.8.2 or later, which it is)"),
+        ("librdkafka", "1.6.0", " (KIP-896 requires librdkafka 1.8.2 or later)"),
+        ("sarama", "v1.30.0", " (KIP-896 requires sarama 1.30.1 or later)"),
+        ("apache-kafka-java", "2.10.0", " (KIP-896 requires apache-kafka-java 2.1.0 or later, which it is)"),
         ("apache-kafka-java", "unknown", ""),
         ("kafka-python", "99999999999999999999", ""),
         ("somebody-else", "9.9", ""),
@@ -183,7 +183,7 @@ def test_several_old_apis_and_one_that_is_gone() -> None:
 def test_what_the_kip_says_of_its_software(name: str, version: str, ending: str) -> None:
     asks = hello(software_name=name, software_version=version)
     client = only(opened(), asks, old())
-    assert client.reason == f"{SENTENCE}; it negotiates, so a newer broker will tell{ending}"
+    assert client.reason == f"{SENTENCE}; it negotiates, so it may use other versions with a newer broker{ending}"
     works = only(opened(), asks).reason
     assert works.endswith("or later") == ("or later)" in ending)
 

@@ -98,7 +98,7 @@ def test_a_body_alone_has_the_same_values(path: Path) -> None:
         if without.body is None or "records" in str(without.body):
             continue
         made = side(without, asked)
-        assert made.missing == "the trace was written without bytes: record it with --detail raw"
+        assert made.missing == "the trace has no raw bytes: record with --detail raw"
         wanted = [each for each in side(with_bytes, asked).fields if each.name == "body"]
         values = [(each.path, each.value, each.start) for each in leaves(made.fields) if "_tags" not in each.path]
         assert values == [
@@ -113,7 +113,7 @@ def test_a_summary_has_its_facts() -> None:
                         topics=[TopicEntry("orders", partitions=[0, 2])])  # fmt: skip
     made = side(line)
     assert made.frame is None
-    assert made.missing == "the trace was written without bodies and bytes: record it with --detail raw"
+    assert made.missing == "the trace has no bodies or raw bytes: record with --detail raw"
     assert made.find("topics[0].partitions[1]")[-1].value == 2
     assert {"client_id", "api", "size"} <= {each.name for each in made.fields}
     assert "frame" not in {each.name for each in made.fields}
@@ -123,7 +123,7 @@ def test_what_was_not_decoded_says_why() -> None:
     line = request_line(None, not_decoded="Metadata v99 is unknown")
     assert side(line).missing == "not decoded: Metadata v99 is unknown"
     [no_frame] = (side(line) for line in [request_line(b"\x00\x00")])
-    assert no_frame.missing == "the trace has bytes here that are no frame"
+    assert no_frame.missing == "the trace's bytes here are not a valid frame"
 
 
 def test_kinds_spans_and_meanings() -> None:

@@ -31,10 +31,10 @@ def test_members_that_do_what_they_should_stand_nowhere_still() -> None:
 @pytest.mark.parametrize(
     ("reason", "said"),
     [
-        ("told", "b 5dc891 (it sends heartbeats, was told 5 times to join again and does not)"),
+        ("told", "b 5dc891 (it sends heartbeats, was told 5 times to rejoin but does not)"),
         ("silent", "b 5dc891 (silent for 8.0 s)"),
         ("killed", "b 5dc891 (its connection was closed by the client 6.8 s earlier, without LeaveGroup)"),
-        ("quiet", "b 5dc891 (has not joined again yet)"),
+        ("quiet", "b 5dc891 (has not rejoined yet)"),
     ],
 )
 def test_join_waits_for_a_member_and_says_why_that_does_not_come(reason: str, said: str) -> None:
@@ -112,10 +112,10 @@ def test_a_leader_that_sends_no_assignment_is_blamed_for_those_that_wait_for_it(
 def test_a_member_that_does_not_sync_is_found_as_by_the_rule_which_is_named() -> None:
     story = Story()
     story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1)
-    story.finds(60, "a", "S013", "member 'a' joined group 'billing' and sent no SyncGroup within 60 s")
+    story.finds(60, "a", "S013", "member 'a' joined group 'billing' but sent no SyncGroup within 60 s")
     [stall] = story.stalls(61)
     assert (stall.kind, stall.codes, stall.severity) == (StallKind.SYNC_MISSING, ("S013",), "error")
-    assert "a 5dc891 has sent no SyncGroup for 60.9 s after the answer to JoinGroup (generation 1)" in stall.text
+    assert "a 5dc891 has sent no SyncGroup for 60.9 s after the JoinGroup response (generation 1)" in stall.text
 
 
 def test_syncs_that_wait_for_a_leader_that_is_not_seen() -> None:
@@ -124,7 +124,7 @@ def test_syncs_that_wait_for_a_leader_that_is_not_seen() -> None:
     asked = story.ask(0.2, "b", "SyncGroup", generation_id=1)
     [stall] = story.stalls(8)
     assert (stall.kind, stall.who, stall.blamed) == (StallKind.SYNC_WAITS, ("b" + TAIL,), ())
-    assert "the leader, which is not seen here, has not sent the assignment" in stall.text
+    assert "the leader, which is not visible here, has not sent the assignment" in stall.text
     story.answer(asked, 20)
     [over] = story.stalls(21)
     assert (over.kind, over.until) == (StallKind.SYNC_WAITS, BEGAN + 20 * SECOND)
@@ -155,7 +155,7 @@ def test_heartbeats_that_stop_and_come_back() -> None:
     story.beats(10, 30, "b")
     [stall] = story.stalls(20)
     assert (stall.kind, stall.blamed, stall.until) == (StallKind.SILENT, ("a" + TAIL,), None)
-    assert "has sent nothing for 11.0 s, and before a heartbeat every 1.0 s" in stall.text
+    assert "has sent nothing for 11.0 s, after a heartbeat every 1.0 s" in stall.text
     story.beats(21, 30, "a")
     [over] = story.stalls(30)
     assert (over.since, over.until) == (BEGAN + 9 * SECOND, BEGAN + 21 * SECOND)
@@ -246,7 +246,7 @@ def test_a_member_that_joins_for_ever() -> None:
         story.say(second + 0.2, "a", "SyncGroup", error="REBALANCE_IN_PROGRESS", generation_id=second + 1)
     [stall] = story.stalls(5)
     assert (stall.kind, stall.since, stall.until) == (StallKind.JOIN_LOOP, BEGAN, None)
-    assert "has joined 5 times within 4.2 s and got an assignment none of these times" in stall.text
+    assert "has joined 5 times within 4.2 s without getting an assignment" in stall.text
     story.joined(6, "a", generation=6)
     [over] = story.stalls(7)
     assert (over.kind, over.since, over.until) == (StallKind.JOIN_LOOP, BEGAN, BEGAN + 6_003_000_000)
@@ -311,7 +311,7 @@ def test_a_coordinator_that_is_none_and_another_that_is_one() -> None:
     assert [(each.severity, each.until) for each in told] == [
         ("warning", BEGAN + 10_001_000_000), ("info", BEGAN + 10_001_000_000),
     ]  # fmt: skip
-    assert "is b2:9092, and was b1:9092: members found it 8.0 s after the last answer" in told[1].text
+    assert "is b2:9092, previously b1:9092: members found it 8.0 s after the last answer" in told[1].text
     assert story.view(10).row.coordinator == "b2:9092"
 
 

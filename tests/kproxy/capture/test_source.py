@@ -143,16 +143,16 @@ def test_closes_the_file_that_it_opened_and_no_other(tmp_path: Path) -> None:
     ("data", "sentence"),
     [
         (b"", "the stream is empty: capture again"),
-        (b"GET / HTTP/1.1\r\n", r"is no capture file \(it begins with b'GET / HT'\): give a pcap or pcapng file"),
-        (pcap([])[:20], "is no capture file"),
-        (section()[:16], "is no capture file"),
+        (b"GET / HTTP/1.1\r\n", r"is not a capture file \(it begins with b'GET / HT'\): use a pcap or pcapng file"),
+        (pcap([])[:20], "is not a capture file"),
+        (section()[:16], "is not a capture file"),
         (gzip.compress(b"", mtime=0), "is empty"),
-        (gzip.compress(gzip.compress(pcap(TWO), mtime=0), mtime=0), "is no capture file"),
+        (gzip.compress(gzip.compress(pcap(TWO), mtime=0), mtime=0), "is not a capture file"),
         (gzip.compress(pcap(TWO), mtime=0)[:12], "the gzip'd data is cut short"),
         (b"\x1f\x8bnonsense", "the gzip'd data is damaged"),
         (zstandard.compress(b""), "is empty"),
         (b"\x28\xb5\x2f\xfdnonsense", "the zstd data is damaged"),
-        (pcap(TWO, link_type=189), "has link type 189, which is not supported: capture it as one of Ethernet, Linux"),
+        (pcap(TWO, link_type=189), "has link type 189, which is not supported: capture as one of Ethernet, Linux"),
         (section() + interface(189) + enhanced(b"usb", 0), "has link type 189"),
     ],
 )
@@ -172,7 +172,7 @@ def test_says_which_file_cannot_be_opened(tmp_path: Path) -> None:
 def test_leaves_no_file_open_that_is_no_capture(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("no packets here")
-    with pytest.raises(CaptureError, match=r"notes\.txt is no capture file"):
+    with pytest.raises(CaptureError, match=r"notes\.txt is not a capture file"):
         open_capture(path)
     gc.collect()  # an open file would warn, and a warning is an error
 
@@ -187,20 +187,23 @@ def test_a_packet_that_claims_too_much_ends_the_file(claim: int) -> None:
     data = pcap(TWO) + struct.pack("<4I", 1, 1, claim, claim) + b"rest"
     packets, truncated = read(data)
     assert packets == TWO
-    assert truncated == f"packet 3 claims {claim} bytes, which cannot be: the rest is not read"
+    assert truncated == f"packet 3 claims an impossible {claim} bytes: the rest of the file is not read"
 
 
 @pytest.mark.parametrize(
     ("tail", "truncated"),
     [
-        (struct.pack("<II", 6, 0xFFFF_FFF0), "block 4 claims 4294967280 bytes, which cannot be: the rest is not read"),
-        (struct.pack("<II", 6, 8), "block 4 claims 8 bytes, which cannot be: the rest is not read"),
-        (struct.pack("<I", 6), "the file ends in the head of block 4"),
-        (enhanced(b"abc", 0)[:-4] + b"nope", "block 4 gives two lengths: the rest is not read"),
+        (
+            struct.pack("<II", 6, 0xFFFF_FFF0),
+            "block 4 claims an impossible 4294967280 bytes: the rest of the file is not read",
+        ),
+        (struct.pack("<II", 6, 8), "block 4 claims an impossible 8 bytes: the rest of the file is not read"),
+        (struct.pack("<I", 6), "the file ends inside the header of block 4"),
+        (enhanced(b"abc", 0)[:-4] + b"nope", "block 4 has two different lengths: the rest of the file is not read"),
         (section()[:20], "the section header in block 4 is damaged"),
-        (enhanced(b"abc", 0, interface=7), "block 4 is damaged and was passed over"),
-        (block(6, b"short"), "block 4 is damaged and was passed over"),
-        (block(1, b""), "block 4 is damaged and was passed over"),
+        (enhanced(b"abc", 0, interface=7), "block 4 is damaged and was skipped"),
+        (block(6, b"short"), "block 4 is damaged and was skipped"),
+        (block(1, b""), "block 4 is damaged and was skipped"),
     ],
 )
 def test_damage_in_a_pcapng_leaves_what_stands_before_it(tail: bytes, truncated: str) -> None:

@@ -79,13 +79,16 @@ def test_a_missing_record_ends_decryption_with_a_reason() -> None:
     first = max(place for place, (direction, _) in enumerate(received) if direction == 1)
     _, server = decrypt(decryptor, received[: first - 3] + received[first:])
     assert SESSION["server"] != server
-    assert decryptor.problem == "a TLS record cannot be decrypted: bytes are missing, or the key is another session's"
+    assert (
+        decryptor.problem
+        == "a TLS record cannot be decrypted: bytes are missing, or the key belongs to another session"
+    )
 
 
 def test_bytes_that_are_no_tls_are_named_so() -> None:
     decryptor = TlsDecryptor(KeyLog())
     assert decryptor.receive_data(0, b"\0\0\0\x12\0\x03\0\0\0\0\0\1") == []
-    assert decryptor.problem == "what was captured is not a sequence of TLS records"
+    assert decryptor.problem == "the captured bytes are not a sequence of TLS records"
 
 
 @given(st.integers(0, 3000), st.binary(min_size=1, max_size=4), st.integers(0, len(READABLE) - 1))

@@ -27,7 +27,7 @@ from tests.kproxy.cli.conftest import Run
 from tests.kproxy.cli.test_relay import traced
 from tests.kproxy.frames import request
 
-STARTED = re.compile(r"built-in Kafka (\S+): point a client at it with bootstrap\.servers=(\S+)\n")
+STARTED = re.compile(r"built-in Kafka (\S+): connect clients with bootstrap\.servers=(\S+)\n")
 
 
 class Running:
@@ -118,13 +118,13 @@ def test_commands_stop_and_start_brokers_and_move_leaders(tmp_path: Path) -> Non
         assert kproxy.told(f"start {second}") == f"broker {second} is up"
         assert leader(second - 1) > 0
         for wrong, why in (
-            ("stop 9", "there is no broker 9; there are 1, 2, 3"),
-            ("start x", "there is no broker x; there are 1, 2, 3"),
-            ("lead t 7 1", "there is no partition t-7"),
-            ("lead t x 1", "there is no partition t-x"),
-            ("lead nowhere 0 1", "there is no partition nowhere-0"),
-            ("stop", f"'stop' is no command; there are: {words}"),
-            ("dance", f"'dance' is no command; there are: {words}"),
+            ("stop 9", "unknown broker 9; brokers: 1, 2, 3"),
+            ("start x", "unknown broker x; brokers: 1, 2, 3"),
+            ("lead t 7 1", "unknown partition t-7"),
+            ("lead t x 1", "unknown partition t-x"),
+            ("lead nowhere 0 1", "unknown partition nowhere-0"),
+            ("stop", f"unknown command 'stop'; commands: {words}"),
+            ("dance", f"unknown command 'dance'; commands: {words}"),
         ):
             assert kproxy.told(wrong) == why
         kproxy.end()
@@ -193,8 +193,8 @@ NOT_THE_BROKER = "is of the built-in broker: give --upstream without a value"
         ([*BUILT_IN, "--listen", "0", "--brokers", "3"], "--listen is given 2 times for 3 brokers: give one, or one"),
         (["--listen", "unix:k.sock", "--upstream"], "the built-in broker needs a port"),
         (["--listen", "65535", "--upstream", "--brokers", "2"], "there are no 2 ports from there on"),
-        ([*BUILT_IN, "--brokers", "0"], "--brokers takes 1 to 16"),
-        ([*BUILT_IN, "--brokers", "17"], "--brokers takes 1 to 16"),
+        ([*BUILT_IN, "--brokers", "0"], "invalid --brokers: use 1 to 16"),
+        ([*BUILT_IN, "--brokers", "17"], "invalid --brokers: use 1 to 16"),
         ([*BUILT_IN, "--kafka", "5.0"], "no Kafka release '5.0' is known"),
         ([*BUILT_IN, "--topic", "t:0"], "--topic 't:0': write NAME or NAME:PARTITIONS"),
         ([*BUILT_IN, "--topic", ".."], "--topic '..': Topic name is invalid"),
@@ -202,11 +202,11 @@ NOT_THE_BROKER = "is of the built-in broker: give --upstream without a value"
         ([*BUILT_IN, "--quirk", "nope"], "there is no quirk 'nope'"),
         ([*BUILT_IN, "--data", __file__], "that is a file; give a directory"),
         ([*BUILT_IN, "--fsync"], "--fsync needs --data DIR"),
-        ([*BUILT_IN, "--sasl", "PLAIN", "--user", "alice"], "--user: write NAME:PASSWORD"),
+        ([*BUILT_IN, "--sasl", "PLAIN", "--user", "alice"], "invalid --user: use NAME:PASSWORD"),
         ([*BUILT_IN, "--user", "alice:secret"], "--user needs --sasl MECHANISM"),
-        ([*BUILT_IN, "--super-user", "alice"], "--super-user 'alice': write User:NAME"),
-        ([*BUILT_IN, "--tls-cert", "c.pem"], "--tls-cert and --tls-key go together"),
-        ([*BUILT_IN, "--tls-key", "k.pem"], "--tls-cert and --tls-key go together"),
+        ([*BUILT_IN, "--super-user", "alice"], "invalid --super-user 'alice': use User:NAME"),
+        ([*BUILT_IN, "--tls-cert", "c.pem"], "--tls-cert and --tls-key must be used together"),
+        ([*BUILT_IN, "--tls-key", "k.pem"], "--tls-cert and --tls-key must be used together"),
         (["--upstream"], "give --listen PORT"),
         (["--listen", "SSL://0", "--upstream"], "--listen: listener SSL speaks TLS and has no certificate"),
         (["--listen", "SASL_SSL://0", "--upstream"], "--listen: listener SASL_SSL speaks TLS and has no certificate"),
@@ -214,10 +214,10 @@ NOT_THE_BROKER = "is of the built-in broker: give --upstream without a value"
         (["--listen", "PLAINTEXT://0", "--upstream", "--sasl", "PLAIN"], "there is a SASL mechanism, and nobody logs"),
         (["--listen", "kafka://0", "--upstream"], "--listen: listener KAFKA has no security protocol: name it"),
         (["--listen", "PLAINTEXT://0", "--listen", "1", "--upstream"], "--listen 1: name this listener like"),
-        (["--listen", "PLAINTEXT://kafka", "--upstream"], "--listen 'kafka' has no port: write kafka:9092"),
-        ([*BUILT_IN, "--advertised", "kafka"], "--advertised 'kafka' has no port: write kafka:9092"),
+        (["--listen", "PLAINTEXT://kafka", "--upstream"], "--listen 'kafka' has no port: use kafka:9092"),
+        ([*BUILT_IN, "--advertised", "kafka"], "--advertised 'kafka' has no port: use kafka:9092"),
         ([*BUILT_IN, "--advertised", "kafka:0"], "--advertised kafka:0: clients need a port"),
-        ([*BUILT_IN, "--advertised", "SSL://k:1"], "--advertised SSL://k:1: there is no listener SSL, --listen"),
+        ([*BUILT_IN, "--advertised", "SSL://k:1"], "--advertised SSL://k:1: no listener is called SSL, --listen"),
         ([*BUILT_IN, "--advertised", "k:65535", "--brokers", "2"], "--advertised k:65535: there are no 2 ports from"),
         ([*BUILT_IN, "--config", "advertised.listeners=X://k:1"], "use --advertised NAME://HOST:PORT instead"),
         ([*BUILT_IN, "--config", "listeners=X://k:1"], "use --listen NAME://[HOST:]PORT instead"),
@@ -239,7 +239,7 @@ def test_wrong_usage_is_one_sentence_and_status_2(
 def test_record_data_is_kept_up_to_a_size(kproxy: Run, tmp_path: Path) -> None:
     done = kproxy(*BUILT_IN, "--retention", "1K")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--retention: '1K': write at least 1M, e.g. 200M or 1G" in done.stderr
+    assert "invalid size --retention: '1K': use 1M or more, e.g. 200M or 1G" in done.stderr
 
     sent = encode([{"records": [{"key": None, "value": bytes(500_000), "timestamp": 1_700_000_000_000}]}])
     with running(tmp_path, "--no-trace", "-q", "--topic", "t", "--retention", "1M") as kproxy_:
@@ -251,7 +251,7 @@ def test_record_data_is_kept_up_to_a_size(kproxy: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        (["--sasl", "NOPE"], "no SASL mechanism NOPE: there are PLAIN, "),
+        (["--sasl", "NOPE"], "unknown SASL mechanism NOPE: use one of PLAIN, "),
         (["--config", "num.partitions=many"], "Invalid value many for configuration num.partitions"),
         (["--tls-cert", "c.pem", "--tls-key", "k.pem"], "TLS with c.pem, k.pem: No such file or directory"),
         (["--data", "/dev/null/kept"], "/dev/null/kept"),

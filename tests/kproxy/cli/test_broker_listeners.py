@@ -21,7 +21,7 @@ from tests.kproxy.cli.test_relay import traced
 from tests.kproxy.frames import request
 
 INVITED = re.compile(
-    r"built-in Kafka \S+: point a client at it with bootstrap\.servers=(\S+)(?: security\.protocol=(\S+))?\n"
+    r"built-in Kafka \S+: connect clients with bootstrap\.servers=(\S+)(?: security\.protocol=(\S+))?\n"
 )
 
 

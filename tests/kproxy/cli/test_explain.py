@@ -9,7 +9,7 @@ from dissectors.records import encode
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import framed, request, response
 
-MISSING = "the length prefix is missing: read as if it were there; offsets count from the first byte given"
+MISSING = "the length prefix is missing; offsets count from the first byte given"
 METADATA = "00 00 00 12 00 03 00 00 00 00 00 01 00 04 74 65 73 74 00 00 00 00"
 XXD = """\
 00000000: 0000 0012 0003 0000 0000 0001 0004 7465  ..............te
@@ -184,10 +184,10 @@ def test_secrets_are_not_shown(kproxy: Run) -> None:
     [
         (["zz"], "'z' is not a hex digit"),
         (["-"], "no bytes given"),
-        (["--api", "Metadta", "--version", "0", "00"], "no API is called 'Metadta': did you mean Metadata"),
+        (["--api", "Metadta", "--version", "0", "00"], "unknown API 'Metadta': did you mean Metadata"),
         (["--api", "Metadata", "00"], "--api Metadata needs --version N, 0 to 13"),
         (["--version", "0", "00"], "--version needs --api NAME"),
-        (["--api", "Metadata", "--request", "00", "00"], "give --request or --api, not both"),
+        (["--api", "Metadata", "--request", "00", "00"], "use --request or --api, not both"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_status_2(kproxy: Run, args: list[str], said: str) -> None:

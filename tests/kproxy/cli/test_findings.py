@@ -123,9 +123,9 @@ def test_the_exit_status_is_that_of_what_is_shown(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--format", "sarif"], "--format sarif is a form of --findings: give that too"),
-        (["--findings", "--json", "--format", "junit"], "give --json or --format junit, not both"),
-        (["--findings", "--fields", "api"], "give --findings or --fields, not both"),
+        (["--format", "sarif"], "--format sarif needs --findings"),
+        (["--findings", "--json", "--format", "junit"], "use --json or --format junit, not both"),
+        (["--findings", "--fields", "api"], "use --findings or --fields, not both"),
         (["--select", "Q1"], "--select Q1: no rule has this code or name"),
         (["--fail-on", "often"], "argument --fail-on: invalid choice: 'often'"),
     ],
@@ -230,7 +230,7 @@ def test_a_frame_that_departs_says_how_it_was_read(kproxy: Run) -> None:
     frame = bytes.fromhex("0000001f 00000001 00000000 0000 ffff 00000000 0009 3132372e302e302e31 0000fe6c")
     done = kproxy("explain", "--api", "FindCoordinator", "--version", "0", framed(frame[4:]).hex())
     assert done.returncode == 1
-    assert done.stdout.splitlines()[1].startswith("read as it is written: ")
+    assert done.stdout.splitlines()[1].startswith("decoded as actually written: ")
     assert "            = edit: " in done.stdout
 
 

@@ -41,7 +41,7 @@ def test_the_version(kproxy: Run) -> None:
 def test_without_anything_to_do_it_says_what_to_give(kproxy: Run) -> None:
     done = kproxy()
     assert done.returncode == 2
-    assert done.stderr == "kproxy: nothing to do: give --listen and --upstream, or a command; see kproxy --help\n"
+    assert done.stderr == "kproxy: nothing to do: pass --listen and --upstream, or a command; see kproxy --help\n"
 
 
 @pytest.mark.parametrize(

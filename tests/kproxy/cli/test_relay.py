@@ -279,14 +279,15 @@ def test_an_inspector_that_fails_says_so_and_the_relay_goes_on(
     rest = err.split("\n", 1)[1]
     assert ("Traceback" in rest) == traceback
     assert rest.splitlines()[-1] == (
-        "kproxy: the inspector failed (KeyError: 'no such thing'): traffic flows on, nothing more is shown or traced; "
-        "this is a bug in kproxy, KPROXY_TRACEBACK=1 shows where"
+        "kproxy: the inspector failed (KeyError: 'no such thing'): traffic is still relayed, but no longer "
+        "shown or traced; "
+        "this is a bug in kproxy: set KPROXY_TRACEBACK=1 for a traceback"
     )
     assert traceback or rest.count("\n") == 1
     assert are_whole(tmp_path / "kproxy-trace")
     kinds = [(line["kind"], line.get("reason", "")) for line in traced(tmp_path / "kproxy-trace")]
     assert kinds == [
-        ("open", ""), ("request", ""), ("gap", "the inspector failed: nothing that came later is here")
+        ("open", ""), ("request", ""), ("gap", "the inspector failed: later traffic is missing")
     ]  # fmt: skip
 
 
@@ -355,7 +356,7 @@ def test_an_upstream_that_is_down_is_one_sentence_and_status_3(tmp_path: Path) -
         )  # fmt: skip
     assert done.returncode == 3
     assert done.stderr == (
-        f"kproxy: upstream {upstream} cannot be reached: connection refused; "
+        f"kproxy: upstream {upstream} is unreachable: connection refused; "
         "start it, or give --no-check to start without it\n"
     )
 

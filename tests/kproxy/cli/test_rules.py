@@ -82,7 +82,7 @@ def test_a_rule_of_the_offline_analysis_says_so(kproxy: Run) -> None:
 @pytest.mark.parametrize(
     ("which", "said"),
     [
-        (["tralling-bytes"], "tralling-bytes: no rule has this code or name: did you mean L001 trailing-bytes"),
+        (["tralling-bytes"], "tralling-bytes: unknown rule: did you mean L001 trailing-bytes"),
         (["L", "Q7"], "Q7: no rule has this code or name"),
     ],
 )

@@ -152,7 +152,7 @@ def test_check_finds_files_that_say_the_same_in_other_bytes(
     capsys.readouterr()
     (tmp_path / "errors.json").write_text(json.dumps(FACTS["errors"]))
     assert run(*arguments, "--check") == 1
-    assert capsys.readouterr().out == "~ the files are written otherwise\n"
+    assert capsys.readouterr().out == "~ the file encoding differs\n"
 
 
 def test_maven_fetches_the_jars_that_a_release_has(
@@ -179,7 +179,7 @@ def test_maven_fetches_the_jars_that_a_release_has(
     [
         (
             "echo '[ERROR] Could not find artifact org.apache.kafka:kafka-clients:jar:9.9.9 in central'; exit 1",
-            "Maven finds no kafka-clients 9.9.9: is there such a Kafka release?",
+            "Maven cannot find kafka-clients 9.9.9: check the Kafka release",
         ),
         ("echo '[ERROR] Unknown host'; exit 1", "Maven cannot fetch the jars: [ERROR] Unknown host"),
         ("exit 3", "Maven cannot fetch the jars: status 3"),
@@ -200,7 +200,7 @@ def test_without_maven_or_java_says_what_to_do(
     monkeypatch.setenv("PATH", str(tools))
     assert (run("4.4.0"), run("4.4.0", "--jars", jars)) == (2, 2)
     assert capsys.readouterr().err.splitlines() == [
-        "kproxy: mvn is not on PATH: install Maven, or give --jars DIR",
+        "kproxy: mvn is not on PATH: install Maven, or use --jars DIR",
         "kproxy: java is not on PATH: install Java 17 or later",
     ]
 
@@ -235,7 +235,7 @@ def test_definitions_that_contradict_each_other_are_one_sentence(
     far = definition("CatRequest", "request", "5", LEGS, apiKey=3)
     jar(jars / "kafka-clients-4.4.0.jar", RequestHeader=definition("RequestHeader", "header"), CatRequest=far)
     assert run("3.9.1", "4.4.0", "--jars", jars) == 2
-    said = "the definitions cannot be united: the versions of CatRequest have a hole: [0, 5]"
+    said = "the definitions cannot be merged: the versions of CatRequest have a hole: [0, 5]"
     assert capsys.readouterr().err == f"kproxy: {said}\n"
 
 

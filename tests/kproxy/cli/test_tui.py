@@ -50,19 +50,19 @@ def in_terminal(*words: object) -> tuple[int, str]:
 def test_without_a_terminal_it_points_at_what_needs_none(kproxy: Run) -> None:
     done = kproxy("tui", CAPTURE)
     assert done.returncode == 2
-    assert done.stderr == "kproxy: standard output is no terminal: kproxy dissect gives the same facts as text\n"
+    assert done.stderr == "kproxy: standard output is not a terminal: use kproxy dissect for text output\n"
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["none.pcap"], "none.pcap: No such file or directory"),
-        ([], "no kproxy of this user runs here: kproxy --listen 9092 --upstream HOST:PORT is one"),
+        ([], "this user runs no kproxy here: start one with kproxy --listen 9092 --upstream HOST:PORT"),
         (["9092"], "no kproxy listens on 9092: none of this user runs here"),
         (["-f", "api=", CAPTURE], "filter: "),
-        (["--theme", "none", CAPTURE], "there is no theme 'none'; there are "),
+        (["--theme", "none", CAPTURE], "unknown theme 'none'; use one of "),
         (["--listen", "9092", "--upstream", "--", CAPTURE], "give --listen for a proxy, or something to look"),
-        (["--detail", "full", CAPTURE], "--detail is of a proxy: give --listen and --upstream too"),
+        (["--detail", "full", CAPTURE], "--detail configures a proxy: pass --listen and --upstream too"),
         (["--listen", "0", "--upstream", "--no-control"], "--no-control: it is the control socket"),
         (["--keep", "1", CAPTURE], "argument --keep: '1': write at least 1M"),
         (["--keep", "1GB", CAPTURE], "argument --keep: '1GB': write at least 1M"),
@@ -87,7 +87,7 @@ def test_what_cannot_be_is_one_sentence(
 def test_a_proxy_that_cannot_start_says_so_with_its_own_status() -> None:
     status, said = in_terminal("tui", "--listen", "127.0.0.1:0", "--upstream", "127.0.0.1:1", "--no-trace")
     assert status == 3
-    assert said.startswith("kproxy: upstream 127.0.0.1:1 cannot be reached: ")
+    assert said.startswith("kproxy: upstream 127.0.0.1:1 is unreachable: ")
     assert said.count("\n") == 1
 
 

@@ -111,8 +111,8 @@ async def test_an_error_in_a_reply_is_raised_where_it_was_asked(path: Path) -> N
     [
         (b"", "the proxy has ended"),
         (HELLO[:20], "the proxy has ended"),
-        (b"SSH-2.0-OpenSSH_9.6\n", "what answers is no kproxy"),
-        (b"\xff\xfe\n", "what answers is no kproxy"),
+        (b"SSH-2.0-OpenSSH_9.6\n", "the process that answered is not kproxy"),
+        (b"\xff\xfe\n", "the process that answered is not kproxy"),
         (line(1) + HELLO, None),
         (b'{"error":"16 viewers are connected"}\n', "16 viewers are connected"),
         (HELLO.replace(b'"protocol": 1', b'"protocol": 2'), "kproxy 9.9 and speaks protocol 2, not 1: use the same"),
@@ -140,7 +140,7 @@ async def test_nobody_is_there(path: Path) -> None:
 async def test_who_says_nothing_is_not_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with proxy(path, saying(HELLO, stay=True)), connect(path) as client:
         monkeypatch.setattr(module, "_PATIENCE_S", 0.02)  # the greeting was waited for as long as it took
-        with pytest.raises(ControlError, match=r"the proxy does not answer within 0.02 s"):
+        with pytest.raises(ControlError, match=r"the proxy did not answer within 0.02 s"):
             await client.ask("connections")
     async with proxy(path, saying(stay=True)):
         with pytest.raises(ControlError, match="the proxy says nothing"):
@@ -149,12 +149,15 @@ async def test_who_says_nothing_is_not_waited_for(path: Path, monkeypatch: pytes
 
 
 async def test_why_it_was_cut_off_comes_after_the_lines(path: Path) -> None:
-    async with proxy(path, saying(HELLO, line(1), b'{"error":"nothing was read for 60 s"}\n')), connect(path) as client:
+    async with (
+        proxy(path, saying(HELLO, line(1), b'{"error":"the viewer read nothing for 60 s"}\n')),
+        connect(path) as client,
+    ):
         assert await anext(client) == line(1)
         for _ in range(2):
-            with pytest.raises(ControlError, match="nothing was read for 60 s"):
+            with pytest.raises(ControlError, match="the viewer read nothing for 60 s"):
                 await anext(client)
-        with pytest.raises(ControlError, match="nothing was read for 60 s"):
+        with pytest.raises(ControlError, match="the viewer read nothing for 60 s"):
             await client.ask("connections")
 
 

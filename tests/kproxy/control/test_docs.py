@@ -63,7 +63,7 @@ def test_the_session_is_one(tmp_path: Path) -> None:
 def test_its_numbers_and_names_are_those_of_the_code() -> None:
     text = " ".join(PAGE.split())
     assert f"## The protocol, version {PROTOCOL}" in text
-    assert f"There may be {MAX_VIEWERS} viewers" in text
+    assert f"At most {MAX_VIEWERS} viewers" in text
     assert f"{MAX_REQUEST_BYTES >> 10} KiB at most" in text
     assert f"the {MOST_IN_FLIGHT} oldest" in text
     assert f"the {MOST_WAITING:,} oldest" in text

@@ -80,7 +80,8 @@ def test_where_others_can_get_at_it_there_is_none_and_the_proxy_goes_on(
         _, err = proxy.end()
         assert proxy.process.returncode == 0
     assert err.splitlines()[0] == (
-        f"kproxy: there is no control socket: {directory} is no directory that this user alone may enter (mode 0700);"
+        f"kproxy: there is no control socket: {directory} must be a directory that only this user can enter "
+        "(mode 0700);"
         " traffic is relayed all the same, --control PATH opens one elsewhere"
     )
     assert list(directory.iterdir()) == []
@@ -115,7 +116,7 @@ def test_an_inspector_that_fails_says_so_to_viewers_too(tmp_path: Path, sockets:
             proxy.ask()
             lines = viewer.rest()
         assert [line["kind"] for line in lines] == ["open", "request", "gap"]
-        assert lines[-1]["reason"] == "the inspector failed: nothing that came later is here"
+        assert lines[-1]["reason"] == "the inspector failed: later traffic is missing"
         until(lambda: not list(sockets.iterdir()))
         proxy.ask()
 

@@ -121,7 +121,7 @@ def test_who_comes_when_there_are_no_file_descriptors_waits_a_second(
 def test_a_relay_that_has_ended_cannot_be_stopped(loop: Loop) -> None:
     with loop.viewer() as viewer:
         viewer.line()
-        assert loop.ask(viewer, id=1, do="stop") == {"id": 1, "error": "the relay, process 4711, has ended already"}
+        assert loop.ask(viewer, id=1, do="stop") == {"id": 1, "error": "the relay (process 4711) has already ended"}
 
 
 def test_a_viewer_that_reads_nothing_holds_up_the_end_for_a_moment_only(
@@ -149,7 +149,7 @@ def test_other_users_are_turned_away_even_where_the_file_would_let_them(loop: Lo
         os.seteuid(0)
     with viewer:
         loop.turn()
-        assert viewer.rest() == [{"error": "this proxy is another user's"}]
+        assert viewer.rest() == [{"error": "this proxy belongs to another user"}]
 
 
 def test_what_the_system_does_not_say_is_left_to_the_directory(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,7 @@ def test_who_reads_slowly_misses_whole_lines_and_is_told_how_many(ends: Ends) ->
     assert kinds.count("gap") == 1
     gap = got[kinds.index("gap")]
     assert (gap["connection_id"], gap["direction"], gap["bytes"]) == ("", "both", 0)
-    assert gap["reason"] == "the viewer is behind"
+    assert gap["reason"] == "the viewer is too slow"
     numbers = [each["n"] for each in got if each["kind"] == "request"]
     assert numbers == list(range(len(numbers)))
     assert gap["frames"] == 5000 - len(numbers) > 0
@@ -173,7 +173,7 @@ def test_a_request_without_an_end_is_cut_off(ends: Ends) -> None:
     ends.turn()
     assert not ends.closed
     ends.theirs.send(b"x")
-    assert ends.drain() == [{"error": "a request has at most 65536 bytes"}]
+    assert ends.drain() == [{"error": "a request is limited to 65536 bytes"}]
     assert ends.closed == 1
     assert ends.requests == []
 
@@ -184,7 +184,7 @@ def test_who_asks_and_does_not_read_is_cut_off(ends: Ends) -> None:
     ends.theirs.send(b'{"do":"more"}\n' * 3)
     ends.turn(5)
     assert ends.requests == []
-    assert ends.drained().endswith(b'\n{"error":"requests are answered, and the answers not read"}\n')
+    assert ends.drained().endswith(b'\n{"error":"the viewer sends requests but does not read the answers"}\n')
     assert ends.closed == 1
 
 

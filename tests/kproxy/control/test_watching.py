@@ -198,7 +198,7 @@ def test_a_viewer_that_reads_nothing_misses_lines_and_nobody_else_does(proxy: Wa
         while not lines or lines[-1]["kind"] not in ("gap", "close"):
             lines.append(slow.line())
         [gap] = [line for line in lines if line["kind"] == "gap"]
-        assert (gap["reason"], gap["connection_id"]) == ("the viewer is behind", "")
+        assert (gap["reason"], gap["connection_id"]) == ("the viewer is too slow", "")
         whole = [line for line in lines if line["kind"] != "gap"]
         assert [{**line, "frame": None} for line in whole] == [{**line, "frame": None} for line in told[: len(whole)]]
         assert len(whole) + gap["frames"] == len(told)
@@ -210,13 +210,13 @@ def test_a_viewer_that_reads_nothing_misses_lines_and_nobody_else_does(proxy: Wa
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        (b"GET / HTTP/1.1\r\n\r\n", "that is no request: JSON is malformed"),
-        (b"[]\n", "that is no request: Expected `object`"),
-        (b"{}\n", "that is no request: Object missing required field `do`"),
-        (b'{"do":"watch","id":{}}\n', "that is no request: Expected `int | str | null`"),
-        (b'{"do":"\xff"}\n', "that is no request: "),
-        (b"[" * 60_000 + b"\n", "that is no request: "),
-        (b"x" * 80_000, "a request has at most 65536 bytes"),
+        (b"GET / HTTP/1.1\r\n\r\n", "invalid request: JSON is malformed"),
+        (b"[]\n", "invalid request: Expected `object`"),
+        (b"{}\n", "invalid request: Object missing required field `do`"),
+        (b'{"do":"watch","id":{}}\n', "invalid request: Expected `int | str | null`"),
+        (b'{"do":"\xff"}\n', "invalid request: "),
+        (b"[" * 60_000 + b"\n", "invalid request: "),
+        (b"x" * 80_000, "a request is limited to 65536 bytes"),
     ],
 )
 def test_rubbish_is_cut_off_with_an_error(proxy: Watched, sent: bytes, why: str) -> None:
@@ -232,7 +232,7 @@ def test_what_cannot_be_done_is_an_error_and_what_is_not_known_passed_over(proxy
     with RawViewer(proxy.path) as viewer:
         viewer.line()
         assert viewer.ask(id=1, do="dance" * 100) == {
-            "id": 1, "error": f"kproxy 0.1.0 has no command '{'dance' * 10}'; it has connections, watch, unwatch, stop"
+            "id": 1, "error": f"unknown command '{'dance' * 10}'; kproxy 0.1.0 has connections, watch, unwatch, stop"
         }  # fmt: skip
         assert viewer.ask(id="two", do="watch", frames="yes") == {
             "id": "two", "error": "watch: Expected `bool`, got `str` - at `$.frames`"
@@ -244,7 +244,7 @@ def test_there_may_be_sixteen_viewers(proxy: Watched) -> None:
     viewers = [RawViewer(proxy.path) for _ in range(MAX_VIEWERS)]
     assert all(viewer.line()["protocol"] == 1 for viewer in viewers)
     with RawViewer(proxy.path) as one_more:
-        assert one_more.rest() == [{"error": "16 viewers are connected, that is all there may be"}]
+        assert one_more.rest() == [{"error": "16 viewers are already connected, which is the maximum"}]
     for viewer in viewers:
         viewer.__exit__()
 

@@ -96,7 +96,7 @@ def test_a_side_has_its_fields_bytes_and_marks(bug: Opened) -> None:
     assert [field[1] for field in shown["fields"] if field[0] == 0] == ["size", "header", "body"]
     [[finding]] = [each for each in bug.unpacked("lines")[number]["findings"] if each]
     assert finding["span"] == [8, 12]
-    assert ["edit", "throttle_time_ms of version 3 is written too (99 % sure)"] in finding["notes"]
+    assert ["edit", "throttle_time_ms from version 3 is also written (99 % sure)"] in finding["notes"]
 
 
 def exchange(topic: str, number: int = 1) -> list[RequestLine | ResponseLine]:
@@ -166,7 +166,7 @@ def test_lines_without_bytes_have_what_there_is() -> None:
     asked.frame, answered.frame, answered.body = None, None, {"throttle_time_ms": 4}
     opened, _ = page_of([asked, answered])
     request_side, response_side = opened.sides(0)
-    assert "record it with --detail raw" in request_side["missing"]
+    assert "record with --detail raw" in request_side["missing"]
     assert ["topic", "", '"orders"'] in [field[1:4] for field in request_side["fields"]]
     assert [field[1] for field in response_side["fields"]] == ["body", "throttle_time_ms"]
     assert "frame" not in response_side
@@ -207,7 +207,7 @@ def test_too_much_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     opened, output = page_of(lines)
     [note] = output.warnings
     assert re.fullmatch(
-        r"the page has the fields and bytes of \d+ of 700 exchanges, those with findings first: .*", note
+        r"this page has the fields and bytes of only \d+ of 700 exchanges, those with findings first: .*", note
     )
     assert opened.data["places"][-1] == 0
     assert -1 in opened.data["places"]
@@ -257,7 +257,7 @@ def test_what_is_said_of_the_input_is_in_the_page_but_not_where_that_lies(kproxy
     http = _STORY.with_name("http-on-kafkas-port.pcap.gz")
     done = kproxy("dissect", "--html", torn, http)
     assert Opened(done.stdout).data["notes"] == [
-        "torn.pcap: the file ends in packet 9, after 68 of 173 bytes; what stands before it was read",
+        "torn.pcap: the file ends inside packet 9, after 68 of 173 bytes; everything before that point was read",
         "http-on-kafkas-port.pcap.gz: no Kafka connection in 6 packets; other TCP connections: 1 HTTP",
     ]
     assert f"kproxy: {torn}: the file ends in packet 9" in done.stderr

@@ -68,9 +68,9 @@ def test_what_is_at_least_as_bad_fails(fail_on: str, failing: str) -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("L9999x", "--select L9999x: no rule has this code or name; kproxy rules L lists them"),
+        ("L9999x", "--select L9999x: unknown rule; kproxy rules L lists them"),
         ("tralling-bytes", "did you mean L001 trailing-bytes"),
-        ("?", "no rule has this code or name; kproxy rules lists them"),
+        ("?", "unknown rule; kproxy rules lists them"),
     ],
 )
 def test_a_code_that_no_rule_has_is_refused(code: str, said: str) -> None:

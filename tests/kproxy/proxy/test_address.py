@@ -41,7 +41,7 @@ def test_an_address_without_host_prints_as_localhost() -> None:
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        ("", "has no port: write HOST:9092"),
+        ("", "has no port: use HOST:9092"),
         ("kafka", "write kafka:9092"),
         ("::1", r"write \[::1\]:9092"),
         ("fe80::1:2:abc", r"write \[fe80::1:2:abc\]:9092"),

@@ -205,7 +205,7 @@ async def test_an_address_that_swallows_packets_leaves_time_for_the_next(monkeyp
 
 
 async def test_an_upstream_with_an_unknown_name_says_so() -> None:
-    assert await check_upstream(parse_upstream("no-such-host.invalid:9092")) == "the name is not known"
+    assert await check_upstream(parse_upstream("no-such-host.invalid:9092")) == "unknown host name"
 
 
 async def test_a_unix_socket_whose_queue_is_full_is_not_taken_for_connected(tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ async def test_an_inspector_that_is_stuck_at_the_end_is_reported(monkeypatch: py
             connected(relay, broker) as (client, server),
         ):
             await _exchange(client, server, frame(4 * MIB))
-    assert events == [InspectorLost("it read nothing for 0.05 s")]
+    assert events == [InspectorLost("it has not read for 0.05 s")]
 
 
 async def test_the_end_of_a_direction_is_told_once_however_often_reading_stops_after_it() -> None:

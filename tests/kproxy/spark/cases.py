@@ -243,7 +243,7 @@ def _idle_race(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     yield from connection.ask("Produce", at + SECOND, 2400, asked={"acks": -1}, topics=topics)
     late = at + 601 * SECOND
     yield from connection.ask("Produce", late, None, asked={"acks": -1}, topics=topics)
-    told = "the Produce request was the first after 10 minutes of silence, and its connection was closed on it"
+    told = "the Produce request was the first request after 10 minutes of silence, and its connection was closed"
     begun = connection.close(late + MS // 2, "server", "reset")
     yield begun[0], FindingLine(
         v=1, ts=begun[1].ts, connection_id=connection.id, code="C016", name="idle-close-race", severity="warning",

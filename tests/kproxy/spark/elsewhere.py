@@ -57,8 +57,8 @@ class Local:
         files, lines, corrupt = len(self.batch.files), self.batch.lines, self.batch.corrupt
         some = f"as in {self.batch.example}"
         return [
-            f"kproxy: {corrupt} of {lines + corrupt} lines could not be read and are left out, {some}",
-            f"{files} of {files} files were new: {lines} lines are in {table} now",
+            f"kproxy: {corrupt} of {lines + corrupt} lines could not be read and were skipped, {some}",
+            f"{files} of {files} files were new: {lines} lines added to {table}",
         ]
 
     def rows(self, job: str) -> int:

@@ -53,7 +53,7 @@ def test_tables_are_shown_with_units_and_what_may_be_hostile_is_escaped(analyze:
     status, out, err = analyze(trace, "--job", "latency", "--rows", "5")
     assert (status, err) == (0, "")
     title, heading, *rows, more, end = out.split("\n")[:-1]
-    assert (title, more, end) == ("# latency", "# and more: --rows N shows more than 5", "")
+    assert (title, more, end) == ("# latency", "# more rows omitted: use --rows N to show more than 5", "")
     assert heading.split("\t")[:4] == ["by", "api", "value", "responses"]
     assert rows[0].split("\t") == ["api", "Produce", "", "1", *["30.5 s"] * 5]
     assert rows[1].split("\t")[4] == "3.1 ms"
@@ -128,14 +128,16 @@ def test_convert_says_what_was_new_what_has_grown_and_what_was_no_line(
     status, _, err = analyze("convert", tmp_path / "in", "--out", table)
     assert status == 0
     assert err.splitlines() == [
-        f"kproxy: 1 of 5 lines could not be read and are left out, as in file:{bad}: a\\x1b[2Jb",
-        f"2 of 2 files were new: 4 lines are in {table} now",
+        f"kproxy: 1 of 5 lines could not be read and were skipped, as in file:{bad}: a\\x1b[2Jb",
+        f"2 of 2 files were new: 4 lines added to {table}",
     ]
     assert analyze("convert", tmp_path / "in", "--out", table)[2] == (
-        f"0 of 2 files were new: 0 lines are in {table} now\n"
+        f"0 of 2 files were new: 0 lines added to {table}\n"
     )
     write(path, path.read_bytes() * 2)
-    said = f"kproxy: file:{path} has grown since it was converted, what came since is left out; convert whole files"
+    said = (
+        f"kproxy: file:{path} has grown since it was converted; the new lines are left out: convert only finished files"
+    )
     assert analyze("convert", tmp_path / "in", "--out", table)[2].splitlines()[0] == said
 
 
@@ -149,36 +151,36 @@ def test_convert_counts_lines_and_files_apart_and_names_every_bad_file(analyze: 
     status, out, err = analyze("convert", folder, "--out", tmp_path / "table")
     assert (status, out) == (0, "")
     empties, (bad_lines, bad_files, said) = err.splitlines()[:-3], err.splitlines()[-3:]
-    assert sorted(empties) == [f"kproxy: {path} is empty (0 bytes) and left out" for path in empty[:1]]
+    assert sorted(empties) == [f"kproxy: {path} is empty (0 bytes) and was skipped" for path in empty[:1]]
     assert bad_lines == (
-        f"kproxy: 4 of 7 lines could not be read and are left out, as in file:{traces[0]}: no line; "
+        f"kproxy: 4 of 7 lines could not be read and were skipped, as in file:{traces[0]}: no line; "
         f"file:{traces[0]}, file:{traces[1]} have such lines"
     )
-    assert bad_files.startswith("kproxy: 13 of 15 files could not be read, or not to the end: ")
+    assert bad_files.startswith("kproxy: 13 of 15 files could not be read completely: ")
     assert [str(path) in bad_files for path in captures] == [True] * 10 + [False] * 2
     assert bad_files.endswith(" and 3 more")
-    assert said == f"15 of 15 files were new: 3 lines are in {tmp_path / 'table'} now"
+    assert said == f"15 of 15 files were new: 3 lines added to {tmp_path / 'table'}"
     (folder / "only").mkdir()
     only = write(folder / "only" / "empty.pcap", b"")
     for args in (("convert", only.parent, "--out", tmp_path / "other"), (only.parent, "--job", "latency")):
         status, out, err = analyze(*args)
         assert (status, out) == (2, "")
-        assert err.splitlines()[0] == f"kproxy: {only} is empty (0 bytes) and left out"
+        assert err.splitlines()[0] == f"kproxy: {only} is empty (0 bytes) and was skipped"
 
 
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["convert", "x"], "write kproxy analyze convert TRACES --out DIR"),
-        (["convert", "--out", "x"], "write kproxy analyze convert TRACES --out DIR"),
-        (["convert", "x", "--out", "y", "--job", "latency"], "convert takes whole files, it has no --job"),
-        (["x", "--format", "parquet"], "tables are shown, Parquet is written to --out DIR"),
+        (["convert", "x"], "usage: kproxy analyze convert TRACES --out DIR"),
+        (["convert", "--out", "x"], "usage: kproxy analyze convert TRACES --out DIR"),
+        (["convert", "x", "--out", "y", "--job", "latency"], "convert always takes whole files: remove --job"),
+        (["x", "--format", "parquet"], "Parquet needs --out DIR"),
         (["x", "--format", "csv"], "CSV has one table"),
         (["x", "--where", "apii=Fetch"], "unknown field 'apii'"),
         (["x", "--where", "topic~'(a+)+'"], "no pattern for Spark"),
         (["x", "--since", "yesterday"], "--since yesterday: write 2025-01-31, 2025-01-31T12:00"),
         (["x", "--until", "2026-02-31"], "--until 2026-02-31: day is out of range"),
-        (["x", "--conf", "a"], "--conf a: write KEY=VALUE"),
+        (["x", "--conf", "a"], "invalid --conf a: use KEY=VALUE"),
         (["x", "--keylog", "/nothing"], "--keylog /nothing: no such file"),
         (["/nothing/here"], "/nothing/here: no such file or directory"),
         ([str(Path(__file__).parent)], "no trace (*.jsonl) and no capture"),
@@ -224,7 +226,7 @@ def test_without_java_or_pyspark_it_says_what_to_install(
     assert capsys.readouterr().err == "kproxy: Spark needs Java\n"
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert main(["analyze", str(TRACE_1)]) == 2
-    assert capsys.readouterr().err == f"kproxy: analyze needs Spark: {install_command('spark')}\n"
+    assert capsys.readouterr().err == f"kproxy: kproxy kproxy analyze needs Spark: {install_command('spark')}\n"
 
 
 def _environment(**more: str) -> dict[str, str]:

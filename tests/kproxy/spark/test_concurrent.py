@@ -81,8 +81,8 @@ def test_of_three_processes_that_begin_at_once_one_is_killed_and_the_table_has_e
     said = sorted(re.sub(r"^waiting: .*\n", "", text) for text in texts)
     files = len(list((tmp_path / "in").rglob("*.jsonl")))
     assert said == [
-        f"0 of {files} files were new: 0 lines are in {table} now\n",
-        f"{files} of {files} files were new: {expected} lines are in {table} now\n",
+        f"0 of {files} files were new: 0 lines added to {table}\n",
+        f"{files} of {files} files were new: {expected} lines added to {table}\n",
     ]
     assert read_table(spark, str(table)).count() == expected
     assert [batch.number for batch in batches(spark, str(table)) or ()] == [1]
@@ -166,7 +166,7 @@ def test_a_table_that_has_lines_twice_is_not_read_but_repaired(
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     sentence = (
-        f"kproxy: {damaged} has lines twice, because two runs of convert wrote to it at once: "
+        f"kproxy: {damaged} has duplicate lines, because two runs of convert wrote to it at once: "
         f"run kproxy analyze convert --repair --out {damaged}\n"
     )
     traces = str(tmp_path / "in")
@@ -190,9 +190,9 @@ def test_a_table_that_has_lines_twice_is_not_read_but_repaired(
     assert [(each.lines, len(each.files)) for each in batches(spark, str(damaged)) or ()] == [(3, 1), (6, 2)]
     assert run("convert", traces, "--out", str(damaged)) == (
         0,
-        f"0 of 3 files were new: 0 lines are in {damaged} now\n",
+        f"0 of 3 files were new: 0 lines added to {damaged}\n",
     )
-    assert run("convert", "--repair", "--out", str(damaged)) == (0, f"{damaged} is sound: nothing is there twice\n")
+    assert run("convert", "--repair", "--out", str(damaged)) == (0, f"{damaged} has no duplicate lines\n")
 
 
 def test_of_a_batch_that_lost_lines_the_files_are_read_again_if_they_are_there(
@@ -238,8 +238,8 @@ def test_where_there_is_no_lock_runs_do_not_touch_each_others_batches_and_a_file
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("convert", "x", "--repair", "--out", "y"), "write kproxy analyze convert --repair --out DIR"),
-        (("convert", "--repair"), "write kproxy analyze convert --repair --out DIR"),
+        (("convert", "x", "--repair", "--out", "y"), "usage: kproxy analyze convert --repair --out DIR"),
+        (("convert", "--repair"), "usage: kproxy analyze convert --repair --out DIR"),
         (("x", "--repair"), "--repair is for convert"),
     ],
 )

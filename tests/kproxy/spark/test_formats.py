@@ -129,8 +129,8 @@ def test_what_is_wrong_is_one_sentence(
     traces, table = str(trace(tmp_path / "in", 1).parent), str(tmp_path / "table")
     add(spark, tmp_path / "in", tmp_path / "table")
     wrong = {
-        ("convert", traces, "--out", table, "--format", "json"): "convert has --format parquet, delta, iceberg",
-        (table, "--format", "delta", "--out", table): "--format delta is for convert",
+        ("convert", traces, "--out", table, "--format", "json"): "convert supports --format parquet, delta, iceberg",
+        (table, "--format", "delta", "--out", table): "--format delta works only with convert",
         (
             "convert",
             traces,
@@ -142,7 +142,7 @@ def test_what_is_wrong_is_one_sentence(
     }
     if not spark.conf.get("spark.jars.packages", ""):
         new = ("convert", traces, "--out", f"{table}2", "--format")
-        package = "; give Spark its package: --conf spark.jars.packages="
+        package = "; add its package: --conf spark.jars.packages="
         wrong |= {(*new, form): package for form in (table_storage.DELTA, table_storage.ICEBERG)}
     for args, says in wrong.items():
         capfd.readouterr()

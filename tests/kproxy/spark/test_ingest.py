@@ -37,7 +37,7 @@ def test_a_torn_last_line_is_kept_aside_and_a_whole_one_without_its_newline_is_r
 ) -> None:
     ids, [torn] = read(spark, write(tmp_path / "torn" / name, DATA[:-30]))
     assert ids == list(range(19))
-    assert torn.startswith('{"kind":"request"') or torn.endswith("the last line is torn and left out")
+    assert torn.startswith('{"kind":"request"') or torn.endswith("the last line is incomplete and was skipped")
     assert read(spark, write(tmp_path / "whole" / name, DATA[:-1])) == (list(range(20)), [])
 
 
@@ -101,7 +101,7 @@ def test_of_compressed_data_that_ends_early_what_stands_before_is_read_and_it_is
     assert 1000 < ids.count(99) < 4000
     told = [text.removeprefix(f"{tmp_path}/") for text in told]
     assert [text[:10] for text in told if "ends early" in text] == ["a.jsonl.gz", "c.jsonl.gz"]
-    assert "b.jsonl.zst: the last line is torn and left out" in told
+    assert "b.jsonl.zst: the last line is incomplete and was skipped" in told
 
 
 def test_captures_that_are_none_or_end_early_are_said_and_the_others_are_read(

@@ -39,7 +39,7 @@ def test_reads_zstd_frames_that_follow_each_other() -> None:
 def test_a_torn_last_line_is_left_out_and_said() -> None:
     numbers, said = read(made(3)[:-9])
     assert numbers == [0, 1]
-    assert said == ["t.jsonl: the last line is torn and left out"]
+    assert said == ["t.jsonl: the last line is incomplete and was skipped"]
 
 
 def test_a_whole_last_line_needs_no_newline() -> None:
@@ -57,7 +57,7 @@ def test_a_cut_compressed_file_gives_what_stands_before_the_cut(pack) -> None:
 def test_lines_that_are_none_are_counted() -> None:
     numbers, said = read(made(1) + b"garbage\n{}\n" + made(1))
     assert numbers == [0, 0]
-    assert said == ["t.jsonl: 2 of 4 lines could not be read and are left out"]
+    assert said == ["t.jsonl: 2 of 4 lines could not be read and were skipped"]
 
 
 def test_json_that_is_no_trace_is_refused() -> None:
@@ -66,7 +66,7 @@ def test_json_that_is_no_trace_is_refused() -> None:
 
 
 def test_a_newer_format_is_refused_by_its_number() -> None:
-    with pytest.raises(TraceError, match=r"has trace format 2, this kproxy reads up to 1: upgrade kproxy"):
+    with pytest.raises(TraceError, match=r"has trace format 2, this kproxy reads formats up to 1: upgrade kproxy"):
         read(b'{"v": 2, "kind": "frame"}\n')
 
 

@@ -131,11 +131,11 @@ async def test_a_filter_that_is_written_anew_is_left_at_once() -> None:
 
 async def test_rows_that_are_not_there_are_explained() -> None:
     for phase, said in (
-        (SourcePhase.ENDED, "There is no Kafka traffic in given."),
+        (SourcePhase.ENDED, "given contains no Kafka traffic."),
         (SourcePhase.LIVE, "Nothing in given yet"),
     ):
         async with running(session_of([], phase=phase)) as pilot:
             assert said in text(pilot)
     async with running(session_of([request(1)])) as pilot:
         await press(pilot, "4")
-        assert "There are no topics in given." in text(pilot)
+        assert "given has no topics." in text(pilot)

@@ -38,8 +38,8 @@ def test_it_prints_where_it_is_and_ends_on_a_signal(end: signal.Signals, tmp_pat
     ("arguments", "sentence"),
     [
         (["nosuch.pcap"], "nosuch.pcap: No such file or directory"),
-        (["-"], "kproxy web reads no pipe, since every window begins anew: write it to a file first"),
-        (["--bind", "unix:/tmp/x", _BUG], "--bind unix:/tmp/x: browsers need a port"),
+        (["-"], "kproxy web cannot read a pipe, because each window reads the input again: save it to a file first"),
+        (["--bind", "unix:/tmp/x", _BUG], "--bind unix:/tmp/x: browsers need a TCP port"),
         (["--bind", "70000", _BUG], "--bind '70000': '70000' is no port; write a number from 0 to 65535 after the last"
          " colon"),
         (["-f", "nosuch=1", _BUG], "filter: unknown field 'nosuch' at column 1"),
@@ -57,7 +57,7 @@ def test_a_busy_port(kproxy: Run) -> None:
         done = kproxy("web", "--bind", port, _BUG)
     assert done.returncode == 2
     assert done.stderr == (
-        f"kproxy: 127.0.0.1:{port} is in use: stop what listens there, or choose another address with --bind\n"
+        f"kproxy: 127.0.0.1:{port} is already in use: stop the process on it, or choose another address with --bind\n"
     )
 
 

@@ -209,7 +209,7 @@ async def test_there_are_so_many_sessions_and_no_more(client: Client, monkeypatc
     monkeypatch.setattr(module, "MOST_SESSIONS", 2)
     assert MOST_SESSIONS == 8
     one, two = await begun(client), await begun(client)
-    assert await last_words(await client.open()) == b"2 windows are open, and no more may be: close one.\r\n"
+    assert await last_words(await client.open()) == b"2 windows are open, which is the maximum: close one.\r\n"
     assert await said(two, "x") == b"x"
     await one.close()
     three = await begun(client)

@@ -57,83 +57,83 @@ FENCED = frozenset({"FENCED_INSTANCE_ID", "FENCED_MEMBER_EPOCH", "UNRELEASED_INS
 #: The broker that was asked is not the coordinator, or not yet.
 DENIED = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
 
-_OFFSETS = "see whether __consumer_offsets exists and each of its partitions has a leader; a single broker needs "
-_POLL = "see what it does between two polls, against max.poll.interval.ms, and what stops the process, against "
+_OFFSETS = "check that __consumer_offsets exists and each of its partitions has a leader; a single broker needs "
+_POLL = "check how long it works between two polls (max.poll.interval.ms), and what blocks the process ("
 
 MEANINGS = {
     "UNKNOWN_MEMBER_ID": Meaning(
         1,
-        "the coordinator has taken it out of the group, or does not know it any more; its partitions are with others",
-        _POLL + "session.timeout.ms; a client that goes on with the same member id never gets back",
+        "the coordinator removed it from the group, or no longer knows it; other members have its partitions",
+        _POLL + "session.timeout.ms); a client that keeps using the same member id never gets back in",
     ),
-    "ILLEGAL_GENERATION": Meaning(
-        3, "the group has gone on to another generation without it", _POLL + "session.timeout.ms"
-    ),
+    "ILLEGAL_GENERATION": Meaning(3, "the group moved to another generation without it", _POLL + "session.timeout.ms)"),
     "FENCED_INSTANCE_ID": Meaning(
         1,
-        "another process has joined with its group.instance.id, and this one is shut out",
-        "give every process a group.instance.id of its own; see whether two copies of it run",
+        "another process joined with its group.instance.id, and this one is fenced",
+        "give every process its own group.instance.id; check whether two copies of it run",
     ),
     "UNRELEASED_INSTANCE_ID": Meaning(
         1,
         "another process still holds its group.instance.id",
-        "give every process a group.instance.id of its own; else wait until the session of the other has timed out",
+        "give every process its own group.instance.id; otherwise wait until the other's session expires",
     ),
     "FENCED_MEMBER_EPOCH": Meaning(
         1,
-        "the coordinator has taken its partitions away, since it did not give them up in time or its epoch is wrong; "
-        "it has to join again with epoch 0",
-        "see what it does between two polls: partitions are given up in poll()",
+        "the coordinator revoked its partitions, because it did not give them up in time or its epoch is wrong; "
+        "it must rejoin with epoch 0",
+        "check what it does between two polls: partitions are revoked in poll()",
     ),
     "STALE_MEMBER_EPOCH": Meaning(
-        3, "it uses an epoch that is over", "the epoch of the last heartbeat's answer is the one to commit with"
+        3, "it uses an old epoch", "it must commit with the epoch of the last heartbeat response"
     ),
     "INCONSISTENT_GROUP_PROTOCOL": Meaning(
         1,
-        "it offers no assignor, or protocol type, that all other members have too",
+        "it shares no assignor or protocol type with all other members",
         "compare partition.assignment.strategy and group.protocol of all members; another application may use the "
         "same group.id",
     ),
     "GROUP_MAX_SIZE_REACHED": Meaning(
-        1, "the group is full", "group.max.size of the broker; members that went away without leaving count too"
+        1, "the group is full", "check the broker's group.max.size; members that disappeared without leaving count too"
     ),
     "GROUP_AUTHORIZATION_FAILED": Meaning(
-        1, "it may not read with this group id", "the ACLs of its principal: READ on the group"
+        1, "it is not allowed to use this group id", "check the ACLs of its principal: READ on the group"
     ),
     "TOPIC_AUTHORIZATION_FAILED": Meaning(
-        1, "it may not read a topic that it names", "the ACLs of its principal: READ and DESCRIBE on the topic"
+        1,
+        "it is not allowed to read one of its topics",
+        "check the ACLs of its principal: READ and DESCRIBE on the topic",
     ),
     "GROUP_ID_NOT_FOUND": Meaning(
-        3, "the coordinator does not know the group", "a group that never joined, or that was deleted"
+        3, "the coordinator does not know the group", "the group was never joined, or was deleted"
     ),
     "INVALID_SESSION_TIMEOUT": Meaning(
         1,
-        "its session timeout is not one that the broker allows",
-        "session.timeout.ms against group.min.session.timeout.ms and group.max.session.timeout.ms of the broker",
+        "the broker does not allow its session timeout",
+        "compare session.timeout.ms with the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
     ),
     "UNSUPPORTED_ASSIGNOR": Meaning(
-        1, "the broker does not have the assignor that it asks for", "group.remote.assignor of the client"
+        1, "the broker does not have the requested assignor", "check the client's group.remote.assignor"
     ),
     "UNSUPPORTED_VERSION": Meaning(
-        1, "the broker does not serve what it asks for", "group.protocol of the client, and the broker's version"
+        1, "the broker does not support its request", "check the client's group.protocol and the broker's version"
     ),
     "NOT_COORDINATOR": Meaning(
         2,
-        "the broker that it asks is not the group's coordinator",
-        "see whether FindCoordinator and the broker agree: brokers that disagree about the leader of a partition of "
-        "__consumer_offsets, or an address that leads to another broker",
+        "the broker it asks is not the group's coordinator",
+        "check whether FindCoordinator and the broker agree: brokers may disagree about the leader of a partition of "
+        "__consumer_offsets, or an address may lead to another broker",
     ),
     "COORDINATOR_NOT_AVAILABLE": Meaning(
         2, "the group has no coordinator", _OFFSETS + "offsets.topic.replication.factor=1"
     ),
     "COORDINATOR_LOAD_IN_PROGRESS": Meaning(
         2,
-        "its coordinator is reading the group's past from __consumer_offsets",
-        "a coordinator that moved; loading for minutes means a partition of __consumer_offsets that is not compacted",
+        "its coordinator is still loading the group from __consumer_offsets",
+        "the coordinator moved; if loading takes minutes, a partition of __consumer_offsets is not compacted",
     ),
 }
 
-_OTHER = Meaning(3, "", "the bytes of the request and its answer, and the broker's log")
+_OTHER = Meaning(3, "", "check the bytes of the request and its response, and the broker's log")
 
 
 def meaning(error: str) -> Meaning:

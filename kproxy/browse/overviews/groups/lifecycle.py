@@ -174,7 +174,7 @@ def renamed(group: GroupHistory, lane: Lane, at: int) -> None:
     """A client joins as somebody new: whom it was before it will not be again."""
     lane.unsynced = 0  # its new self counts on
     _vanishes(group, lane, at)
-    lane.gone = "its client joined with another member id"
+    lane.gone = "its client rejoined with another member id"
     _forgiven(group, lane)
 
 

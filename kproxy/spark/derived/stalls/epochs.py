@@ -18,7 +18,10 @@ _PATIENCE_US: Final = EPOCH_PATIENCE // 1000
 #: Refusals further apart (us) are about something else.
 _TOGETHER_US: Final = 10_000_000
 
-_LOOK = "the poll loop of who is behind: partitions are given up in poll(); after max.poll.interval.ms it is fenced"
+_LOOK = (
+    "check the poll loop of the member that is behind: it gives up partitions in poll(); after max.poll.interval.ms it "
+    "is fenced"
+)
 
 
 def epoch_stalls(lines: DataFrame) -> DataFrame:
@@ -77,7 +80,7 @@ def epoch_stalls(lines: DataFrame) -> DataFrame:
         found, StallKind.LAGGING, waiting=labels(F.col("ahead")), blamed=behind_ones, blamed_ids=ids(F.col("behind")),
         look=F.lit(_LOOK), times=F.size("behind").cast("long"),
         sentence=text(names(behind_ones), are, " at epoch ", F.array_join("epochs", ", "), ", and the group at ",
-                      epoch, " for ", lasted, ": partitions that others wait for have not been given up"),
+                      epoch, " for ", lasted, ": partitions that others wait for have not been revoked"),
     )  # fmt: skip
 
 
@@ -101,6 +104,6 @@ def coordinator_stalls(lines: DataFrame) -> DataFrame:
     why = chosen(F.col("error"), {error: meaning.why for error, meaning in told.items()})
     return stall_rows(
         found, StallKind.COORDINATOR, look=chosen(F.col("error"), {error: each.look for error, each in told.items()}),
-        sentence=text("members of the group were told ", F.col("error"), " ", times(F.col("times")), " within ",
+        sentence=text("members of the group got ", F.col("error"), " ", times(F.col("times")), " within ",
                       ago(F.col("lasted_us")), ": ", why),
     )  # fmt: skip

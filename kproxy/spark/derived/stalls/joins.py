@@ -17,20 +17,20 @@ _SECOND_US = 1_000_000
 _BEATS = ("Heartbeat", "OffsetCommit")
 
 _KILLED = (
-    "why that process went away without leaving (killed, or a static member); the coordinator waits for it until its "
-    "session.timeout.ms is over"
+    "find out why that process disappeared (killed, or a static member); the coordinator waits for it until its "
+    "session.timeout.ms expires"
 )
 _BUSY = (
-    "the poll loop of who does not join: it joins in poll() alone, so see what it does between two polls; the "
+    "check the poll loop of the missing member: it joins only in poll(), so check its work between two polls; the "
     "coordinator gives up on it after its max.poll.interval.ms"
 )
-_STOPPED = "what stops the process that is silent (a debugger, garbage collection, no CPU), and session.timeout.ms"
+_STOPPED = "find out what blocks the silent process (a debugger, garbage collection, no CPU); check session.timeout.ms"
 _UNSEEN = (
-    "members that do not come through here (kafka-consumer-groups --describe --members names them all); a new group "
+    "check for members that do not use this proxy (kafka-consumer-groups --describe --members lists all); a new group "
     "waits for group.initial.rebalance.delay.ms"
 )
 _FORGOTTEN = (
-    "the coordinator has lost this request: its log; a client gives up after its request timeout and joins again"
+    "the coordinator lost this request: check its log; the client gives up after its request timeout and rejoins"
 )
 
 
@@ -98,9 +98,9 @@ def _watched(lines: DataFrame, slow: DataFrame) -> DataFrame:
         F.when(closed, text("its connection was closed by the ", F.col("one.closed_by"), " ",
                ago(F.col("begun_us") - F.col("one.closed_us")), " earlier, without LeaveGroup"))
         .when(F.col("told") > 0, text(F.when(silent, "it went silent").otherwise("it sends heartbeats"), ", was told ",
-              times(F.col("told")), " to join again and does not"))
+              times(F.col("told")), " to rejoin but does not"))
         .when(silent, text("silent for ", ago(silence)))
-        .otherwise("has not joined again yet")
+        .otherwise("has not rejoined yet")
     )  # fmt: skip
     rank = F.when(closed, 0).when(F.col("told") > 0, 1).otherwise(2)
     named = F.struct(rank.alias("rank"), F.col("one.label").alias("label"), F.col("one.who").alias("who"),
@@ -115,13 +115,13 @@ def _told_of(slow: DataFrame) -> DataFrame:
     waiting = labels(F.filter("members", lambda each: ~F.array_contains(blamed_ids, each["who"])))
     shown = F.transform("reasons", lambda each: text(each["label"], " (", each["why"], ")"))
     lasted = ago(F.col("lasted_us"))
-    wait = text(names(waiting), " ", have(waiting), " waited ", lasted, " for the answer to JoinGroup")
+    wait = text(names(waiting), " ", have(waiting), " waited ", lasted, " for the JoinGroup response")
     some, left_out = F.size("reasons") > 0, F.col("left_out")
     sentence = (
-        F.when(left_out, text("JoinGroup of ", names(waiting), " had no answer for ", lasted, ", although others that ",
-                              "joined in the same round got a generation"))
-        .when(some, text(wait, ": the coordinator answers when every member has joined, and waited for ", names(shown)))
-        .otherwise(text(wait, ", and of the members seen here none was missing"))
+        F.when(left_out, text("JoinGroup of ", names(waiting), " had no response for ", lasted, ", although others",
+                              " that joined in the same round got a generation"))
+        .when(some, text(wait, ": the coordinator waited until every member had joined; missing: ", names(shown)))
+        .otherwise(text(wait, ", but no member visible here was missing"))
     )  # fmt: skip
     worst = F.get("reasons", F.lit(0))["rank"]
     look = F.when(left_out, _FORGOTTEN).when(~some, _UNSEEN)

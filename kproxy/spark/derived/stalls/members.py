@@ -22,13 +22,14 @@ from kproxy.spark.derived.stalls import ago, severity, stall_rows
 from kproxy.spark.sentences import chosen, duration, text, times
 
 _LOOK = {
-    StallKind.SILENT: "what stops the process (a debugger, garbage collection, a suspended container, no CPU); after "
-    "session.timeout.ms its partitions go to others",
-    StallKind.LOST: "whether it was killed or has crashed; session.timeout.ms is how long that takes (a static member "
+    StallKind.SILENT: "find out what blocks the process (a debugger, garbage collection, a suspended container, no "
+    "CPU); after session.timeout.ms, other members get its partitions",
+    StallKind.LOST: "check whether it was killed or crashed; session.timeout.ms limits the wait (a static member "
     "gets its partitions back when it restarts)",
-    StallKind.UNANSWERED: "the coordinator: whether it answers others; whether something between drops packets",
-    StallKind.NOT_REJOINING: "what the application does between two polls; after max.poll.interval.ms the group goes "
-    "on without it",
+    StallKind.UNANSWERED: "check whether the coordinator answers others, and whether something in between drops "
+    "packets",
+    StallKind.NOT_REJOINING: "check what the application does between two polls; after max.poll.interval.ms the group "
+    "continues without it",
 }
 _REFUSALS = (StallKind.REFUSED.value, StallKind.FENCED.value, StallKind.COMMIT_REFUSED.value)
 
@@ -215,24 +216,24 @@ def _told_of(found: DataFrame) -> DataFrame:
     count = F.col("times")
     sentences = {
         StallKind.SILENT: text(
-            label, " has sent nothing for ", lasted, ", and before a heartbeat every ", duration(F.col("usual_us")),
-            "; its connection is open, so its process stands still",
+            label, " has sent nothing for ", lasted, ", after a heartbeat every ", duration(F.col("usual_us")),
+            "; its connection is open, so its process is blocked",
         ),
         StallKind.LOST: text(
-            label, " went away without LeaveGroup (its connection was closed by the ", F.col("closed_by"),
-            ") and was not heard of for ", lasted, ": until its session times out its partitions are its own, and ",
-            "nobody reads them",
+            label, " disappeared without LeaveGroup (its connection was closed by the ", F.col("closed_by"),
+            ") and has been silent for ", lasted, ": until its session expires, ",
+            "nobody reads its partitions",
         ),
         StallKind.UNANSWERED: text(
-            label, " has waited ", lasted, " for the answer to its ", F.col("kind"), " request",
+            label, " has waited ", lasted, " for the response to its ", F.col("kind"), " request",
             F.when(count > 1, text(", and for ", (count - 1).cast("string"), " more")).otherwise(""),
         ),
         StallKind.NOT_REJOINING: text(
             label, " was told ", times(count), " within ", within, " that the group rebalances (REBALANCE_IN_PROGRESS)",
-            ", and has not joined again: it sends heartbeats, but its application does not poll",
+            ", but has not rejoined: it sends heartbeats, but its application does not poll",
         ),
         StallKind.COMMIT_REFUSED: text(
-            refused, "; the offsets are not stored, so what it has read is read again"
+            refused, "; the offsets are not stored, so these records will be read again"
         ),
     }  # fmt: skip
     sentence = F.coalesce(*(F.when(stall == kind.value, words) for kind, words in sentences.items()), refused)

@@ -16,14 +16,14 @@ from kproxy.spark.sentences import member_label, names, text, times
 _PATIENCE_US = SYNC_PATIENCE // 1000
 
 _NOT_ASKED = (
-    "whether the client can read the JoinGroup answer (its log; the findings of that frame), and whether it stands "
-    "still in its assignor or a rebalance callback"
+    "check whether the client can read the JoinGroup response (its log; that frame's findings), and whether it is "
+    "blocked in its assignor or a rebalance callback"
 )
-_BROKER = "the broker: before it answers it writes the assignment to __consumer_offsets (min.insync.replicas)"
-_LEADER = "what the leader does (its assignor runs in the client): a leader that stands still holds up everybody"
+_BROKER = "check the broker: it must write the assignment to __consumer_offsets first (min.insync.replicas)"
+_LEADER = "check the leader (its assignor runs in the client): a blocked leader blocks the whole group"
 _LOOPS = (
-    "what it is answered to JoinGroup and SyncGroup: a client that cannot read them, or an answer of "
-    "REBALANCE_IN_PROGRESS each time because another member joins as often"
+    "check its JoinGroup and SyncGroup responses: the client may be unable to read them, or they may all be "
+    "REBALANCE_IN_PROGRESS because another member keeps joining"
 )
 
 
@@ -77,14 +77,14 @@ def _told_of(found: DataFrame) -> DataFrame:
     waited = F.when(F.size(waiting) > 0, text(", and ", names(waiting), " ", have(waiting), " to wait")).otherwise("")
     led = F.coalesce(F.array_contains(ids(F.col("waiting_ones")), F.col("leader.who")), F.lit(False))
     cause = (
-        F.when(led, text("the leader, ", leader, ", has sent the assignment, and the coordinator did not answer"))
-        .when(leader.isNull(), "the leader, which is not seen here, has not sent the assignment")
+        F.when(led, text("the leader, ", leader, ", has sent the assignment, but the coordinator did not respond"))
+        .when(leader.isNull(), "the leader, which is not visible here, has not sent the assignment")
         .otherwise(text(leader, ", the leader, has not sent the assignment"))
     )
     sentence = (
-        F.when(F.col("leader_late"), text(not_asked, "; it is the leader, so nobody had an assignment", waited))
+        F.when(F.col("leader_late"), text(not_asked, "; it is the leader, so no member had an assignment", waited))
         .when(missing, text(not_asked, ": it had no assignment and read nothing"))
-        .otherwise(text(names(waiting), " ", have(waiting), " waited ", lasted, " for the answer to SyncGroup in ",
+        .otherwise(text(names(waiting), " ", have(waiting), " waited ", lasted, " for the SyncGroup response in ",
                         "generation ", generation, ": ", cause))
     )  # fmt: skip
     nobody = F.array().cast("array<string>")
@@ -140,5 +140,5 @@ def loop_stalls(lines: DataFrame) -> DataFrame:
         found, StallKind.JOIN_LOOP, severity=F.lit("error"), waiting=F.array(label), blamed=F.array(label),
         blamed_ids=F.array("one.member_id"), look=F.lit(_LOOPS),
         sentence=text(label, " has joined ", times(F.col("times")), " within ",
-                      ago(F.col("last_us") - F.col("since_us")), " and got an assignment none of these times"),
+                      ago(F.col("last_us") - F.col("since_us")), " without getting an assignment"),
     )  # fmt: skip

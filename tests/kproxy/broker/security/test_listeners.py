@@ -73,7 +73,7 @@ async def test_who_does_not_log_in_is_not_answered_where_clients_log_in(certific
         with pytest.raises(asyncio.IncompleteReadError):
             await client.brokers()
         await client.hang_up()
-    assert said == ["/127.0.0.1: Metadata v9 before the login that this listener wants; connection closed"]
+    assert said == ["/127.0.0.1: Metadata v9 before the login that this listener requires; connection closed"]
 
 
 async def test_a_broker_that_is_started_again_has_all_its_listeners(certificate: Path) -> None:
@@ -140,7 +140,7 @@ async def test_the_only_listener_is_named_for_what_it_does(certificate: Path) ->
             "listener.security.protocol.map: 'A:TLS' names no security protocol",
         ),
         ({"ports": [0, 0]}, "ports: 2 for listener PLAINTEXT of 1 brokers"),
-        ({"advertised": {"SSL": [("a", 1)]}}, "advertised: there is no listener SSL, only PLAINTEXT"),
+        ({"advertised": {"SSL": [("a", 1)]}}, "advertised: unknown listener SSL; listeners: PLAINTEXT"),
     ],
 )
 async def test_listeners_that_do_not_fit_are_said(options: Mapping[str, Any], why: str) -> None:

@@ -73,7 +73,7 @@ async def test_nobody_else_is_answered() -> None:
     async with secured(said) as ask:
         await ask.send("Metadata", 9, {"topics": []})
         assert await is_closed(ask)
-    assert said == ["/127.0.0.1: Metadata v9 before the login that this listener wants; connection closed"]
+    assert said == ["/127.0.0.1: Metadata v9 before the login that this listener requires; connection closed"]
 
 
 async def test_a_frame_too_large_for_a_login_ends_the_connection() -> None:
@@ -165,7 +165,7 @@ async def test_the_session_is_over_for_who_does_not() -> None:
         go_on(ask.broker, 5001)
         await ask.send("Metadata", 9, {"topics": []})
         assert await is_closed(ask)
-    assert said == ["/127.0.0.1: Metadata v9 after the end of the session; connection closed"]
+    assert said == ["/127.0.0.1: Metadata v9 after the session expired; connection closed"]
 
 
 async def test_even_then_a_client_may_log_in_again() -> None:
@@ -224,7 +224,7 @@ async def test_a_session_does_not_outlast_its_token() -> None:
 
 
 async def test_a_mechanism_that_nobody_has_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="no SASL mechanism GSSAPI: there are PLAIN, SCRAM-SHA-256"):
+    with pytest.raises(ValueError, match="unknown SASL mechanism GSSAPI: use one of PLAIN, SCRAM-SHA-256"):
         async with Broker(sasl=("GSSAPI",)):
             raise AssertionError
 

@@ -86,7 +86,7 @@ async def test_a_full_disk_ends_it_with_a_sentence(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "pwrite", refuse)
     async with following(DissectedSource("it", [str(CAPTURE)])) as seen:
         await seen.until(lambda: seen.source.phase is SourcePhase.ENDED)
-        assert seen.source.sentence == "not everything is shown: no room for it (No space left on device)"
+        assert seen.source.sentence == "some data is missing: out of disk space (No space left on device)"
 
 
 #: Looks at what is piped into it, and prints the process id of the child.

@@ -106,7 +106,7 @@ async def test_a_torn_compressed_file_gives_what_stands_before_it(tmp_path: Path
         assert 100 < len(found) < 2000
         assert found == wanted[: len(found)]
         [sentence] = seen.source.messages
-        assert sentence == f"{path}: compressed data ends early; what stands before it was read"
+        assert sentence == f"{path}: compressed data ends early; everything before that point was read"
 
 
 async def test_damage_in_a_compressed_file_is_said_once(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ async def test_while_there_are_no_clients_it_says_where_they_connect(path: Path)
     async with serving(path, Fake(7)), following(source) as seen:
         await seen.until(lambda: source.live)
         addresses = "127.0.0.1:9092 or 127.0.0.1:9093 or 127.0.0.1:9094"
-        assert source.nothing == f"Waiting for clients: point one at {addresses} (its bootstrap.servers)."
+        assert source.nothing == f"Waiting for clients: set bootstrap.servers to {addresses}."
     assert _reachable("0.0.0.0:9092") == _reachable("[::]:9092") == "localhost:9092"
 
 
@@ -126,7 +126,7 @@ async def test_a_proxy_that_is_lost_is_said_to_be_and_found_again(path: Path) ->
             proxy.tell.put_nowait(line(1, "a-7-1") + line(1, "a-7-2") + close(2, "a-7-2"))
             await seen.until_lines(3)
         await until_lost(seen)
-        assert source.sentence == "lost the proxy (it has ended): trying again"
+        assert source.sentence == "lost the connection to the proxy (it has ended); reconnecting"
         may_look.set()
         await seen.until(lambda: "no kproxy" in source.sentence)
         async with serving(path, Fake(8)) as proxy:
@@ -138,7 +138,7 @@ async def test_a_proxy_that_is_lost_is_said_to_be_and_found_again(path: Path) ->
         assert isinstance(ended, CloseLine)
         assert (ended.connection_id, ended.by, ended.how) == ("a-7-1", "proxy", "lost")  # the other was closed
         assert isinstance(gap, GapLine)
-        assert gap.reason == "the proxy ended: what follows is of another one, process 8"
+        assert gap.reason == "the proxy ended: the following rows are from a new one, process 8"
         assert ended.ts == gap.ts
         assert seen.lines[5] + b"\n" == line(9, "a-8-1")
 
@@ -148,7 +148,7 @@ async def test_the_same_proxy_again_tells_nothing_twice_and_what_is_missing_is_s
     async with serving(path, Fake(7)) as proxy, following(source) as seen:
         proxy.tell.put_nowait(line(1))
         await seen.until_lines(1)
-        proxy.tell.put_nowait(b'{"error":"nothing was read for 60 s"}\n')
+        proxy.tell.put_nowait(b'{"error":"the viewer read nothing for 60 s"}\n')
         proxy.tell.put_nowait(None)
         await seen.until(lambda: len(proxy.asked) == 2)
         proxy.tell.put_nowait(line(5))
@@ -156,7 +156,7 @@ async def test_the_same_proxy_again_tells_nothing_twice_and_what_is_missing_is_s
         assert [asked["backlog"] for asked in proxy.asked] == [True, False]
         gap = parse_line(found[1])
         assert isinstance(gap, GapLine)
-        assert gap.reason.startswith("the proxy was lost: nothing is known from then on until ")
+        assert gap.reason.startswith("the connection to the proxy was lost: no data until ")
         assert (found[0], found[2]) == (line(1), line(5))
 
 
@@ -167,7 +167,7 @@ async def test_why_the_proxy_ended_the_connection_is_said(path: Path, monkeypatc
         proxy.tell.put_nowait(b'{"error":"16 viewers are connected"}\n')
         proxy.tell.put_nowait(None)
         await until_lost(seen)
-        assert source.sentence == "lost the proxy (16 viewers are connected): trying again"
+        assert source.sentence == "lost the connection to the proxy (16 viewers are connected); reconnecting"
 
 
 async def test_it_is_looked_for_where_it_is_by_then(path: Path) -> None:
@@ -180,7 +180,7 @@ async def test_it_is_looked_for_where_it_is_by_then(path: Path) -> None:
 
     async with following(ProxySource("9092", locate, keep=KEEP)) as seen:
         await until_lost(seen)
-        assert seen.source.sentence == "lost the proxy (no kproxy listens on 9092): trying again"
+        assert seen.source.sentence == "lost the connection to the proxy (no kproxy listens on 9092); reconnecting"
         async with serving(path, Fake(7)) as proxy:
             places.append(path)
             proxy.tell.put_nowait(line(1))
@@ -208,4 +208,4 @@ async def test_a_full_disk_ends_it_with_a_sentence(path: Path, monkeypatch: pyte
     async with serving(path, Fake(7)) as proxy, following(source) as seen:
         proxy.tell.put_nowait(line(1))
         await seen.until(lambda: source.phase is SourcePhase.ENDED)
-        assert source.sentence == "there is no room for more (No space left on device)"
+        assert source.sentence == "out of disk space (No space left on device)"

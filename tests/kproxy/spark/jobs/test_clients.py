@@ -63,8 +63,8 @@ def test_what_a_client_uses_from_where_and_since_when(spark: SparkSession) -> No
     ]
     assert [row["reason"] for row in rows if row["verdict"] == "unknown"] == [
         "uses Produce v2, and Kafka 4.4.0 serves Produce from v3 on; it negotiates, so a broker of that release will "
-        "tell (KIP-896 counts on apache-kafka-java 2.1.0 or later, which it is)",
-        "Kafka 4.4.0 serves Produce from v3 on; it negotiates, so a broker of that release will tell",
+        "tell (KIP-896 requires apache-kafka-java 2.1.0 or later, which it is)",
+        "Kafka 4.4.0 serves Produce from v3 on; it negotiates, so it may use other versions with a newer broker",
     ]
 
 
@@ -87,20 +87,20 @@ def test_why_a_client_is_refused(spark: SparkSession) -> None:
     broker = "10.0.0.1:9092"
     assert sorted(judged(spark, *lines)) == [
         ("answered", "refused", "4.0",
-         f"uses Produce v2, and Kafka 4.4.0 serves Produce from v3 on; {broker} refuses it already"),
-        ("app", "refused", "4.0", f"{fetch}; it does not ask brokers which versions they serve"),
-        ("fine", "works", None, "Kafka 4.4.0 serves all that it uses"),
+         f"uses Produce v2, and Kafka 4.4.0 serves Produce from v3 on; {broker} already refuses it"),
+        ("app", "refused", "4.0", f"{fetch}; it does not negotiate versions (ApiVersions)"),
+        ("fine", "works", None, "Kafka 4.4.0 serves every version it uses"),
         ("left-behind", "refused", "4.0", "uses ListOffsets v0, and Kafka 4.4.0 serves ListOffsets from v1 on "
-         f"(and 1 more API); {broker} serves v7 too, and it does not use that"),
-        ("midstream", "unknown", "4.0", f"{fetch}; whether it negotiates was not seen"),
-        ("told", "refused", "4.0", f"{fetch}; {broker} refuses it already"),
-        ("torn", "unknown", "4.0", f"{fetch}; whether it negotiates was not seen"),
+         f"(and 1 more API); {broker} also serves v7, which the client does not use"),
+        ("midstream", "unknown", "4.0", f"{fetch}; it is unknown whether it negotiates"),
+        ("told", "refused", "4.0", f"{fetch}; {broker} already refuses it"),
+        ("torn", "unknown", "4.0", f"{fetch}; it is unknown whether it negotiates"),
     ]  # fmt: skip
 
 
 #: What says that it is the software confluent-kafka-python, by version, and what is said of it and Kafka 4.
 WRAPPERS = {
-    "2.16.1-rdkafka-1.8.1": "; KIP-896 counts on librdkafka 1.8.2 or later",
+    "2.16.1-rdkafka-1.8.1": "; KIP-896 requires librdkafka 1.8.2 or later",
     "2.16.1-rdkafka-2.16.0": "",
     "1.8": "",  # of a wrapper that KIP-896 does not know
     "\x1b[2J..": "",
@@ -110,7 +110,7 @@ WRAPPERS = {
 @pytest.mark.parametrize(
     ("release", "verdict", "reason"),
     [
-        ("3.9", "works", "Kafka 3.9 serves all that it uses"),
+        ("3.9", "works", "Kafka 3.9 serves every version it uses"),
         ("4.0", "refused", "uses UpdateMetadata v7, and Kafka 4.0 has no UpdateMetadata; "),
         ("2.8.1", "refused", "uses Fetch v13, and Kafka 2.8.1 serves Fetch up to v12; "),
     ],
@@ -120,8 +120,8 @@ def test_any_release_can_be_asked(spark: SparkSession, release: str, verdict: st
     for name in WRAPPERS:  # with an ApiVersions of today, which every broker answers
         named = {"software_name": "confluent-kafka-python", "software_version": name}
         lines.append(asks(client_id=name, connection_id=name, api_version=4, **named))
-    works = f"Kafka {release} serves all that it uses"
-    why = "it does not ask brokers which versions they serve" if verdict == "refused" else ""
+    works = f"Kafka {release} serves every version it uses"
+    why = "it does not negotiate versions (ApiVersions)" if verdict == "refused" else ""
     assert sorted(judged(spark, *lines, release=release)) == sorted([
         ("app", verdict, "4.0", reason + why),
         *((name, "works", None, works + (more if release == "4.0" else "")) for name, more in WRAPPERS.items()),

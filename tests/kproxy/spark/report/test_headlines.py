@@ -17,7 +17,7 @@ def told(*tables: JobTable) -> list[tuple[str, str]]:
 
 
 def test_nothing() -> None:
-    assert headlines(figures()) == [Headline("info", "Nothing stands out.", "latency")]
+    assert headlines(figures()) == [Headline("info", "No problems found.", "latency")]
 
 
 def test_clients_are_counted_by_the_release_that_refuses_them() -> None:
@@ -58,7 +58,7 @@ def test_a_group_that_stalls_at_the_same_hour_of_three_days_does_so_every_day() 
 
 def test_short_stalls_and_those_for_information_are_no_news() -> None:
     table = listed("group-stalls", stall(0, duration_us=4_000_000), stall(0, severity="info"))
-    assert told(table)[0][1] == "Nothing stands out."
+    assert told(table)[0][1] == "No problems found."
 
 
 def test_the_worst_comes_first_and_what_other_tables_tell_is_not_told_twice() -> None:
@@ -91,7 +91,7 @@ def test_errors_that_groups_need_are_no_news() -> None:
     assert told(table) == [
         (
             "info",
-            "Produce was answered with NOT_LEADER_OR_FOLLOWER about orders 3 times (1.50% of its answers), "
+            "Produce was answered with NOT_LEADER_OR_FOLLOWER about orders 3 times (1.50% of its responses), "
             "2026-11-21 05:00 UTC.",
         )
     ]
@@ -103,7 +103,7 @@ def test_a_burst_of_errors_is_told_however_small_a_part_it_is() -> None:
                 "first_at": BEGIN_US, "last_at": BEGIN_US + seconds * 1_000_000}  # fmt: skip
 
     [(_, text)] = told(listed("errors", errors("A", 20, 20), errors("B", 20, 30), errors("C", 9, 1)))
-    assert text.startswith("Produce was answered with A 20 times (0.01% of its answers), 2026-11-21 05:00 UTC.")
+    assert text.startswith("Produce was answered with A 20 times (0.01% of its responses), 2026-11-21 05:00 UTC.")
 
 
 def test_hot_partitions_and_throttled_clients() -> None:
@@ -117,7 +117,10 @@ def test_hot_partitions_and_throttled_clients() -> None:
     )
     assert told(hot, slowed) == [
         ("info", "a was throttled 4 times by b:1, for 2.0 s in all, 2026-11-21 05:00-06:00 UTC."),
-        ("info", "Partition 5 of t has 90% of what is written to it, 5.4x an even share, 2026-11-21 05:00-06:00 UTC."),
+        (
+            "info",
+            "Partition 5 of t has 90% of the topic's written to, 5.4x its even share, 2026-11-21 05:00-06:00 UTC.",
+        ),
     ]
 
 

@@ -229,7 +229,7 @@ def test_lines_of_json_are_written_until_ctrl_c(
     monkeypatch.setattr(follow, "_SHOWN_S", EVERY)
     status, out, err = analyze(tmp_path, "--job", "findings", "--where", "api=Fetch")
     assert (status, err) == (
-        0, f"kproxy: 1 line could not be read and are left out, as in file:{tmp_path}/bad.jsonl: a\\x1b[2Jb\n"
+        0, f"kproxy: 1 line could not be read and were skipped, as in file:{tmp_path}/bad.jsonl: a\\x1b[2Jb\n"
     )  # fmt: skip
     [row] = map(json.loads, out.splitlines())
     assert (row["job"], row["code"], row["client"], row["at"]) == (
@@ -280,7 +280,7 @@ def test_after_sigkill_nothing_is_lost_and_nothing_is_there_twice(
     before_it_is_told(monkeypatch, interrupt_when_done)
     monkeypatch.setattr(follow, "_FILES_S", EVERY)
     status, _, err = analyze(*args)
-    assert (status, err) == (0, f"windows that are not complete will be in {out} when it is followed on\n")
+    assert (status, err) == (0, f"incomplete windows are written to {out} when you run --follow on it again\n")
     assert spark.read.parquet(f"{out}/findings").count() == 1
     windows = [row["api"] for row in spark.read.parquet(f"{out}/latency").collect()]
     assert {api: windows.count(api) for api in windows} == dict.fromkeys(("ApiVersions", "Fetch", "Metadata"), 58)

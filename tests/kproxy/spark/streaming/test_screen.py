@@ -112,8 +112,8 @@ def test_new_findings_are_lines_worst_first_and_hostile_text_is_escaped(terminal
     assert "05:00:01  error    S001 rule  a\\x1b[2J[b] > b:1  S001 is wrong  (n-1 response, byte 7)" in text
     assert "05:00:01  warning  C016 rule  C016 is wrong  (n-1, byte 7)" in text
     assert "L001" not in text
-    assert "and 1 more new findings; --format json has all" in text
-    assert text.index("old > b:1  uses Fetch v2, which Kafka does not serve from 4.0 on") < text.index(
+    assert "and 1 more new findings; --format json lists all" in text
+    assert text.index("old > b:1  uses Fetch v2, which Kafka 4.0 and later refuse") < text.index(
         "client   shop > b:1  java 3.9"
     )
 
@@ -133,11 +133,11 @@ def test_what_is_left_out_is_told_once_and_summed_up(capsys: pytest.CaptureFixtu
         notes.take(batch)
     notes.close()
     assert capsys.readouterr().err.splitlines() == [
-        "kproxy: 2 lines could not be read and are left out, as in f: a\\x1bb",
-        "kproxy: at least 3 lines came too late for latency and are left out; --late 30s is how late they may come",
-        "kproxy: at least 1 line came too late for errors and are left out; --late 30s is how late they may come",
-        "kproxy: 3 lines could not be read in all",
-        "kproxy: at least 4 lines came too late for latency and are left out in all",
+        "kproxy: 2 lines could not be read and were skipped, as in f: a\\x1bb",
+        "kproxy: at least 3 lines arrived too late for latency and were skipped; the limit is --late 30s",
+        "kproxy: at least 1 line arrived too late for errors and were skipped; the limit is --late 30s",
+        "kproxy: 3 lines could not be read in total",
+        "kproxy: at least 4 lines arrived too late for latency and were skipped in all",
     ]
 
 

@@ -52,8 +52,8 @@ def not_rejoining(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         told.first,
         told.row,
         f"{lane.label} was told {told.count} times within {ago(told.last - told.first)} that the group rebalances "
-        "(REBALANCE_IN_PROGRESS), and has not joined again: it sends heartbeats, but its application does not poll",
-        "what the application does between two polls; after max.poll.interval.ms the group goes on without it",
+        "(REBALANCE_IN_PROGRESS), but has not rejoined: it sends heartbeats, but its application does not poll",
+        "check what the application does between two polls; after max.poll.interval.ms the group continues without it",
         blamed=(lane.key,),
     )
 
@@ -77,10 +77,10 @@ def silence(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         severe(at - lane.beat_at),
         lane.beat_at,
         lane.beat_row,
-        f"{lane.label} has sent nothing for {ago(at - lane.beat_at)}, and before a heartbeat every {ago(lane.interval)}"
-        "; its connection is open, so its process stands still",
-        "what stops the process (a debugger, garbage collection, a suspended container, no CPU); after "
-        "session.timeout.ms its partitions go to others",
+        f"{lane.label} has sent nothing for {ago(at - lane.beat_at)}, after a heartbeat every {ago(lane.interval)}"
+        "; its connection is open, so its process is blocked",
+        "find out what blocks the process (a debugger, garbage collection, a suspended container, no CPU); after "
+        "session.timeout.ms, other members get its partitions",
         blamed=(lane.key,),
     )
 
@@ -98,9 +98,9 @@ def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         "warning",
         since,
         lane.row if lane.beat_row < 0 else lane.beat_row,
-        f"{lane.label} went away without LeaveGroup ({lane.gone}) and was not heard of for {ago(at - since)}: "
-        "until its session times out its partitions are its own, and nobody reads them",
-        "whether it was killed or has crashed; session.timeout.ms is how long that takes (a static member gets its "
+        f"{lane.label} disappeared without LeaveGroup ({lane.gone}) and has been silent for {ago(at - since)}: "
+        "until its session expires, nobody reads its partitions",
+        "check whether it was killed or crashed; session.timeout.ms limits the wait (a static member gets its "
         "partitions back when it restarts)",
         blamed=(lane.key,),
     )
@@ -116,10 +116,9 @@ def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         "error",
         since,
         row,
-        f"{lane.label} has joined {lane.unsynced} times within {ago(lane.last - since)} and got an assignment none of "
-        "these times",
-        "what it is answered to JoinGroup and SyncGroup: a client that cannot read them, or an answer of "
-        "REBALANCE_IN_PROGRESS each time because another member joins as often",
+        f"{lane.label} has joined {lane.unsynced} times within {ago(lane.last - since)} without getting an assignment",
+        "check its JoinGroup and SyncGroup responses: the client may be unable to read them, or they may all be "
+        "REBALANCE_IN_PROGRESS because another member keeps joining",
         (lane.key,),
         (lane.key,),
     )
@@ -141,7 +140,7 @@ def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     times = f" {streak.count} times within {ago(streak.last - streak.first)}" if streak.count > 1 else ""
     text = f"the {streak.kind} of {lane.label} was answered with {safe(streak.error)}{times}"
     text += f": {told.why}" if told.why else ""
-    text += "; the offsets are not stored, so what it has read is read again" if commit else ""
+    text += "; the offsets are not stored, so these records will be read again" if commit else ""
     severity = "error" if kind is StallKind.FENCED or streak.count >= max(3, told.times) else "warning"
     yield Stall(kind, severity, streak.first, streak.row, text, told.look, (lane.key,), (lane.key,))
 
@@ -162,8 +161,8 @@ def unanswered(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         severe(at - first.at),
         first.at,
         first.row,
-        f"{lane.label} has waited {ago(at - first.at)} for the answer to its {first.kind} request"
+        f"{lane.label} has waited {ago(at - first.at)} for the response to its {first.kind} request"
         + (f", and for {len(late) - 1} more" if len(late) > 1 else ""),
-        "the coordinator: whether it answers others; whether something between drops packets",
+        "check whether the coordinator answers others, and whether something in between drops packets",
         (lane.key,),
     )

@@ -48,15 +48,15 @@ def joins(group: GroupHistory, at: int) -> Iterator[Stall]:
     if len(missing) > _MOST_REASONS:
         reasons.append(f"{len(missing) - _MOST_REASONS} more")
     reasons += [
-        f"the member id that {given.label} was given {ago(at - given.at)} earlier and has not joined with"
+        f"the member id that {given.label} got {ago(at - given.at)} earlier but has not used"
         for given in list(group.given.values())[-1:]
         if at - given.at <= SESSION
     ]
-    wait = f"{names(lanes)} {have(lanes)} waited {ago(at - since)} for the answer to JoinGroup"
+    wait = f"{names(lanes)} {have(lanes)} waited {ago(at - since)} for the JoinGroup response"
     if reasons:
-        text = f"{wait}: the coordinator answers when every member has joined, and waits for {'; '.join(reasons)}"
+        text = f"{wait}: the coordinator waits until every member has joined; missing: {'; '.join(reasons)}"
     else:
-        text = f"{wait}, and of the members seen here none is missing"
+        text = f"{wait}, but no member visible here is missing"
     assert first.asked is not None
     look = _look(missing, bool(group.given))
     yield Stall(
@@ -81,9 +81,9 @@ def _left_out(group: GroupHistory, lanes: list[Lane], at: int) -> Stall:
         "error",
         first.at,
         first.row,
-        f"JoinGroup of {names(lanes)} has had no answer for {ago(at - first.at)}, although others that joined in the "
+        f"JoinGroup of {names(lanes)} has had no response for {ago(at - first.at)}, although others that joined in the "
         f"same round got generation {group.generation} {ago(at - group.generation_at)} earlier",
-        "the coordinator has lost this request: its log; a client gives up after its request timeout and joins again",
+        "the coordinator lost this request: check its log; the client gives up after its request timeout and rejoins",
         keys(lanes),
     )
 
@@ -93,31 +93,34 @@ def _missing(group: GroupHistory, lane: Lane, at: int) -> str:
     if lane.standing is Standing.LOST:
         return f"{lane.label} ({lane.gone} {ago(at - lane.since)} earlier, without LeaveGroup)"
     if lane.told is not None:
-        beats = "it sends heartbeats" if silence_limit(group, lane, at) is None else "now it is silent"
+        beats = "it sends heartbeats" if silence_limit(group, lane, at) is None else "now silent"
         times = f"{lane.told.count} times" if lane.told.count > 1 else "once"
-        return f"{lane.label} ({beats}, was told {times} to join again and does not)"
+        return f"{lane.label} ({beats}, was told {times} to rejoin but does not)"
     if silence_limit(group, lane, at) is not None:
         return f"{lane.label} (silent for {ago(at - lane.beat_at)})"
-    return f"{lane.label} (has not joined again yet)"
+    return f"{lane.label} (has not rejoined yet)"
 
 
 def _look(missing: list[Lane], given: bool) -> str:
     if any(lane.standing is Standing.LOST for lane in missing):
         return (
-            "why that process went away without leaving (killed, or a static member); the coordinator waits for it "
-            "until its session.timeout.ms is over"
+            "find out why that process disappeared (killed, or a static member); the coordinator waits for it "
+            "until its session.timeout.ms expires"
         )
     if any(lane.told for lane in missing):
         return (
-            "the poll loop of who does not join: it joins in poll() alone, so see what it does between two polls; the "
+            "check the poll loop of the missing member: it joins only in poll(), so check its work between "
+            "two polls; the "
             "coordinator gives up on it after its max.poll.interval.ms"
         )
     if missing:
-        return "what stops the process that is silent (a debugger, garbage collection, no CPU), and session.timeout.ms"
+        return (
+            "find out what blocks the silent process (a debugger, garbage collection, no CPU); check session.timeout.ms"
+        )
     if given:
-        return "a client that asks for a member id and does not join with it: the group waits for a session.timeout.ms"
+        return "a client requested a member id but did not join with it: the group waits for one session.timeout.ms"
     return (
-        "members that do not come through here (kafka-consumer-groups --describe --members names them all); a new "
+        "check for members that do not use this proxy (kafka-consumer-groups --describe --members lists all); a new "
         "group waits for group.initial.rebalance.delay.ms"
     )
 
@@ -147,22 +150,20 @@ def syncs(group: GroupHistory, at: int) -> Iterator[Stall]:
             if at - since < SECOND:
                 return
             cause = f"{names(served)} {have(served)} been answered {ago(at - since)} earlier"
-            look = "the coordinator has lost this request: its log; a client gives up after its request timeout"
+            look = "the coordinator lost this request: check its log; the client gives up after its request timeout"
         elif leader in waiting:
-            cause = f"the leader, {leader.label}, has sent the assignment, and the coordinator does not answer"
-            look = "the broker: before it answers it writes the assignment to __consumer_offsets (min.insync.replicas)"
+            cause = f"the leader, {leader.label}, has sent the assignment, but the coordinator does not respond"
+            look = "check the broker: it must write the assignment to __consumer_offsets first (min.insync.replicas)"
         else:
-            whom = f"{leader.label}, the leader," if leader is not None else "the leader, which is not seen here,"
+            whom = f"{leader.label}, the leader," if leader is not None else "the leader, which is not visible here,"
             cause = f"{whom} has not sent the assignment"
-            look = (
-                "what the leader does (its assignor runs in the client): a leader that stands still holds up everybody"
-            )
+            look = "check the leader (its assignor runs in the client): a blocked leader blocks the whole group"
         yield Stall(
             StallKind.SYNC_WAITS,
             severe(at - asked.at),
             asked.at,
             asked.row,
-            f"{names(waiting)} {have(waiting)} waited {ago(at - asked.at)} for the answer to SyncGroup in generation "
+            f"{names(waiting)} {have(waiting)} waited {ago(at - asked.at)} for the SyncGroup response in generation "
             f"{group.generation}: {cause}",
             look,
             keys(waiting),
@@ -175,10 +176,10 @@ def _not_asked(group: GroupHistory, late: list[Lane], waiting: list[Lane], leade
     first = leader or min(late, key=lambda lane: lane.since)
     text = (
         f"{first.label if leader else names(late)} {'has' if leader else have(late)} sent no SyncGroup for "
-        f"{ago(at - first.since)} after the answer to JoinGroup (generation {group.generation})"
+        f"{ago(at - first.since)} after the JoinGroup response (generation {group.generation})"
     )
     if leader is not None:
-        text += "; it is the leader, so nobody has an assignment"
+        text += "; it is the leader, so no member has an assignment"
         text += f", and {names(waiting)} {have(waiting)} to wait" if waiting else ""
     else:
         text += ": it has no assignment and reads nothing"
@@ -188,8 +189,8 @@ def _not_asked(group: GroupHistory, late: list[Lane], waiting: list[Lane], leade
         first.since,
         first.asked.row if first.asked is not None else first.row,
         text,
-        "whether the client can read the JoinGroup answer (its log; the findings of that frame), and whether it stands "
-        "still in its assignor or a rebalance callback",
+        "check whether the client can read the JoinGroup response (its log; that frame's findings), and whether it is "
+        "blocked in its assignor or a rebalance callback",
         keys(waiting),
         (first.key,) if leader else keys(late),
     )
@@ -211,8 +212,9 @@ def lagging(group: GroupHistory, at: int) -> Iterator[Stall]:
         group.generation_at,
         last.row if last is not None else group.row,
         f"{names(behind)} {'are' if len(behind) > 1 else 'is'} at epoch {epochs}, and the group at {group.generation} "
-        f"for {ago(at - group.generation_at)}: partitions that others wait for have not been given up",
-        "the poll loop of who is behind: partitions are given up in poll(); after max.poll.interval.ms it is fenced",
+        f"for {ago(at - group.generation_at)}: partitions that others wait for have not been revoked",
+        "check the poll loop of the member that is behind: it gives up partitions in poll(); after "
+        "max.poll.interval.ms it is fenced",
         keys([lane for lane in here if lane not in behind]),
         keys(behind),
     )
@@ -231,7 +233,7 @@ def coordinator(group: GroupHistory, at: int) -> Iterator[Stall]:
         severe(denied.last - denied.first),
         denied.first,
         denied.row,
-        f"members of the group were told {denied.error} {denied.count} times within {ago(denied.last - denied.first)}: "
+        f"members of the group got {denied.error} {denied.count} times within {ago(denied.last - denied.first)}: "
         f"{told.why}",
         told.look,
     )
@@ -245,7 +247,7 @@ def moved(group: GroupHistory, server: str, at: int, row: int) -> Stall:
         "info",
         since,
         row,
-        f"the group's coordinator is {safe(server)}, and was {safe(group.coordinator)}: members found it "
-        f"{ago(at - since)} after the last answer of the one before",
-        "whether that broker was restarted, or lost a partition of __consumer_offsets",
+        f"the group's coordinator is {safe(server)}, previously {safe(group.coordinator)}: members found it "
+        f"{ago(at - since)} after the last response of the previous one",
+        "check whether the previous broker restarted or lost a partition of __consumer_offsets",
     )
