@@ -104,7 +104,7 @@ def test_filters_that_ask_something_else_are_not_equal() -> None:
             "no error is called 'NOT_LEADER' at column 7: did you mean 'NOT_LEADER_OR_FOLLOWER'?",
         ),
         ("gro=a", "gro", "unknown field 'gro' at column 1: did you mean 'group'?"),
-        ("kind=x", "x", "no kind is called 'x' at column 6: it is open, request, response, finding, gap, close"),
+        ("kind=x", "x", "no kind is called 'x' at column 6: it is open, request, response, finding, gap, stall, close"),
         ("api in (Fetch, Foo!)", "!", "',' or ')' is missing at column 19"),
         ("latency>fast", "fast", "'fast' is no duration at column 9: write 50ms"),
         ("latency>5h", "5h", "latency_us has no unit 'h' at column 9: write us, µs, ms, s, m"),

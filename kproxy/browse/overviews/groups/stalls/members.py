@@ -55,6 +55,8 @@ def not_rejoining(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         "(REBALANCE_IN_PROGRESS), and has not joined again: it sends heartbeats, but its application does not poll",
         "what the application does between two polls; after max.poll.interval.ms the group goes on without it",
         blamed=(lane.key,),
+        error=told.error,
+        times=told.count,
     )
 
 
@@ -122,6 +124,7 @@ def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         "REBALANCE_IN_PROGRESS each time because another member joins as often",
         (lane.key,),
         (lane.key,),
+        times=lane.unsynced,
     )
 
 
@@ -143,7 +146,10 @@ def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     text += f": {told.why}" if told.why else ""
     text += "; the offsets are not stored, so what it has read is read again" if commit else ""
     severity = "error" if kind is StallKind.FENCED or streak.count >= max(3, told.times) else "warning"
-    yield Stall(kind, severity, streak.first, streak.row, text, told.look, (lane.key,), (lane.key,))
+    yield Stall(
+        kind, severity, streak.first, streak.row, text, told.look, (lane.key,), (lane.key,), error=streak.error,
+        times=streak.count,
+    )  # fmt: skip
 
 
 def unanswered(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
@@ -166,4 +172,5 @@ def unanswered(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         + (f", and for {len(late) - 1} more" if len(late) > 1 else ""),
         "the coordinator: whether it answers others; whether something between drops packets",
         (lane.key,),
+        times=len(late),
     )

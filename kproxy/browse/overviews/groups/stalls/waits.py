@@ -215,6 +215,7 @@ def lagging(group: GroupHistory, at: int) -> Iterator[Stall]:
         "the poll loop of who is behind: partitions are given up in poll(); after max.poll.interval.ms it is fenced",
         keys([lane for lane in here if lane not in behind]),
         keys(behind),
+        times=len(behind),
     )
 
 
@@ -234,6 +235,8 @@ def coordinator(group: GroupHistory, at: int) -> Iterator[Stall]:
         f"members of the group were told {denied.error} {denied.count} times within {ago(denied.last - denied.first)}: "
         f"{told.why}",
         told.look,
+        error=denied.error,
+        times=denied.count,
     )
 
 
