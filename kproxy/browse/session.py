@@ -132,7 +132,7 @@ class BrowseSession:
     def _name(self, line: Line) -> None:
         """Call the server what the source calls it."""
         names = self.source.server_names
-        if names and not isinstance(line, FindingLine | GapLine):
+        if names and not isinstance(line, FindingLine | GapLine) and line.server is not None:
             line.server = names.get(line.server, line.server)
 
     def raw(self, row: int) -> list[bytes]:

@@ -71,6 +71,10 @@ def _many(
     return FilterField(name, kind, help_, read, frozenset(columns), aliases, many=True, **more)
 
 
+def _list(name: str) -> Read:
+    return lambda line: line.get(name) or ()
+
+
 def _in(entries: str, key: str) -> Read:
     """The values of one key of the entries of an array."""
     return lambda line: [value for entry in line.get(entries) or () if (value := entry.get(key)) is not None]
@@ -90,11 +94,11 @@ def _software(line: Line) -> Sequence[str]:
 
 
 def _of_finding(key: str) -> Read:
-    """A key of the findings of a frame, or of a line that is a finding."""
+    """A key of the findings of a frame, or of a line that is a finding or a stall."""
 
     def read(line: Line) -> Sequence[str]:
         values = [entry.get(key) for entry in line.get("findings") or ()]
-        if line.get("kind") == "finding":
+        if line.get("kind") in ("finding", "stall"):
             values.append(line.get(key))
         return [value for value in values if value is not None]
 
@@ -169,7 +173,7 @@ _FLAG: dict[str, Any] = {"known": _words("true", "false"), "closed": True}
 
 FIELDS: tuple[FilterField, ...] = (
     _one("kind", Kind.NAME, "kind of line", closed=True,
-         known=_words("open", "request", "response", "finding", "gap", "close")),
+         known=_words("open", "request", "response", "finding", "gap", "stall", "close")),
     _one("ts", Kind.TIME, "when kproxy saw it (UTC)", "time"),
     _one("connection_id", Kind.TEXT, "the connection", "conn", "connection"),
     _many("client", Kind.TEXT, "the client: its client id or its address",
@@ -189,6 +193,7 @@ FIELDS: tuple[FilterField, ...] = (
     _one("size", Kind.SIZE, "size of the frame, including the length prefix"),
     _one("request_size", Kind.SIZE, "size of the request that this response answers"),
     _one("offset", Kind.NUMBER, "byte offset of the frame in its direction of the connection"),
+    _one("request_offset", Kind.NUMBER, "byte offset of the request that this response answers"),
     _one("latency_us", Kind.DURATION, "from request to response; a bare number is microseconds", "latency"),
     _one("request_ts", Kind.TIME, "when kproxy saw the request of a response (UTC)", "request_time"),
     _one("throttle_time_ms", Kind.DURATION, "throttle time of a response; a bare number is milliseconds", "throttle",
@@ -216,21 +221,34 @@ FIELDS: tuple[FilterField, ...] = (
     _one("software_version", Kind.TEXT, "version of the client's software"),
     _one("cluster_id", Kind.TEXT, "cluster id in a response to Metadata or DescribeCluster"),
     _many("broker", Kind.TEXT, "any broker's address in a response to Metadata or DescribeCluster",
-          lambda line: line.get("brokers") or (), "brokers", columns=("brokers",)),
+          _list("brokers"), "brokers", columns=("brokers",)),
     _many("error", Kind.ERROR, "any error of a response, by code or name; 0 or NONE if it has none", _errors, "errors",
           columns=("errors", "kind", "not_decoded"), known=_error_names, closed=True),
     _many("finding", Kind.NAME, "any finding, by code or name", _findings, "findings", "code", "name",
           columns=("findings", "kind", "code", "name"), known=_rules),
-    _many("severity", Kind.SEVERITY, "severity of any finding; info < warning < error", _of_finding("severity"),
-          columns=("findings", "kind", "severity"), known=_words(*SEVERITIES), closed=True),
+    _many("severity", Kind.SEVERITY, "severity of any finding or stall; info < warning < error",
+          _of_finding("severity"), columns=("findings", "kind", "severity"), known=_words(*SEVERITIES), closed=True),
     _many("blame", Kind.NAME, "who any finding blames", _of_finding("blame"), columns=("findings", "kind", "blame"),
           known=_words("broker", "client", "network"), closed=True),
-    _many("message", Kind.TEXT, "message of any finding", _of_finding("message"),
+    _many("message", Kind.TEXT, "message of any finding or stall", _of_finding("message"),
           columns=("findings", "kind", "message")),
-    _many("hint", Kind.TEXT, "hint of any finding", _of_finding("hint"), columns=("findings", "kind", "hint")),
+    _many("hint", Kind.TEXT, "hint of any finding or stall", _of_finding("hint"),
+          columns=("findings", "kind", "hint")),
     _many("expected", Kind.TEXT, "expected value of any finding", _of_finding("expected"),
           columns=("findings", "kind", "expected")),
     _many("got", Kind.TEXT, "actual value of any finding", _of_finding("got"), columns=("findings", "kind", "got")),
+    _one("stall", Kind.NAME, "kind of a stall, e.g. join-waits"),
+    _one("since", Kind.TIME, "when a stall began (UTC)"),
+    _one("until", Kind.TIME, "when a stall ended (UTC)"),
+    _one("duration_us", Kind.DURATION, "how long a stall has lasted; a bare number is microseconds", "duration"),
+    _one("error_name", Kind.TEXT, "error that a stall is about"),
+    _one("times", Kind.NUMBER, "number of requests, responses or members in a stall"),
+    _many("waiting", Kind.TEXT, "any member that waits", _list("waiting"), columns=("waiting",)),
+    _many("waiting_ids", Kind.TEXT, "member id of any member that waits", _list("waiting_ids"),
+          columns=("waiting_ids",)),
+    _many("blamed", Kind.TEXT, "any member that blocks others or makes no progress itself", _list("blamed"),
+          columns=("blamed",)),
+    _many("blamed_ids", Kind.TEXT, "member id of any blamed member", _list("blamed_ids"), columns=("blamed_ids",)),
     _one("note", Kind.TEXT, "a user's note on the line"),
     FilterField("marked", Kind.FLAG, "whether a user marked the line", lambda line: line.get("marked", False),
           frozenset({"marked"}), **_FLAG),

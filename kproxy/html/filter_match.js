@@ -170,7 +170,8 @@ const checkOf = ({ field, sign, start }, value) => {
 const isThere = (value) => value !== null && value !== undefined;
 const inEach = (array, key) => (line) => (line[array] || []).map((each) => each[key]).filter(isThere);
 const allInEach = (array, key) => (line) => (line[array] || []).flatMap((each) => each[key] || []);
-const ofFindings = (key) => (line) => [...(line.findings || []), ...(line.kind === "finding" ? [line] : [])].map((each) => each[key]).filter(isThere);
+const ofFindings = (key) => (line) => [...(line.findings || []), ...(line.kind === "finding" || line.kind === "stall" ? [line] : [])].map((each) => each[key]).filter(isThere);
+const listed = (key) => (line) => line[key] || [];
 const ofKind = (kind, name, absent) => (line) => isThere(line[name]) ? line[name] : line.kind === kind ? absent : null;
 /** What fields read that are not simply a key of the line. */
 const READS = {
@@ -179,7 +180,8 @@ const READS = {
   direction: (line) => line.kind === "request" || line.kind === "response" ? line.kind : line.direction,
   topic: inEach("topics", "topic"), topic_id: inEach("topics", "topic_id"), partition: allInEach("topics", "partitions"),
   records: inEach("topics", "records"), batches: inEach("topics", "batches"), lag: inEach("topics", "lag"),
-  broker: (line) => line.brokers || [],
+  broker: listed("brokers"),
+  waiting: listed("waiting"), waiting_ids: listed("waiting_ids"), blamed: listed("blamed"), blamed_ids: listed("blamed_ids"),
   compression: allInEach("topics", "compression"),
   bytes: (line) => isThere(line.bytes) ? [line.bytes] : inEach("topics", "bytes")(line),
   software: ({ software_name: name, software_version: version }) => !isThere(name) ? [] : isThere(version) ? [name, `${name} ${version}`] : [name],

@@ -144,6 +144,7 @@ class FrameLines:
             own = summary.generation_id(message)
             line.generation_id = asked.generation_id if own is None else own
         line.transactional_id = asked.transactional_id
+        line.request_offset = request.offset
         line.request_ts = asked.ts
         line.latency_us = (event.at - request.at) // 1000
         line.request_size = request.size + 4

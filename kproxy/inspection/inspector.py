@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState, RunState
 from kproxy.inspection.event_lines import finding_line, gap_line, token_line
 from kproxy.inspection.frame_lines import FrameLines
+from kproxy.inspection.stall_lines import StallLines
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import (
     FORMAT,
@@ -40,6 +41,7 @@ from kproxy.trace.lines import (
     RepeatEntry,
     RequestLine,
     ResponseLine,
+    StallLine,
 )
 
 
@@ -97,6 +99,7 @@ class Inspector:
         self._run_state = RunState(rules.trackers(InFlight))
         self._run = ConnectionState(self._run_state)  # of no connection
         self._frame_lines = FrameLines(self._run_state, detail, excerpts=excerpts)
+        self._stall_lines = StallLines()
         self._connections: dict[int, _State] = {}
         self.frames = frames
 
@@ -152,17 +155,21 @@ class Inspector:
 
     def tick(self, *, at: int) -> list[Line]:
         """Time has come to `at`: what should have happened before and has not."""
-        return [
+        lines: list[Line] = [
             finding_line(connection_state.connection_id, event, finding)
             for connection_state, event in self._run_state.deadlines.passed(at)
             for finding in rules.check(event, connection_state)
         ]
+        if at >= self._stall_lines.due:
+            lines += self._stalls(self._stall_lines.tick, at=at)
+        return lines
 
     def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
         """The next bytes of one direction."""
         state = self._connections[number]
         state.bytes[direction] += len(data)
-        passed = self.tick(at=at) if self._run_state.deadlines.is_due(at) else None
+        is_due = at >= self._stall_lines.due or self._run_state.deadlines.is_due(at)
+        passed = self.tick(at=at) if is_due else None
         connection = state.connection
         try:
             events = connection.receive_data(direction, data, at=at)
@@ -210,26 +217,22 @@ class Inspector:
         assert isinstance(ended, ConnectionEnded)
         ended.by, ended.how = by, how
         lines += self._lines(state, events)
-        lines.append(
-            CloseLine(
-                v=FORMAT,
-                ts=timestamp(at),
-                connection_id=state.connection_id,
-                client=state.client,
-                server=state.server,
-                by=by,
-                how=how,
-                request_bytes=state.bytes[0],
-                response_bytes=state.bytes[1],
-                requests=state.frames[0],
-                responses=state.frames[1],
-                unanswered=len(ended.unanswered),
-                repeated=[
-                    RepeatEntry(*which, count) for which, count in sorted(state.connection_state.repeated.items())
-                ],
-            )
+        closed = CloseLine(
+            v=FORMAT,
+            ts=timestamp(at),
+            connection_id=state.connection_id,
+            client=state.client,
+            server=state.server,
+            by=by,
+            how=how,
+            request_bytes=state.bytes[0],
+            response_bytes=state.bytes[1],
+            requests=state.frames[0],
+            responses=state.frames[1],
+            unanswered=len(ended.unanswered),
+            repeated=[RepeatEntry(*which, count) for which, count in sorted(state.connection_state.repeated.items())],
         )
-        return lines
+        return [*lines, closed, *self._stalls(self._stall_lines.take, closed, at=at)]
 
     def open_now(self) -> Iterator[OpenConnection]:
         """What is open; the requests of a connection, oldest first, are made into lines as they are asked for."""
@@ -255,8 +258,10 @@ class Inspector:
 
     def close_all(self, *, at: int, how: str) -> Iterable[Line]:
         """Close what is still open, e.g. where a capture ends."""
+        yield from self._stalls(self._stall_lines.tick, at=at)
         for number in list(self._connections):
             yield from self.close(number, at=at, how=how)
+        yield from self._stalls(self._stall_lines.end, at=at)
 
     def fail(self, step: str, error: Exception, *, at: int) -> list[Line]:
         """A bug in kproxy ended a step outside any connection, e.g. reading a packet: report it, once in a run."""
@@ -268,6 +273,13 @@ class Inspector:
         findings = rules.check(event, connection_state)
         return [finding_line(connection_state.connection_id, event, finding) for finding in findings]
 
+    def _stalls(self, step: Callable[..., list[StallLine]], *line: Line, at: int) -> list[Line]:
+        try:
+            return step(*line, at=at)  # type: ignore[return-value]
+        except Exception as error:  # noqa: BLE001
+            self._stall_lines = StallLines()
+            return self._failed(None, Failure.of("following a group", error), at=at)
+
     def _start_over(self, state: _State, direction: Direction, size: int, error: Exception, *, at: int) -> list[Line]:
         """Cutting these bytes into frames has failed: leave them out, and look for a frame in those that follow."""
         failure = Failure.of("cutting bytes into frames", error)
@@ -276,8 +288,8 @@ class Inspector:
             state.connection.lose_data(each, state.bytes[each], at=at, reason=failure.title)  # offsets go on
         lines = self._failed(state, failure, at=at)
         offset = state.bytes[direction] - size
-        gap = BytesSkipped(direction, offset, at, size, 0, failure.title)
-        return [*lines, gap_line(state.connection_id, gap)]
+        gap = gap_line(state.connection_id, BytesSkipped(direction, offset, at, size, 0, failure.title))
+        return [*lines, gap, *self._stalls(self._stall_lines.take, gap, at=at)]
 
     def _frame_line(
         self, state: _State, event: RequestReceived | ResponseReceived, findings: list[Finding]
@@ -301,13 +313,18 @@ class Inspector:
             findings = rules.check(event, connection_state)
             if isinstance(event, RequestReceived | ResponseReceived):
                 state.frames[isinstance(event, ResponseReceived)] += 1
-                lines.append(self._frame_line(state, event, findings))
+                line = self._frame_line(state, event, findings)
+                lines.append(line)
+                if line.group_id is not None and (stalls := self._stalls(self._stall_lines.take, line, at=event.at)):
+                    lines += stalls
                 continue
             if isinstance(event, TokenReceived):
                 state.frames[event.direction] += 1
                 lines.append(token_line(state.connection_id, state.client, state.server, event))
             elif isinstance(event, BytesSkipped | ProxyHeaderReceived):
-                lines.append(gap_line(state.connection_id, event))
+                gap = gap_line(state.connection_id, event)
+                lines.append(gap)
+                lines += self._stalls(self._stall_lines.take, gap, at=event.at)
             lines.extend(finding_line(state.connection_id, event, finding) for finding in findings)
         return lines
 

@@ -74,8 +74,7 @@ class RunSummary:
         elif isinstance(line, GapLine):
             self.gap_bytes += line.bytes
             self.gap_frames += line.frames
-        else:
-            assert isinstance(line, CloseLine)
+        elif isinstance(line, CloseLine):
             for repeat in line.repeated:
                 self.repeated[repeat.code] += repeat.count
 

@@ -20,6 +20,7 @@ from kproxy.trace.lines import (
     OpenLine,
     RequestLine,
     ResponseLine,
+    StallLine,
     TopicEntry,
 )
 
@@ -95,7 +96,7 @@ class TextOutput:
 
     def rows(self, line: Line) -> Iterator[list[Piece]]:
         """The rows of text for a line of the trace."""
-        if not self._quiet or isinstance(line, GapLine | FindingLine) or getattr(line, "findings", None):
+        if not self._quiet or isinstance(line, GapLine | FindingLine | StallLine) or getattr(line, "findings", None):
             yield self._row(line)
         if isinstance(line, RequestLine | ResponseLine):
             if self._verbose and not self._quiet and line.body is not None:
@@ -105,6 +106,8 @@ class TextOutput:
                 yield from finding_rows(finding)
         elif isinstance(line, FindingLine):
             yield from _advice(line, 29)
+        elif isinstance(line, StallLine):
+            yield _hint(line.hint, 29)
 
     def _row(self, line: Line) -> list[Piece]:
         pieces = _where(line.ts, line.connection_id)
@@ -127,6 +130,10 @@ class TextOutput:
             frames = f", {line.frames} frames" if line.frames else ""
             lost = f"{line.direction}: {line.bytes} bytes{frames} not inspected: {safe(line.reason)}"
             pieces += [("! gap    ", "warning"), (lost, "")]
+        elif isinstance(line, StallLine):
+            over = "" if line.until is None else f"  (over after {duration(line.duration_us)})"
+            pieces += [(f"! stall {safe(line.stall)}", line.severity)]
+            pieces += [(f"  group {safe(line.group_id) or '(empty)'}: {safe(line.message)}", ""), (over, "dim")]
         else:
             pieces += [(f"! {line.code} {line.name}", line.severity), (f"  {safe(line.message)}", "")]
         return pieces
@@ -189,7 +196,11 @@ def _advice(finding: FindingEntry | FindingLine, indent: int) -> Iterator[list[P
     if expected and got and len(expected) + len(got) <= SIDES_CHARACTERS:
         yield [(" " * indent + "expected ", "dim"), (safe(expected), ""), (", got ", "dim"), (safe(got), "")]
     if finding.hint:
-        yield [(" " * indent + "hint: ", "dim"), (safe(finding.hint), "")]
+        yield _hint(finding.hint, indent)
+
+
+def _hint(hint: str, indent: int) -> list[Piece]:
+    return [(" " * indent + "hint: ", "dim"), (safe(hint), "")]
 
 
 def painter(file: TextIO) -> Callable[[list[Piece]], str]:

@@ -158,9 +158,11 @@ class RequestLine(_FrameLine, tag="request", kw_only=True):
 class ResponseLine(_FrameLine, tag="response", kw_only=True):
     """A response frame with what an analysis needs of its request; `api` is absent if nobody asked.
 
+    `request_offset` is the `offset` of that request in the client's direction: the two lines of one exchange.
     `cluster_id` and `brokers` (HOST:PORT, as advertised) are on responses to Metadata and DescribeCluster.
     """
 
+    request_offset: int | None = None
     request_ts: Timestamp | None = None
     latency_us: int | None = None
     request_size: int | None = None
@@ -195,6 +197,34 @@ class GapLine(_Line, tag="gap", kw_only=True):
     reason: str
 
 
+class StallLine(_Line, tag="stall", kw_only=True):
+    """A consumer group, or a member of it, that makes no progress.
+
+    While it lasts it has no `until`, and further lines have the same `group_id`, `stall`, `since`, `connection_id` and
+    `request_offset`: the last of them counts. `duration_us` is up to `until`, else up to when it was last seen.
+    `request_offset` is the offset of the request with which it began, `server` the broker that it was sent to.
+    `error_name` is what was answered, `times` how often. `waiting` and `blamed` name members as people know them, with
+    the same members' ids in `waiting_ids` and `blamed_ids` (the connection, while a member has no id).
+    """
+
+    server: str | None = None
+    group_id: str
+    stall: str
+    severity: str
+    since: Timestamp
+    until: Timestamp | None = None
+    duration_us: int
+    message: str
+    hint: str
+    request_offset: int | None = None
+    error_name: str | None = None
+    times: int = 1
+    waiting: list[str] = []
+    waiting_ids: list[str] = []
+    blamed: list[str] = []
+    blamed_ids: list[str] = []
+
+
 class CloseLine(_Line, tag="close", kw_only=True):
     """A connection ended: by whom (client, server, proxy), how (fin, reset, ...), and what was left open."""
 
@@ -210,7 +240,7 @@ class CloseLine(_Line, tag="close", kw_only=True):
     repeated: list[RepeatEntry] = []
 
 
-Line = OpenLine | RequestLine | ResponseLine | FindingLine | GapLine | CloseLine
+Line = OpenLine | RequestLine | ResponseLine | FindingLine | GapLine | StallLine | CloseLine
 
 KINDS: dict[str, type[_Line]] = {
     "open": OpenLine,
@@ -218,5 +248,6 @@ KINDS: dict[str, type[_Line]] = {
     "response": ResponseLine,
     "finding": FindingLine,
     "gap": GapLine,
+    "stall": StallLine,
     "close": CloseLine,
 }

@@ -13,7 +13,7 @@ from kproxy.browse.counting.bounded_dict import Recent
 from kproxy.browse.counting.counts import ErrorCounts, Severities, SeverityCounts
 from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.overviews.kafka4 import MOST_SERVERS, HighestVersions, Kafka4Verdict, OldUse, Use, judge
-from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
 #: Clients that are listed, and how many are let go at once when there are more.
 MOST = 10_000
@@ -123,6 +123,8 @@ class Clients:
         """Take the next line; its row in the index, and its time in ns."""
         if isinstance(line, GapLine):
             self._miss(line)
+            return
+        if isinstance(line, StallLine):
             return
         connection = self._connections.get(line.connection_id)
         if connection is None:

@@ -11,7 +11,7 @@ from kproxy.browse.counting.in_flight import RequestPairing
 from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.counting.percentiles import Histogram
 from kproxy.browse.overviews.connection import ConnectionSummary, ThrottledResponse, WaitingRequest
-from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
 #: Connections that are listed.
 MOST = 10_000
@@ -76,6 +76,8 @@ class ConnectionsOverview:
 
     def take(self, line: Line, row: int, at: int) -> None:
         """Take the next line; its row in the index, and its time in ns."""
+        if isinstance(line, StallLine):
+            return
         connection_id = line.connection_id
         if isinstance(line, GapLine):
             self._in_flight.missed(line)
@@ -123,7 +125,7 @@ class ConnectionsOverview:
         state = self._open[connection_id] = _State(row, at, row, at)
         if isinstance(line, OpenLine):
             state.opened = line
-        if not isinstance(line, FindingLine | GapLine):
+        if not isinstance(line, FindingLine | GapLine | StallLine):
             state.client, state.server = line.client, line.server
         return state
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.outputs.text import Piece, safe, topics
-from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine, StallLine
 
 Cell = Sequence[Piece]
 
@@ -49,6 +49,8 @@ def _event(exchange: Exchange) -> str:
         return f"{how}  {event.requests} requests, {event.responses} responses".strip()
     if isinstance(event, GapLine):
         return f"{event.direction}: {event.bytes} bytes not inspected: {event.reason}"
+    if isinstance(event, StallLine):
+        return f"group {event.group_id or '(empty)'}: {event.message}"
     return event.message if isinstance(event, FindingLine) else ""
 
 
@@ -64,6 +66,8 @@ def wrong(exchange: Exchange, level: str) -> Cell:
         pieces.append((("  " if pieces else "") + safe(f"{worst.code} {worst.name}"), worst.severity))
     if isinstance(exchange.event, CloseLine) and exchange.event.unanswered:
         pieces.append((f"{exchange.event.unanswered} unanswered", "warning"))
+    if isinstance(exchange.event, StallLine):
+        pieces.append((safe(exchange.event.stall), exchange.event.severity))
     if isinstance(exchange.request, RequestLine) and isinstance(exchange.response, ResponseLine):
         throttled = exchange.response.throttle_time_ms
         if throttled:

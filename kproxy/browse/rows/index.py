@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from enum import IntEnum
 from functools import lru_cache
+from typing import TypeAlias
 
 from kproxy.outputs.findings import RANK
 from kproxy.trace.clock import nanoseconds
@@ -30,6 +31,8 @@ SEVERITIES = ("", *sorted(RANK, key=RANK.__getitem__))
 _LEVEL = {name: level for level, name in enumerate(SEVERITIES)}
 
 _NAME_CHARACTERS = 200
+
+_InFlight: TypeAlias = deque[tuple[int, int]]
 
 #: The latest time that fits, in the year 2262; only a damaged capture is of later ones.
 _LATEST = (1 << 63) - 1
@@ -76,8 +79,9 @@ class RowIndex:
         self.clients = Names()
         self.now = 0  # the latest time that a line had, ns
         self.changed: set[int] = set()  # rows that are new or not what they were; whoever reads them clears it
-        self._waiting: dict[int, dict[int, deque[int]]] = {}
-        self._unseen: dict[int, dict[int, deque[int]]] = {}  # the same of those in `RowState.UNSEEN`
+        # By connection and correlation id: (offset, row) of each request in flight, oldest first.
+        self._waiting: dict[int, dict[int, _InFlight]] = {}
+        self._unseen: dict[int, dict[int, _InFlight]] = {}  # the same of those in `RowState.UNSEEN`
 
     @property
     def end(self) -> int:
@@ -115,11 +119,11 @@ class RowIndex:
         if state is RowState.WAITING and isinstance(line, RequestLine) and line.correlation_id is not None:
             waiting = self._waiting.setdefault(connection, {})
             if len(waiting) < MOST_WAITING:
-                waiting.setdefault(line.correlation_id, deque(maxlen=64)).append(row)
+                waiting.setdefault(line.correlation_id, deque(maxlen=64)).append((line.offset, row))
         return row
 
     def _response(self, line: ResponseLine, connection: int, place: int, size: int, at: int) -> int:
-        row = self._asked(connection, line.correlation_id) if line.request_ts is not None else None
+        row = self._asked(connection, line) if line.request_ts is not None else None
         level = _worst(line)
         if row is None:
             api = -1 if line.api_key is None else line.api_key
@@ -142,16 +146,18 @@ class RowIndex:
             self.changed.add(row)
         return row
 
-    def _asked(self, connection: int, correlation_id: int | None) -> int | None:
+    def _asked(self, connection: int, line: ResponseLine) -> int | None:
         """The row of the request that is answered, which waits no longer."""
-        if correlation_id is None:
+        if line.correlation_id is None:
             return None
         for waiting in (self._waiting.get(connection), self._unseen.get(connection)):
-            if waiting and (rows := waiting.get(correlation_id)):
-                row = rows.popleft()
-                if not rows:
-                    del waiting[correlation_id]
-                return row if row >= self.first else None
+            if waiting and (requests := waiting.get(line.correlation_id)):
+                if (found := _answered(requests, line.request_offset)) is None:
+                    continue
+                requests.remove(found)
+                if not requests:
+                    del waiting[line.correlation_id]
+                return found[1] if found[1] >= self.first else None
         return None
 
     def _add(
@@ -173,27 +179,27 @@ class RowIndex:
 
     def _close(self, connection: int) -> None:
         self._unseen.pop(connection, None)
-        for rows in self._waiting.pop(connection, {}).values():
-            self._settle(rows, RowState.UNANSWERED)
+        for requests in self._waiting.pop(connection, {}).values():
+            self._settle(requests, RowState.UNANSWERED)
 
     def _miss(self, connections: list[int]) -> None:
         """What was not seen may have held any response."""
         for connection in connections:
-            for correlation_id, rows in self._waiting.pop(connection, {}).items():
-                self._settle(rows, RowState.UNSEEN)
+            for correlation_id, requests in self._waiting.pop(connection, {}).items():
+                self._settle(requests, RowState.UNSEEN)
                 unseen = self._unseen.setdefault(connection, {})
                 if len(unseen) < MOST_WAITING:
-                    unseen.setdefault(correlation_id, deque(maxlen=64)).extend(rows)
+                    unseen.setdefault(correlation_id, deque(maxlen=64)).extend(requests)
 
-    def _settle(self, rows: Iterable[int], state: RowState) -> None:
-        for row in rows:
+    def _settle(self, requests: Iterable[tuple[int, int]], state: RowState) -> None:
+        for _, row in requests:
             if row >= self.first:
                 self.state[row - self.first] = state
                 self.changed.add(row)
 
     def waiting(self) -> int:
         """How many requests are in flight."""
-        return sum(len(rows) for waiting in self._waiting.values() for rows in waiting.values())
+        return sum(len(requests) for waiting in self._waiting.values() for requests in waiting.values())
 
     def waited(self, row: int, now: int) -> int | None:
         """Microseconds that a row has taken, or takes already at `now` (ns); None if that is not known."""
@@ -246,6 +252,11 @@ class Names:
 
     def __len__(self) -> int:
         return len(self._texts)
+
+
+def _answered(requests: _InFlight, offset: int | None) -> tuple[int, int] | None:
+    """The request at that offset; the oldest if an older trace does not name one."""
+    return requests[0] if offset is None else next((each for each in requests if each[0] == offset), None)
 
 
 def _worst(line: RequestLine | ResponseLine) -> int:

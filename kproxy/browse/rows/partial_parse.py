@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 from msgspec import Raw
 
-from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
 
 class _Request(RequestLine, tag="request"):
@@ -20,7 +20,7 @@ class _Response(ResponseLine, tag="response"):
     frame: Raw = Raw()  # type: ignore[assignment]
 
 
-_DECODER = msgspec.json.Decoder(OpenLine | _Request | _Response | FindingLine | GapLine | CloseLine)
+_DECODER = msgspec.json.Decoder(OpenLine | _Request | _Response | FindingLine | GapLine | StallLine | CloseLine)
 
 
 def parse_light(data: bytes) -> Line | None:

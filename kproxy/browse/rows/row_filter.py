@@ -12,12 +12,12 @@ import msgspec
 from kproxy.browse.rows.index import RowIndex
 from kproxy.browse.rows.store import Store
 from kproxy.filters import Filter
-from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine, StallLine
 
 #: Bytes that are read at once: rows are asked in their order.
 _AHEAD: Final = 1 << 14
 
-_LINES: Final = (OpenLine, RequestLine, ResponseLine, FindingLine, GapLine, CloseLine)
+_LINES: Final = (OpenLine, RequestLine, ResponseLine, FindingLine, GapLine, StallLine, CloseLine)
 
 
 def asker(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int], bool]:

@@ -66,7 +66,7 @@ class Causes:
         self._causes: dict[bytes, Cause] = {}
         self._ends: dict[str, tuple[str, str]] = {}
         self._repeated: Counter[tuple[str, str, str]] = Counter()
-        self._asked: BoundedDict[tuple[str, int | None, str | None], list[Cause]] = BoundedDict(_MOST_ASKED)
+        self._asked: BoundedDict[tuple[str, int | None, str | None], dict[int, list[Cause]]] = BoundedDict(_MOST_ASKED)
 
     def begin(self, file: str) -> None:
         """The lines that follow are of this input."""
@@ -86,12 +86,23 @@ class Causes:
         elif isinstance(line, RequestLine):
             causes = [self._found(finding, self._place(line)) for finding in line.findings]
             if causes and line.acks != 0:
-                self._asked[line.connection_id, line.correlation_id, line.ts] = causes
+                self._asked.touch((line.connection_id, line.correlation_id, line.ts), dict)[line.offset] = causes
         elif isinstance(line, ResponseLine):
             for finding in line.findings:
                 self._found(finding, self._place(line))
-            for cause in self._asked.pop((line.connection_id, line.correlation_id, line.request_ts), ()):
+            for cause in self._answered(line):
                 cause.served += was_served(line)
+
+    def _answered(self, line: ResponseLine) -> list[Cause]:
+        """The causes in the request of a response: at its offset, or the latest if an older trace does not name one."""
+        key = line.connection_id, line.correlation_id, line.request_ts
+        same = self._asked.get(key)
+        if not same:
+            return []
+        causes = same.popitem()[1] if line.request_offset is None else same.pop(line.request_offset, [])
+        if not same:
+            del self._asked[key]
+        return causes
 
     def _place(self, line: RequestLine | ResponseLine | FindingLine) -> FindingPlace:
         if isinstance(line, FindingLine):

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dissectors.connections import addresses
+from kproxy.spark.derived.connection_ids import source
 
 #: The column that says it.
 CLUSTER: Final = "cluster"
@@ -39,8 +40,7 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
     A cluster is named by its id. Where no response reveals that, it is named by the lowest address of its servers.
     Lines without a server (gaps, findings of a connection) have the cluster only if there is one cluster in all.
     """
-    number = F.length(F.substring_index("connection_id", "-", -1))
-    watcher = F.substring("connection_id", F.lit(1), F.length("connection_id") - number)
+    watcher = source()
     found = (
         lines.where(F.col("server").isNotNull())
         .groupBy(watcher.alias("watcher"), "server", "cluster_id", "brokers")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from kproxy.spark.derived.connection_ids import source
+
 _KEY = ["cluster", "connection_id", "correlation_id", "asked_us"]
 
 
@@ -33,10 +35,9 @@ def exchanges(lines: DataFrame, wanted: Column) -> DataFrame:
     )  # fmt: skip
     is_frame = is_request & ~F.col("acks").eqNullSafe(0) | (F.col("kind") == "response")
     frames = lines.where(wanted & is_frame).select(
-        "cluster", "connection_id", "correlation_id", asked_us.alias("asked_us"),
+        "cluster", "connection_id", "correlation_id", asked_us.alias("asked_us"), "offset", "request_offset",
         F.when(is_request, request).alias("request"), F.when(~is_request, answer).alias("answer"),
     )  # fmt: skip
-    found = frames.groupBy(*_KEY).agg(F.min("request").alias("request"), F.min("answer").alias("answer"))
     by = F.when(F.col("kind") == "close", F.col("by"))
     ended = F.col("kind") == "close"
     # First by what lines of a connection have in common, which leaves few: the maximum of a text takes sorting.
@@ -46,8 +47,8 @@ def exchanges(lines: DataFrame, wanted: Column) -> DataFrame:
         F.max(F.when(F.col("ended"), F.col("at"))).alias("over_us"),
         F.max(F.when(F.col("by").isin("client", "server"), F.col("at"))).alias("closed_us"),
         F.max("by").alias("closed_by"),
-    ).withColumn("last_us", F.max("last_us").over(Window.partitionBy(watcher())))  # fmt: skip
-    each = found.where(F.col("request").isNotNull()).join(ends, "connection_id")
+    ).withColumn("last_us", F.max("last_us").over(Window.partitionBy(source())))  # fmt: skip
+    each = _paired(frames).join(ends, "connection_id")
     watched = F.coalesce("over_us", "last_us")
     known = F.coalesce(F.nullif("request.member_id", F.lit("")), F.nullif("answer.given_id", F.lit("")))
     return each.select(
@@ -59,6 +60,18 @@ def exchanges(lines: DataFrame, wanted: Column) -> DataFrame:
     )  # fmt: skip
 
 
-def watcher() -> Column:
-    """Who watched a connection: its id without the number, which is a proxy or a capture."""
-    return F.regexp_replace("connection_id", "-[0-9]+$", "")
+def _paired(frames: DataFrame) -> DataFrame:
+    """The requests, each with its answer or null.
+
+    An answer names its request by the offset. Those of older traces do not: what has one `_KEY` is one exchange there.
+    """
+    asked, answers = F.struct("offset", "request"), F.struct("request_offset", "answer")
+    sides = frames.groupBy(*_KEY).agg(
+        F.array_sort(F.collect_list(F.when(F.col("request").isNotNull(), asked))).alias("asked"),
+        F.array_sort(F.collect_list(F.when(F.col("answer").isNotNull(), answers))).alias("answers"),
+    )
+    is_old = F.exists("answers", lambda each: each["request_offset"].isNull())
+    requests = F.when(is_old, F.slice("asked", 1, 1)).otherwise(F.col("asked"))
+    own = F.filter("answers", lambda each: is_old | (each["request_offset"] == F.col("one.offset")))
+    each = sides.withColumn("one", F.explode(requests))
+    return each.select(*_KEY, F.col("one.request").alias("request"), F.get(own, F.lit(0))["answer"].alias("answer"))

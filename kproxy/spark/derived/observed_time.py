@@ -13,11 +13,6 @@ _MINUTE_US: Final = 60_000_000
 _SILENCE_US: Final = 600_000_000
 
 
-def source() -> Column:
-    """Where a line is from: the node of a proxy, whatever its process id, or the name of a capture."""
-    return F.regexp_replace("connection_id", "(-[0-9]+){1,2}$", "")
-
-
 def slot(at: Column, slot_us: int) -> Column:
     """When the slot of a timestamp began, in us since 1970; slots begin at multiples of their length."""
     return F.floor(F.unix_micros(at) / slot_us) * slot_us

@@ -35,15 +35,19 @@ def resent(lines: DataFrame) -> DataFrame:
     errands = (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0) & ~F.col("api_key").isin(*BEARINGS)
     asked = lines.where(errands).select(
         "cluster", host(F.col("client")).alias("host"), "client_id", "api", "size", _names().alias("names"),
-        "client", "server", "connection_id", "correlation_id", F.unix_micros("ts").alias("us"),
+        "client", "server", "connection_id", "correlation_id", "offset", F.unix_micros("ts").alias("us"),
     )  # fmt: skip
     heard = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull()).select(
-        "connection_id", "correlation_id", F.unix_micros("request_ts").alias("us")
-    )
+        F.col("connection_id").alias("of"), F.col("correlation_id").alias("id"), "request_offset",
+        F.unix_micros("request_ts").alias("at"),
+    )  # fmt: skip
+    own = F.coalesce(F.col("request_offset") == F.col("offset"), F.lit(True))  # older traces do not have it
+    is_answer = (F.col("of") == F.col("connection_id")) & (F.col("id") == F.col("correlation_id"))
+    is_answer &= (F.col("at") == F.col("us")) & own
     ends = ended.select("connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by"))
     lost = (
         asked.join(ends, "connection_id")
-        .join(heard, ["connection_id", "correlation_id", "us"], "left_anti")
+        .join(heard, is_answer, "left_anti")
         .select(*(F.col(name).alias(f"lost_{name}") for name in (*_SAME, "connection_id", "us")), "ended_us",
                 "closed_by")
     )  # fmt: skip

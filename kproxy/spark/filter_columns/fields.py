@@ -40,7 +40,7 @@ def _all_in(entries: str, key: str) -> Callable[[], Column]:
 
 def _of_finding(*keys: str) -> Callable[[], Column]:
     def read() -> Column:
-        of_line = F.when(F.col("kind") == "finding", F.array(*keys))
+        of_line = F.when(F.col("kind").isin("finding", "stall"), F.array(*keys))
         found = [F.coalesce(_in("findings", key)(), F.array()) for key in keys]
         return F.array_compact(F.concat(*found, F.coalesce(of_line, F.array())))
 
@@ -67,6 +67,10 @@ def _bytes() -> Column:
 _MANY: Mapping[str, Callable[[], Column]] = {
     "client": lambda: F.array_compact(F.array("client_id", "client")),
     "broker": lambda: F.col("brokers"),
+    "waiting": lambda: F.col("waiting"),
+    "waiting_ids": lambda: F.col("waiting_ids"),
+    "blamed": lambda: F.col("blamed"),
+    "blamed_ids": lambda: F.col("blamed_ids"),
     "topic": _in("topics", "topic"),
     "topic_id": _in("topics", "topic_id"),
     "partition": _all_in("topics", "partitions"),

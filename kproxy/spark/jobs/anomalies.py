@@ -8,7 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name, is_decoded, maybe, view
-from kproxy.spark.derived.observed_time import observed, slot, source
+from kproxy.spark.derived.connection_ids import source
+from kproxy.spark.derived.observed_time import observed, slot
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import amount, duration, text
 
@@ -91,7 +92,15 @@ def _rates(lines: DataFrame) -> DataFrame:
     asked = (
         _frames(lines)
         .where(F.col("kind") == "request")
-        .groupBy("cluster", "api", "client_id", "client", "server", source().alias("source"), _slot().alias("slot"))
+        .groupBy(
+            "cluster",
+            "api",
+            "client_id",
+            "client",
+            "server",
+            source(across_runs=True).alias("source"),
+            _slot().alias("slot"),
+        )
         .agg(F.count("*").alias("requests"))
         .select("cluster", "api", "source", "slot", "requests", _views())
         .groupBy("cluster", "view.by", "api", "view.value", "source", "slot")
@@ -140,7 +149,7 @@ def _rates(lines: DataFrame) -> DataFrame:
 
 def _observed(lines: DataFrame) -> DataFrame:
     """Seconds that each source observed of each slot."""
-    each = observed(lines, source(), _SLOT * _US)
+    each = observed(lines, source(across_runs=True), _SLOT * _US)
     return each.select(
         F.col("by").alias("source"),
         (F.col("slot") / _US).cast("long").alias("slot"),

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
 from kproxy.spark.derived.clusters import with_cluster
-from kproxy.spark.derived.exchanges import watcher
+from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.routine_errors import refusals
 
 
@@ -59,7 +59,7 @@ def facts(lines: DataFrame) -> Facts:
         F.count_distinct("connection_id").alias("connections"),
         F.count_distinct("cluster", "client").alias("clients"),
         F.count_distinct("cluster", "broker").alias("brokers"),
-        F.count_distinct(watcher()).alias("proxies"),
+        F.count_distinct(source()).alias("proxies"),
         F.min("first_us").alias("first_us"),
         F.max("last_us").alias("last_us"),
     ).collect()

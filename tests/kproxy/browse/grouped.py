@@ -185,7 +185,8 @@ torn = st.lists(
         st.one_of(
             st.builds(RequestLine, **_frame),
             st.builds(
-                ResponseLine, **_frame, request_ts=st.none() | _base["ts"], latency_us=st.none() | st.integers(-1, 9),
+                ResponseLine, **_frame, request_ts=st.none() | _base["ts"],
+                request_offset=st.sampled_from([None, 0, 1]), latency_us=st.none() | st.integers(-1, 9),
                 errors=st.just([]) | st.builds(ErrorEntry, _texts, st.just(1), _errors).map(lambda error: [error]),
             ),
             st.builds(FindingLine, **_base, code=st.sampled_from(["S013", "S019"]), name=_texts,

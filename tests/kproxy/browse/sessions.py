@@ -71,7 +71,9 @@ def response(asked: RequestLine, *, after_us: int = 1000, **more: Any) -> Respon
     facts: dict[str, Any] = {
         name: getattr(asked, name)
         for name in ("connection_id", "client", "server", "api", "api_key", "api_version", "client_id")
-    } | {"size": 50, "offset": asked.offset, "latency_us": after_us}
+    } | {
+        "size": 50, "offset": asked.offset, "latency_us": after_us, "request_offset": asked.offset,
+    }  # fmt: skip
     return ResponseLine(v=1, ts=timestamp(nanoseconds(asked.ts) + after_us * 1000), correlation_id=asked.correlation_id,
                         request_ts=asked.ts, **facts | more)  # fmt: skip
 

@@ -54,6 +54,19 @@ def test_a_correlation_id_that_is_used_twice_is_answered_in_order() -> None:
     assert list(session.index.latency) == [1, 2]
 
 
+def test_a_response_is_of_the_request_whose_offset_it_names() -> None:
+    first, second = request(7, offset=0), request(7, offset=100)
+    session = session_of([first, second, response(second, after_us=2), response(first, after_us=1)])
+    assert list(session.index.latency) == [1, 2]
+    assert states(session_of([first, response(second)])) == [RowState.WAITING, RowState.ORPHAN]
+
+
+def test_in_a_trace_without_request_offsets_the_oldest_request_of_the_id_is_answered() -> None:
+    first, second = request(7, offset=0), request(7, offset=100)
+    answers = [response(second, after_us=2, request_offset=None), response(first, after_us=1, request_offset=None)]
+    assert list(session_of([first, second, *answers]).index.latency) == [2, 1]
+
+
 def test_an_id_that_is_used_again_answers_nothing_of_before() -> None:
     first, second = request(7), request(7, at=9)
     session = session_of([opened(), first, opened(), second, response(second)])

@@ -104,7 +104,7 @@ def test_filters_that_ask_something_else_are_not_equal() -> None:
             "unknown error 'NOT_LEADER' at column 7: did you mean 'NOT_LEADER_OR_FOLLOWER'?",
         ),
         ("gro=a", "gro", "unknown field 'gro' at column 1: did you mean 'group'?"),
-        ("kind=x", "x", "unknown kind 'x' at column 6: use open, request, response, finding, gap, close"),
+        ("kind=x", "x", "unknown kind 'x' at column 6: use open, request, response, finding, gap, stall, close"),
         ("api in (Fetch, Foo!)", "!", "',' or ')' is missing at column 19"),
         ("latency>fast", "fast", "'fast' is not a duration at column 9: e.g. 50ms"),
         ("latency>5h", "5h", "unknown unit 'h' for latency_us at column 9: use us, µs, ms, s, m"),

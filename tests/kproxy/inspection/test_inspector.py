@@ -84,6 +84,15 @@ def test_a_response_repeats_its_request_so_that_no_join_is_needed() -> None:
     assert [(error.path, error.code, error.name) for error in line.errors] == [("error_code", 25, "UNKNOWN_MEMBER_ID")]
 
 
+def test_a_response_names_its_request_by_its_offset_whatever_the_correlation_ids() -> None:
+    session = Session()
+    asked = request("Heartbeat", 4, {"group_id": "g", "member_id": "m"}, correlation_id=9)
+    session.client(asked * 2)
+    answer = response("Heartbeat", 4, {}, correlation_id=9)
+    assert [session.server(answer).request_offset for _ in range(2)] == [0, len(asked)]
+    assert session.server(answer).request_offset is None
+
+
 def test_a_produce_response_tells_of_the_records_of_its_request() -> None:
     session = Session()
     session.client(request("Produce", 9, PRODUCE))

@@ -6,6 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
+import msgspec
 import pytest
 
 from kproxy.outputs import rulebook
@@ -22,6 +23,7 @@ from kproxy.trace.lines import (
     Line,
     OpenLine,
     RepeatEntry,
+    RequestLine,
     ResponseLine,
 )
 
@@ -32,6 +34,11 @@ ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
 def response(connection: str, *findings: FindingEntry, api: str = "Metadata", version: int = 0) -> ResponseLine:
     return ResponseLine(**AT, **ENDS, connection_id=connection, api=api, api_version=version, correlation_id=7, size=40,
                         offset=100, findings=list(findings))  # fmt: skip
+
+
+def request(offset: int, *findings: FindingEntry) -> RequestLine:
+    return RequestLine(**AT, **ENDS, connection_id="a-1", api="Metadata", api_version=0, correlation_id=7, size=40,
+                       offset=offset, findings=list(findings))  # fmt: skip
 
 
 def trailing(path: str = "topics[2].name", **more: Any) -> FindingEntry:
@@ -292,3 +299,12 @@ def test_junit_has_an_error_if_nothing_was_analysed() -> None:
     assert int(suite.attrib["tests"]) == len(suite.findall("testcase"))
     [error] = suite.iter("error")
     assert error.attrib["message"].startswith("nothing was analysed: ")
+
+
+def test_a_cause_in_a_request_was_served_if_the_response_names_that_request() -> None:
+    first, second = trailing(), trailing("throttle_time_ms")
+    answer = msgspec.structs.replace(response("a-1"), request_ts=AT["ts"])
+    asked = [request(0, first), request(100, second)]
+    for offset, served in ((0, [1, 0]), (100, [0, 1]), (200, [0, 0]), (None, [0, 1])):
+        made = causes(*asked, msgspec.structs.replace(answer, request_offset=offset))
+        assert [each.served for each in sorted(made.found(), key=lambda each: each.place.offset or 0)] == served

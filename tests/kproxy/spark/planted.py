@@ -7,13 +7,15 @@ Three proxies trace seven days, in each the hours 02 and 13 (UTC) from their beg
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from random import Random
 
+from kproxy.browse.rows.index import time_of
+from kproxy.inspection.stall_lines import StallLines
 from kproxy.trace.encoding import append_line
-from kproxy.trace.lines import Line
+from kproxy.trace.lines import CloseLine, Line, RequestLine, ResponseLine
 from tests.kproxy.spark.cases import BROKERS, DAYS, HOURS, PLANTED, hour_of, wrong
 from tests.kproxy.spark.fleet import JAVA, LIBRDKAFKA, SECOND, Group, Producer, Proxy, Shift, Timed, error
 
@@ -27,6 +29,23 @@ _PLANTED_LINES = 7000
 
 def lines(about: int, seed: int = 7) -> Iterator[tuple[str, Line]]:
     """The lines of all proxies in the order of their times, each with its proxy's node; `about` so many."""
+    yield from _with_stalls(_frames(about, seed))
+
+
+def _with_stalls(lines: Iterable[tuple[str, Line]]) -> Iterator[tuple[str, Line]]:
+    """The same, with the stalls that each proxy detects in its lines."""
+    stalls = {node: StallLines() for node in _NODES}
+    for node, line in lines:
+        yield node, line
+        of_node, at = stalls[node], time_of(line.ts)
+        made = of_node.tick(at=at) if at >= of_node.due else []
+        is_frame = isinstance(line, RequestLine | ResponseLine) and line.group_id is not None
+        if is_frame or isinstance(line, CloseLine):
+            made += of_node.take(line, at=at)
+        yield from ((node, each) for each in made)
+
+
+def _frames(about: int, seed: int) -> Iterator[tuple[str, Line]]:
     cells, length = _shape(about)
     proxies = [Proxy(node) for node in _NODES]
     for day in range(DAYS):

@@ -9,8 +9,10 @@ import pytest
 from msgspec import structs
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from kproxy.spark.ingest import convert as converting
+from kproxy.spark.ingest import table_storage
 from kproxy.spark.ingest.convert import batches, convert, grown, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
@@ -53,6 +55,21 @@ def test_a_table_has_the_lines_of_its_files_by_date_and_hour(spark: SparkSession
     assert {(day, hour) for day, hour, _ in days} > {("2026-11-22", 0)}
     [path] = (tmp_path / "table" / "batch=1").glob("date=2026-11-22/hour=*")
     assert path.name == "hour=00"
+
+
+def test_a_table_of_an_older_release_opens_and_has_no_values_in_columns_that_were_added(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    trace(tmp_path / "in", 0)
+    add(spark, tmp_path / "in", tmp_path / "table")
+    [batch] = (tmp_path / "table").glob("batch=*")
+    rows = spark.read.parquet(str(batch)).drop("request_offset").collect()
+    fields = [each for each in TABLE if each.name != "request_offset"]
+    before = spark.createDataFrame([tuple(row[each.name] for each in fields) for row in rows], StructType(fields))
+    table_storage.write_batch(before, str(tmp_path / "table"), table_storage.PARQUET, 1)
+    table = read_table(spark, str(tmp_path / "table"))
+    assert table.schema.names == TABLE.names
+    assert table.where("request_offset is null").count() == 3
 
 
 def test_only_new_files_are_added_and_a_run_without_any_adds_nothing(spark: SparkSession, tmp_path: Path) -> None:

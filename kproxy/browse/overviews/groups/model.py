@@ -136,7 +136,8 @@ class Stall:
     """Why something stands still, from `since` to `until` (ns; None: still).
 
     `row` is where it began; `text` is a sentence, `look` says where to look next. `who` waits, `blamed` are those that
-    keep them waiting, both as keys of lanes. `codes` are rules that say the same.
+    keep them waiting, both as keys of lanes. `codes` are rules that say the same. `error` is what was answered, `times`
+    counts the answers or requests that it is about.
     """
 
     kind: StallKind
@@ -149,6 +150,8 @@ class Stall:
     blamed: tuple[str, ...] = ()
     until: int | None = None
     codes: tuple[str, ...] = ()
+    error: str = ""
+    times: int = 1
 
 
 @dataclass(slots=True)
@@ -256,6 +259,7 @@ class GroupHistory:
     denied: Streak | None = None
     past: deque[Stall] = field(default_factory=lambda: deque(maxlen=MOST_PAST))
     stalls_let_go: int = 0
+    just_over: int = 0  # how many of `past` are new; whoever reads them sets it to 0
     events_let_go: int = 0
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     commits: int = 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from kproxy.browse.counting.bounded_dict import Recent
 from kproxy.browse.counting.in_flight import RequestPairing
 from kproxy.browse.counting.names import LONGEST
@@ -36,6 +39,7 @@ MOST_BEATS = 4_000
 MOST_IN_FLIGHT = 20_000
 MOST_WAITING = 50
 
+_FRAMES: Final = (RequestLine, ResponseLine)
 _BEATS = frozenset({EventKind.HEARTBEAT, EventKind.COMMIT, EventKind.OFFSETS})
 
 #: Errors that are no more than how groups work, or that clients overcome by themselves.
@@ -45,10 +49,12 @@ _MILD = {explanations.REJOIN: "info", **dict.fromkeys(explanations.DENIED, "warn
 class GroupsOverview:
     """Takes the lines of a trace, without bodies and frames; `rows` are the groups that were seen in it.
 
-    Of more than `MOST_GROUPS` those stay that something happened in last: `let_go` counts the others.
+    Of more than `MOST_GROUPS` those stay that something happened in last: `let_go` counts the others. Without a
+    `timeline` lanes keep no events; stalls are the same.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, timeline: bool = True) -> None:
+        self._timeline = timeline
         self._groups: Recent[str, GroupHistory] = Recent(MOST_GROUPS)
         self._lanes = Lanes(self._groups)
         self._in_flight: RequestPairing[tuple[Lane, Event]] = RequestPairing(MOST_IN_FLIGHT)
@@ -60,7 +66,7 @@ class GroupsOverview:
 
     def take(self, line: Line, row: int, at: int) -> None:
         """Take the next line, its row in the index and its time in ns."""
-        if isinstance(line, RequestLine | ResponseLine):
+        if isinstance(line, _FRAMES):
             if line.group_id is not None and (kind := explanations.KINDS.get(line.api or "")) is not None:
                 self._frame(line, kind, row, at)
         elif isinstance(line, OpenLine | CloseLine):  # a trace may use an id again, and not have said the end
@@ -69,6 +75,19 @@ class GroupsOverview:
             self._finding(line, row, at)
         elif isinstance(line, GapLine):
             self._gap(line, at)
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of all groups."""
+        return len(self._lanes)
+
+    def each(self) -> Iterable[GroupHistory]:
+        """All groups, to look at."""
+        return self._groups.values()
+
+    def get(self, group_id: str) -> GroupHistory | None:
+        """A group, to look at; None if it is not kept."""
+        return self._groups.get(group_id[:LONGEST])
 
     def rows(self, now: int) -> list[GroupRow]:
         """The groups as they are at `now` (ns), in the order in which they were first seen."""
@@ -127,6 +146,8 @@ class GroupsOverview:
 
     def _keep(self, group: GroupHistory, lane: Lane, event: Event) -> None:
         """Show an event in its lane, and let older ones go for it."""
+        if not self._timeline:
+            return
         kept, most = (lane.beats, MOST_BEATS) if event.kind in _BEATS else (lane.steps, MOST_STEPS)
         most = max(FEWEST, min(most, MOST_EVENTS // max(1, len(self._lanes))))
         kept.append(event)

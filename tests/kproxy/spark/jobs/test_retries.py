@@ -66,6 +66,14 @@ def test_a_lost_request_has_one_successor_and_each_its_own(spark: SparkSession) 
     assert row[:4] == ("Produce", "lost", "client", 1)  # both lost ones are the first that comes: it is one request
 
 
+def test_the_answer_to_another_request_of_the_same_id_and_time_does_not_count(spark: SparkSession) -> None:
+    answered, left = sends(1, 0), sends(1, 0, offset=1000)
+    ended = close(at=1, connection_id="n-1-1", by="client", unanswered=1)
+    answer = response("Produce", at=0.001, connection_id="n-1-1", topics=_BATCH, request_offset=0)
+    [row] = rows_of(spark, answered, left, answer, ended, sends(2, 1.5))
+    assert row[:4] == ("Produce", "lost", "client", 1)
+
+
 def test_what_is_no_retry(spark: SparkSession) -> None:
     assert not rows_of(
         spark,

@@ -17,6 +17,7 @@ def over(group: GroupHistory, found: Iterable[Stall], until: int) -> None:
         if len(group.past) == group.past.maxlen:
             group.stalls_let_go += 1
         group.past.append(replace(stall, until=until))
+        group.just_over += 1
 
 
 def goes(group: GroupHistory, lane: Lane, at: int) -> None:

@@ -55,6 +55,8 @@ def not_rejoining(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         "(REBALANCE_IN_PROGRESS), but has not rejoined: it sends heartbeats, but its application does not poll",
         "check what the application does between two polls; after max.poll.interval.ms the group continues without it",
         blamed=(lane.key,),
+        error=told.error,
+        times=told.count,
     )
 
 
@@ -121,6 +123,7 @@ def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         "REBALANCE_IN_PROGRESS because another member keeps joining",
         (lane.key,),
         (lane.key,),
+        times=lane.unsynced,
     )
 
 
@@ -142,7 +145,10 @@ def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     text += f": {told.why}" if told.why else ""
     text += "; the offsets are not stored, so these records will be read again" if commit else ""
     severity = "error" if kind is StallKind.FENCED or streak.count >= max(3, told.times) else "warning"
-    yield Stall(kind, severity, streak.first, streak.row, text, told.look, (lane.key,), (lane.key,))
+    yield Stall(
+        kind, severity, streak.first, streak.row, text, told.look, (lane.key,), (lane.key,), error=streak.error,
+        times=streak.count,
+    )  # fmt: skip
 
 
 def unanswered(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
@@ -165,4 +171,5 @@ def unanswered(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         + (f", and for {len(late) - 1} more" if len(late) > 1 else ""),
         "check whether the coordinator answers others, and whether something in between drops packets",
         (lane.key,),
+        times=len(late),
     )

@@ -30,7 +30,7 @@ _NEAR = 5 * SECOND
 
 def all_stalls(group: GroupHistory, now: int) -> tuple[Stall, ...]:
     """What stands still, the worst first, then what did, the latest first; rules that say the same are codes of it."""
-    lasting = sorted(_lasting(group, now), key=lambda stall: (-RANK.get(stall.severity, 0), stall.since))
+    lasting = sorted(lasting_stalls(group, now), key=lambda stall: (-RANK.get(stall.severity, 0), stall.since))
     told = _distinct(lasting + sorted(group.past, key=lambda stall: -stall.since), now)
     own = [stall for stall in told if stall.kind is not StallKind.FINDING]
     rest: list[Stall] = []
@@ -46,7 +46,8 @@ def all_stalls(group: GroupHistory, now: int) -> tuple[Stall, ...]:
     return (*lasts, *sorted((*own[len(lasts) :], *rest), key=lambda stall: -stall.since))
 
 
-def _lasting(group: GroupHistory, now: int) -> Iterator[Stall]:
+def lasting_stalls(group: GroupHistory, now: int) -> Iterator[Stall]:
+    """What stands still in a group at `now` (ns)."""
     yield from waits.joins(group, now)
     yield from waits.syncs(group, now)
     yield from waits.lagging(group, now)

@@ -217,6 +217,7 @@ def lagging(group: GroupHistory, at: int) -> Iterator[Stall]:
         "max.poll.interval.ms it is fenced",
         keys([lane for lane in here if lane not in behind]),
         keys(behind),
+        times=len(behind),
     )
 
 
@@ -236,6 +237,8 @@ def coordinator(group: GroupHistory, at: int) -> Iterator[Stall]:
         f"members of the group got {denied.error} {denied.count} times within {ago(denied.last - denied.first)}: "
         f"{told.why}",
         told.look,
+        error=denied.error,
+        times=denied.count,
     )
 
 

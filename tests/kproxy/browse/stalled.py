@@ -1,0 +1,298 @@
+"""Each way in which a group stands still, as a story of its members, and what must not be taken for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kproxy.browse.overviews.groups import GroupsOverview, GroupView, StallKind
+from kproxy.browse.rows.index import time_of
+from kproxy.inspection.stall_lines import StallLines
+from kproxy.trace.lines import CloseLine, GapLine, Line, RequestLine, ResponseLine, StallLine
+from tests.kproxy.browse.fed import feed
+from tests.kproxy.browse.grouped import LEADER, Story
+
+#: What stands still: kind, from when to when (us; None: still), who waits, who is blamed, and the sentence.
+Told = tuple[str, int, int | None, frozenset[str], frozenset[str], str]
+
+CASES: dict[str, tuple[Callable[[Story], None], float]] = {}
+
+
+def case(now: float) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
+    """A story of a group, and when (s) its trace ends."""
+
+    def register(tell: Callable[[Story], None]) -> Callable[[Story], None]:
+        CASES[tell.__name__] = tell, now
+        return tell
+
+    return register
+
+
+def two(story: Story, until: float = 10) -> None:
+    story.joined(0, "a", "b")
+    story.beats(1, until, "a", "b")
+
+
+@case(30)
+def nothing(story: Story) -> None:
+    two(story, 30)
+    story.say(15, "a", "OffsetCommit", generation_id=1)
+
+
+@case(40)
+def told_and_does_not_join(story: Story) -> None:
+    two(story)
+    waits = story.ask(11, "a", "JoinGroup")
+    story.beats(11.5, 30, "b", error="REBALANCE_IN_PROGRESS")
+    comes = story.ask(30, "b", "JoinGroup")
+    for asked in (waits, comes):
+        story.answer(asked, 30.1, generation_id=2)
+    story.synced(30.2, "a", "b", generation=2)
+    story.beats(31, 40, "a", "b", generation=2)
+
+
+@case(17)
+def silent_while_another_joins(story: Story) -> None:
+    two(story)
+    story.ask(11, "a", "JoinGroup")
+
+
+@case(30)
+def killed_while_another_joins(story: Story) -> None:
+    two(story)
+    story.closes(10.2, "b")
+    story.answer(story.ask(11, "a", "JoinGroup"), 21, generation_id=2)
+    story.synced(21.1, "a", generation=2)
+    story.beats(22, 30, "a", generation=2)
+
+
+@case(10)
+def nobody_is_missing(story: Story) -> None:
+    story.ask(0, "a", "JoinGroup")
+
+
+@case(16)
+def soon_answered(story: Story) -> None:
+    two(story, 10)
+    asked = story.ask(10, "c", "JoinGroup")
+    again = [story.ask(11, who, "JoinGroup") for who in "ab"]
+    for each in (asked, *again):
+        story.answer(each, 14.9, generation_id=2)
+    story.synced(15, "a", "b", "c", generation=2)
+
+
+@case(20)
+def left_out(story: Story) -> None:
+    two(story)
+    story.ask(10, "c", "JoinGroup")
+    story.joined(12, "a", "b", generation=2)
+    story.beats(13, 20, "a", "b", generation=2)
+
+
+@case(16)
+def leader_sends_nothing(story: Story) -> None:
+    a, b = (story.ask(0, who, "JoinGroup") for who in "ab")
+    story.answer(a, 0.1, generation_id=1, size=LEADER)
+    story.answer(b, 0.1, generation_id=1)
+    asked = story.ask(0.2, "b", "SyncGroup", generation_id=1)
+    story.synced(12, "a")
+    story.answer(asked, 12.002)
+    story.beats(13, 16, "a", "b")
+
+
+@case(61)
+def member_does_not_sync(story: Story) -> None:
+    story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1)
+
+
+@case(21)
+def leader_is_not_seen(story: Story) -> None:
+    story.answer(story.ask(0, "b", "JoinGroup"), 0.1, generation_id=1)
+    story.answer(story.ask(0.2, "b", "SyncGroup", generation_id=1), 20)
+
+
+@case(8)
+def coordinator_keeps_the_assignment(story: Story) -> None:
+    story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1, size=LEADER)
+    story.ask(0.2, "a", "SyncGroup", generation_id=1, size=LEADER)
+
+
+@case(22)
+def told_though_nobody_waits(story: Story) -> None:
+    two(story, 5)
+    story.beats(5, 20, "a")
+    story.beats(5, 20, "b", error="REBALANCE_IN_PROGRESS")
+    story.joined(21, "a", "b", generation=2)
+
+
+@case(30)
+def heartbeats_stop_and_come_back(story: Story) -> None:
+    two(story)
+    story.beats(10, 30, "b")
+    story.beats(21, 30, "a")
+
+
+@case(30)
+def heartbeat_is_answered_late(story: Story) -> None:
+    two(story)
+    asked = story.ask(11, "a", "Heartbeat", generation_id=1)
+    story.beats(11, 21, "b")
+    story.answer(asked, 21)
+    story.beats(22, 30, "a", "b")
+
+
+@case(40)
+def not_all_bytes_are_seen(story: Story) -> None:
+    two(story)
+    story.ask(10, "a", "Heartbeat", generation_id=1)
+    story.misses(11, "a")
+    story.beats(11, 40, "b")
+
+
+@case(35)
+def member_is_lost(story: Story) -> None:
+    two(story)
+    story.closes(10, "a")
+    story.beats(10, 30, "b")
+    story.joined(31, "b", generation=2)
+    story.beats(32, 35, "b", generation=2)
+
+
+@case(60)
+def watch_ends(story: Story) -> None:
+    two(story)
+    for who in "ab":
+        story.closes(10, who, by=None)
+
+
+@case(13)
+def member_leaves(story: Story) -> None:
+    two(story)
+    story.say(10, "a", "LeaveGroup", member=None)
+    story.closes(10.5, "a")
+    story.joined(11, "b", generation=2)
+    story.say(12, "b", "LeaveGroup", member=None)
+
+
+@case(8)
+def joins_for_ever(story: Story) -> None:
+    for second in range(5):
+        story.answer(story.ask(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
+        story.say(second + 0.2, "a", "SyncGroup", error="REBALANCE_IN_PROGRESS", generation_id=second + 1)
+    story.joined(6, "a", generation=6)
+
+
+@case(6)
+def thrice_is_not_for_ever(story: Story) -> None:
+    for second in range(3):
+        story.answer(story.ask(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
+    story.synced(4, "a", generation=3)
+
+
+@case(12)
+def refused_and_back(story: Story) -> None:
+    two(story, 3)
+    for second in range(3, 7):
+        story.say(second, "a", "Heartbeat", error="ILLEGAL_GENERATION", generation_id=1)
+    story.joined(8, "a", generation=2)
+
+
+@case(12)
+def refused_once_is_how_groups_work(story: Story) -> None:
+    two(story, 12)
+    story.say(11.5, "a", "Heartbeat", error="ILLEGAL_GENERATION", generation_id=0)
+
+
+@case(6)
+def commit_refused_and_accepted(story: Story) -> None:
+    two(story, 6)
+    story.say(3, "a", "OffsetCommit", error="ILLEGAL_GENERATION", generation_id=0)
+    story.say(4, "a", "OffsetCommit", generation_id=1)
+
+
+@case(7)
+def fenced_and_joins_again(story: Story) -> None:
+    story.say(0, "a", "ShareGroupHeartbeat", generation_id=0, to=1)
+    story.say(5, "a", "ShareGroupHeartbeat", generation_id=1, error="FENCED_MEMBER_EPOCH")
+    story.say(6, "a", "ShareGroupHeartbeat", generation_id=0, to=2)
+
+
+@case(31)
+def epoch_stays_behind(story: Story) -> None:
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    story.epochs(5, 30, "a", 1)
+    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
+    story.epochs(11, 30, "b", 2)
+    story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
+
+
+@case(20)
+def epoch_is_reached_in_time(story: Story) -> None:
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    story.epochs(5, 14, "a", 1)
+    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
+    story.epochs(11, 20, "b", 2)
+    story.say(15, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
+
+
+@case(36)
+def heartbeats_begin_in_a_burst_and_stop(story: Story) -> None:
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    for number in range(5):
+        story.say(number / 10, "a", "ConsumerGroupHeartbeat", generation_id=1)
+    story.epochs(5.4, 20, "a", 1)
+
+
+@case(6)
+def heartbeats_in_flight_are_told_at_once(story: Story) -> None:
+    two(story, 5)
+    for number in range(4):
+        story.say(5 + number / 1000, "a", "Heartbeat", generation_id=1, error="REBALANCE_IN_PROGRESS")
+    story.joined(5.1, "a", "b", generation=2)
+
+
+@case(12)
+def coordinator_denies(story: Story) -> None:
+    two(story, 3)
+    for second in range(3, 9):
+        story.say(second, "a", "Heartbeat", error="NOT_COORDINATOR", generation_id=1)
+    story.beats(9, 12, "a", "b")
+
+
+def recorded(lines: Iterable[Line], now: int) -> list[StallLine]:
+    """The stalls that inspection writes into a trace of these lines, in order of time, up to `now` (ns)."""
+    stalls = StallLines()
+    made: list[StallLine] = []
+    for line in lines:
+        at = time_of(line.ts)
+        made += _ticks(stalls, at)
+        is_frame = isinstance(line, RequestLine | ResponseLine) and line.group_id is not None
+        if is_frame or isinstance(line, GapLine | CloseLine):
+            made += stalls.take(line, at=at)
+    return [*made, *_ticks(stalls, now), *stalls.tick(at=now), *stalls.end(at=now)]
+
+
+def _ticks(stalls: StallLines, until: int) -> Iterable[StallLine]:
+    at = stalls.due or until
+    while at <= until:
+        yield from stalls.tick(at=at)
+        at = stalls.due
+
+
+def detected(lines: Iterable[Line], group: str, now: int) -> list[Told]:
+    """What stands still in a group at `now` (ns), or did before."""
+    view = feed(GroupsOverview(), lines).view(group, now)
+    assert view is not None
+    return told_of(view)
+
+
+def told_of(view: GroupView) -> list[Told]:
+    """What the view of a group says of its stalls."""
+    names = {lane.member.key: lane.member.label for lane in view.lanes}
+    return sorted(
+        (
+            each.kind.value, each.since // 1000, each.until and each.until // 1000,
+            frozenset(names[key] for key in each.who), frozenset(names[key] for key in each.blamed), each.text,
+        )
+        for each in view.stalls
+        if each.kind is not StallKind.FINDING
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""Stalls in a trace: the last line of each says what the terminal UI says."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissectors.connections.events import Direction
+from dissectors.failures import Failure
+from kproxy.inspection.inspector import Inspector
+from kproxy.trace.clock import nanoseconds
+from kproxy.trace.lines import FindingLine, Line, StallLine
+from tests.kproxy.browse.grouped import TAIL, Story, lines_of
+from tests.kproxy.browse.sessions import BEGAN, SECOND
+from tests.kproxy.browse.stalled import CASES, Told, detected, recorded
+from tests.kproxy.frames import request
+
+_SAID = ("not-rejoining", "member-lost", "heartbeats-stopped")
+
+
+def story(name: str) -> tuple[list[Line], int]:
+    tell, now = CASES[name]
+    made = Story(name)
+    tell(made)
+    return sorted(made.lines, key=lambda line: line.ts), BEGAN + int(now * SECOND)
+
+
+def last_of_each(lines: list[StallLine]) -> list[StallLine]:
+    """The last line of each stall, without what is said of a member where others wait for it."""
+    last = {(each.stall, each.since, each.connection_id, each.request_offset): each for each in lines}
+    waits = [each for each in last.values() if each.stall == "join-waits"]
+    return [
+        each
+        for each in last.values()
+        if each.stall not in _SAID
+        or not any(
+            {*each.blamed_ids} <= {*wait.blamed_ids}
+            and wait.since <= (each.until or "~")
+            and each.since <= (wait.until or "~")
+            for wait in waits
+        )
+    ]
+
+
+def told(lines: list[StallLine]) -> list[Told]:
+    return sorted(
+        (
+            each.stall, nanoseconds(each.since) // 1000, each.until and nanoseconds(each.until) // 1000,
+            frozenset(each.waiting), frozenset(each.blamed), each.message,
+        )
+        for each in last_of_each(lines)
+    )  # type: ignore[type-var]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_the_last_line_of_a_stall_says_what_the_terminal_says(name: str) -> None:
+    lines, now = story(name)
+    assert told(recorded(lines, now)) == detected(lines, name, now)
+
+
+@pytest.mark.parametrize(
+    "name", ["application-does-not-poll", "frozen-process", "killed-member", "partitions-not-given-up"]
+)
+def test_stalls_of_real_groups(name: str) -> None:
+    lines = lines_of(name)
+    now = nanoseconds(lines[-1].ts)
+    assert told(recorded(lines, now)) == detected(lines, "billing", now)
+
+
+def test_a_stall_is_written_when_it_begins_worsens_doubles_and_ends() -> None:
+    lines, now = story("leader_is_not_seen")
+    made = recorded(lines, now)
+    assert [(each.severity, each.duration_us // 1_000_000, each.until is None) for each in made] == [
+        ("warning", 3, True), ("warning", 7, True), ("error", 10, True), ("error", 19, False),
+    ]  # fmt: skip
+    assert {(each.since, each.connection_id, each.request_offset) for each in made} == {
+        (made[0].since, "n-b", 200)
+    }  # fmt: skip
+
+
+def test_a_stall_names_its_members_the_broker_and_what_was_answered() -> None:
+    lines, now = story("refused_and_back")
+    [stall] = last_of_each(recorded(lines, now))
+    assert (stall.stall, stall.error_name, stall.times) == ("refused", "ILLEGAL_GENERATION", 4)
+    assert (stall.waiting, stall.waiting_ids, stall.blamed_ids) == (["a 5dc891"], ["a" + TAIL], ["a" + TAIL])
+    assert (stall.server, stall.group_id) == ("b1:9092", "refused_and_back")
+
+
+def test_inspection_writes_stalls_as_time_passes_and_what_lasts_at_the_end() -> None:
+    inspector = Inspector("n-1")
+    inspector.open(1, "10.0.0.1:4000", "b1:9092", at=BEGAN)
+    join = request("JoinGroup", 5, {"group_id": "g", "member_id": "m", "protocol_type": "consumer"})
+    lines = inspector.data(1, Direction.REQUEST, join, at=BEGAN)
+    for second in range(1, 9):
+        lines += inspector.tick(at=BEGAN + second * SECOND)
+    lines += inspector.close_all(at=BEGAN + 9 * SECOND, how="capture ended")
+    stalls = [line for line in lines if isinstance(line, StallLine)]
+    assert [(each.stall, each.duration_us) for each in stalls] == [("join-waits", 6_000_000), ("join-waits", 9_000_000)]
+    assert {(each.connection_id, each.request_offset, each.until) for each in stalls} == {("n-1-1", 0, None)}
+    assert isinstance(lines[-1], StallLine)
+
+
+def test_a_bug_in_following_groups_does_not_end_the_inspection(
+    monkeypatch: pytest.MonkeyPatch, internal_errors: list[Failure]
+) -> None:
+    monkeypatch.setattr("kproxy.inspection.stall_lines.lasting_stalls", lambda group, at: 1 / 0)
+    inspector = Inspector("n-1")
+    inspector.open(1, "10.0.0.1:4000", "b1:9092", at=BEGAN)
+    join = request("JoinGroup", 5, {"group_id": "g", "member_id": "m", "protocol_type": "consumer"})
+    inspector.data(1, Direction.REQUEST, join, at=BEGAN)
+    assert not internal_errors
+    [finding] = inspector.tick(at=BEGAN + SECOND)
+    assert isinstance(finding, FindingLine)
+    assert finding.code == "K007"
+    assert inspector.data(1, Direction.REQUEST, join, at=BEGAN + SECOND)

@@ -1,0 +1,59 @@
+"""Requests and their answers in Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from kproxy.spark.derived.clusters import with_cluster
+from kproxy.spark.derived.connection_ids import source
+from kproxy.spark.derived.exchanges import exchanges
+from kproxy.trace.lines import ErrorEntry, Line, ResponseLine
+from tests.kproxy.spark.made import request, response, table
+
+
+def answered(spark: SparkSession, *lines: Line) -> list[Row]:
+    """What was answered to each request, in order of their members."""
+    found = exchanges(with_cluster(table(spark, *lines)), F.col("api") == "Heartbeat")
+    return found.select("member_id", "error", "generation").orderBy("member_id").collect()
+
+
+def beat(member: str, offset: int) -> Line:
+    return request("Heartbeat", member_id=member, offset=offset)
+
+
+def answer(error: str, **columns: Any) -> ResponseLine:
+    errors = [ErrorEntry("error_code", 1, error)]
+    return response("Heartbeat", at=0.001, latency_us=1000, errors=errors, **columns)
+
+
+def test_an_answer_is_that_of_the_request_whose_offset_it_names(spark: SparkSession) -> None:
+    rows = answered(
+        spark, beat("a", 0), beat("b", 100), beat("c", 200), answer("ONE", request_offset=100),
+        answer("TWO", request_offset=0), answer("THREE", request_offset=900),
+    )  # fmt: skip
+    assert [(row.member_id, row.error) for row in rows] == [("a", "TWO"), ("b", "ONE"), ("c", None)]
+
+
+def test_in_an_older_trace_correlation_id_and_time_name_the_request(spark: SparkSession) -> None:
+    later = request("Heartbeat", at=1, member_id="d", offset=300, connection_id="n-1-2")
+    rows = answered(spark, beat("a", 0), beat("b", 100), answer("ONE"), later)
+    assert [(row.member_id, row.error) for row in rows] == [("a", "ONE"), ("d", None)]
+
+
+@pytest.mark.parametrize(
+    ("connection_id", "run", "node"),
+    [
+        ("web-1-77-5", "web-1-77", "web-1"),
+        ("web-77-5", "web-77", "web"),
+        ("capture.pcap-5", "capture.pcap", "capture.pcap"),
+        ("", "", ""),
+    ],
+)
+def test_a_connection_id_says_its_source(spark: SparkSession, connection_id: str, run: str, node: str) -> None:
+    rows = spark.createDataFrame([(connection_id,)], "connection_id string")
+    [row] = rows.select(source().alias("run"), source(across_runs=True).alias("node")).collect()
+    assert (row.run, row.node) == (run, node)
