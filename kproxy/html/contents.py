@@ -16,8 +16,8 @@ from kproxy.html.filter_fields import filter_fields
 from kproxy.html.packing import Chunks
 from kproxy.html.sides import finding_json, side_json
 from kproxy.outputs.findings import as_entry, best_first
-from kproxy.outputs.text import duration, safe, size
 from kproxy.trace.encoding import as_mapping
+from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FindingLine, Line
 
 #: Characters of a page: when rows take as much, no more are added, and fields and bytes only as far as there is room.

@@ -15,8 +15,8 @@ from kproxy.filters import Filter
 from kproxy.html.assemble import page
 from kproxy.html.contents import contents
 from kproxy.outputs.output import Output
-from kproxy.outputs.text import safe
 from kproxy.trace.encoding import append_line
+from kproxy.trace.formatting import safe
 from kproxy.trace.lines import Detail, Line
 
 #: Bytes that go to the spool at once.

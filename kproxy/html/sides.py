@@ -11,7 +11,7 @@ from kproxy.browse.fields.detail import FrameDetail
 from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.browse.fields.records import Record, RecordPart, record_fields, records
 from kproxy.outputs.findings import notes
-from kproxy.outputs.text import safe
+from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingEntry
 
 #: What a page has of one side: fields, elements of an array, bytes, records of a field, records, characters of a value.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
-from kproxy.browse.overviews.groups import GroupsOverview, Stall, StallKind
-from kproxy.browse.overviews.groups.model import SECOND, GroupHistory
-from kproxy.browse.overviews.groups.stalls.telling import lasting_stalls
+from kproxy.groups import GroupsOverview, Stall, StallKind
+from kproxy.groups.model import SECOND, GroupHistory
+from kproxy.groups.stalls.telling import lasting_stalls
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import FORMAT, Line, RequestLine, ResponseLine, StallLine
 

@@ -6,7 +6,8 @@ from typing import Any, TextIO
 
 from kproxy.inspection.explain import ExplainedRow, Explanation
 from kproxy.outputs.findings import full_rows
-from kproxy.outputs.text import Piece, painter, safe, value_text
+from kproxy.outputs.text import Piece, painter, value_text
+from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingEntry
 
 #: Bytes in a row of hex, and of a long value that are shown.

@@ -9,14 +9,11 @@ from typing import Any
 import msgspec
 
 from dissectors.edits import EditError, parse
-from dissectors.findings import Severity
 from kproxy.inspection.event_lines import ROW_BYTES
-from kproxy.outputs.text import Piece, safe
+from kproxy.outputs.text import Piece
 from kproxy.trace.encoding import encode_json
+from kproxy.trace.formatting import RANK, safe
 from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry, FindingLine, ResponseLine
-
-#: How bad a severity is.
-RANK = {severity.value: rank for rank, severity in enumerate(Severity)}
 
 #: Rivals that are shown to people.
 _MOST_RIVALS = 3

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kproxy.outputs.coverage import Counts
-from kproxy.outputs.text import Piece, safe
+from kproxy.outputs.text import Piece
+from kproxy.trace.formatting import safe
 from kproxy.trace.lines import Line
 
 

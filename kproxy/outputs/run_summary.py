@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kproxy.outputs.coverage import listed
-from kproxy.outputs.text import duration, safe, size
+from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Latencies are counted in buckets whose bounds are 2 % apart.

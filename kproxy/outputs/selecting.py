@@ -14,8 +14,9 @@ from kproxy.outputs.headings import Headings
 from kproxy.outputs.output import Output
 from kproxy.outputs.reports import Report
 from kproxy.outputs.selection import Selection
-from kproxy.outputs.text import TextOutput, safe
+from kproxy.outputs.text import TextOutput
 from kproxy.trace.encoding import append_line, as_mapping, encode_json
+from kproxy.trace.formatting import safe
 from kproxy.trace.lines import KINDS, Detail, Line
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from kproxy.errors import UserError
 from kproxy.outputs import rulebook
-from kproxy.outputs.findings import RANK
+from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import CloseLine, FindingLine, Line, RequestLine, ResponseLine
 
 

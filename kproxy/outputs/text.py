@@ -11,6 +11,7 @@ from rich.style import Style
 
 from kproxy.inspection.inspector import WaitingResponse
 from kproxy.outputs.console import Console
+from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (
     CloseLine,
     FindingEntry,
@@ -43,8 +44,6 @@ STYLES = {
 BODY_LINES = 60
 VALUE_CHARACTERS = 120
 
-#: What is above this, in a forged line, is shown as this.
-_LARGEST = 1 << 63
 
 #: Expected and got together, where they stand in a row of their own.
 SIDES_CHARACTERS = 80
@@ -229,35 +228,6 @@ def topics(entries: list[TopicEntry], most: int = 3) -> str:
         shown.append(text)
     more = len(entries) - most
     return ", ".join(shown) + (f" +{more} more" if more > 0 else "")
-
-
-def size(count: int) -> str:
-    """``512 B``, ``3.4 KB`` (1 KB is 1000 bytes)."""
-    if count < 1000:
-        return f"{count} B"
-    value = float(min(count, _LARGEST))
-    for unit in ("KB", "MB", "GB"):
-        value /= 1000
-        if value < 999.95 or unit == "GB":
-            break
-    return f"{value:.1f} {unit}"
-
-
-def duration(us: int | None) -> str:
-    """``850 us``, ``2.1 ms``, ``30.5 s``; nothing for None."""
-    if us is None:
-        return ""
-    if us < 1000:
-        return f"{us} us"
-    us = min(us, _LARGEST)
-    return f"{us / 1000:.1f} ms" if us < 1_000_000 else f"{us / 1_000_000:.1f} s"
-
-
-def safe(text: str) -> str:
-    """`text` with what a terminal would act on (control characters, invalid UTF-8) written as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
 
 
 def value_text(value: Any, most: int = 60) -> str:

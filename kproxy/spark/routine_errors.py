@@ -18,7 +18,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from kproxy.browse.overviews.groups import explanations
+from kproxy.groups import explanations
 
 #: Routine in answer to every API, and in answer to ApiVersions.
 OF_GROUPS: Final = frozenset({explanations.REJOIN, *explanations.ORDINARY})

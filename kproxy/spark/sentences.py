@@ -1,4 +1,4 @@
-"""Words of sentences as Spark columns, as `kproxy.outputs.text` and `kproxy.browse.overviews.groups` write them."""
+"""Words of sentences as Spark columns, as `kproxy.outputs.text` and `kproxy.groups` write them."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kproxy.outputs.columns import Column, write_columns
-from kproxy.outputs.text import duration, safe, size
 from kproxy.trace.encoding import encode_json
+from kproxy.trace.formatting import duration, safe, size
 
 #: Formats of files; those of standard output are table, json and csv.
 FILES = ("parquet", "json", "csv")

@@ -16,7 +16,7 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Input
 
 from kproxy.browse.session import BrowseSession
-from kproxy.outputs.text import safe
+from kproxy.trace.formatting import safe
 from kproxy.tui.dialogs import Confirm, Reading
 from kproxy.tui.exchanges import ExchangeView
 from kproxy.tui.filter_status import FilterLine

@@ -14,8 +14,8 @@ from textual.widgets import Static
 
 from kproxy.browse.overviews.causes import CauseRows
 from kproxy.browse.session import BrowseSession
-from kproxy.outputs.findings import RANK
-from kproxy.outputs.text import STYLES, safe
+from kproxy.outputs.text import STYLES
+from kproxy.trace.formatting import RANK, safe
 
 #: Causes that are told where there is room, and where there is little.
 _MOST, _FEW = 3, 2

@@ -15,8 +15,8 @@ from kproxy.browse.fields.detail import FrameDetail, side
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.inspection.event_lines import excerpt
-from kproxy.outputs.findings import RANK, excerpt_bytes, sentence
-from kproxy.outputs.text import duration, safe, size
+from kproxy.outputs.findings import excerpt_bytes, sentence
+from kproxy.trace.formatting import RANK, duration, safe, size
 from kproxy.trace.lines import FindingEntry, FindingLine, ResponseLine
 from kproxy.tui.hex_view import HexView
 from kproxy.tui.styled_text import in_full, painted

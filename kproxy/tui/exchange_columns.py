@@ -9,7 +9,7 @@ from kproxy.browse.rows.columns import Cell, api, what, wrong
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import SEVERITIES, RowState
 from kproxy.browse.session import BrowseSession
-from kproxy.outputs.text import duration, safe, size
+from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import RequestLine, ResponseLine
 from kproxy.tui.table import TableColumn
 

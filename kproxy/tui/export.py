@@ -16,7 +16,7 @@ from kproxy.browse.export import copies
 from kproxy.browse.export.saving import save
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.session import BrowseSession
-from kproxy.outputs.text import safe, size
+from kproxy.trace.formatting import safe, size
 from kproxy.tui.dialogs import Menu, Prompt
 
 _WAYS = (

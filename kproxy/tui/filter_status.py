@@ -7,7 +7,7 @@ from textual.widgets import Static
 
 from kproxy.browse.rows.visible_rows import Shown
 from kproxy.browse.session import BrowseSession
-from kproxy.outputs.text import safe
+from kproxy.trace.formatting import safe
 
 
 class FilterLine(Static):

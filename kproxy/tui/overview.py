@@ -14,9 +14,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from kproxy.browse.counting.counts import Severities
 from kproxy.browse.session import BrowseSession
-from kproxy.outputs.text import duration, safe
+from kproxy.counting.counts import Severities
+from kproxy.trace.formatting import duration, safe
 from kproxy.tui.dialogs import Menu
 from kproxy.tui.filter_status import nothing
 from kproxy.tui.table import Cell, Table, TableColumn

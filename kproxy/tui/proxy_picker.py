@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual.app import App
 
-from kproxy.outputs.text import safe
+from kproxy.trace.formatting import safe
 from kproxy.tui.dialogs import Menu
 from kproxy.tui.styled_text import DARK
 

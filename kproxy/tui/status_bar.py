@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import SourcePhase
-from kproxy.outputs.text import safe
+from kproxy.trace.formatting import safe
 from kproxy.tui.view import View
 
 _LIGHTS = {

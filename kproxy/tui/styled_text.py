@@ -8,7 +8,8 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from kproxy.outputs.findings import full_rows
-from kproxy.outputs.text import STYLES, Piece, safe
+from kproxy.outputs.text import STYLES, Piece
+from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingEntry
 
 #: The terminal's colours on a dark ground: light, for with NO_COLOR they become greys. Black to white, then brighter.

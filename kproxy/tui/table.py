@@ -18,7 +18,8 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from kproxy.outputs.text import Piece, safe
+from kproxy.outputs.text import Piece
+from kproxy.trace.formatting import safe
 
 #: Pieces beside each other.
 Cell = Sequence[Piece]

@@ -15,9 +15,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from kproxy.browse.overviews.groups import GroupView
-from kproxy.browse.overviews.groups.timeline import LEGEND, UNICODE, Cell, Grid, Mark, Window, lay_out
-from kproxy.outputs.text import safe
+from kproxy.groups import GroupView
+from kproxy.groups.timeline import LEGEND, UNICODE, Cell, Grid, Mark, Window, lay_out
+from kproxy.trace.formatting import safe
 
 _LABEL = 24
 #: Lines above the lanes: generations, times.

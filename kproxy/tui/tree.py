@@ -13,7 +13,7 @@ from textual.widgets.tree import TreeNode
 
 from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.browse.fields.records import record_of
-from kproxy.outputs.text import safe
+from kproxy.trace.formatting import safe
 
 #: An array of so few elements is open from the beginning.
 _FEW = 8

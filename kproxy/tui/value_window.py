@@ -19,7 +19,8 @@ from textual.strip import Strip
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.fields.full_value import whole
 from kproxy.browse.fields.records import Form
-from kproxy.outputs.text import STYLES, Piece, safe
+from kproxy.outputs.text import STYLES, Piece
+from kproxy.trace.formatting import safe
 from kproxy.tui.dialogs import box_css
 
 _FORMS = tuple(Form)

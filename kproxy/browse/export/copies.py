@@ -13,8 +13,9 @@ from kproxy.browse.fields.frames import FrameLine, frame_of, message_of, topic_n
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.inspection.event_lines import excerpt
 from kproxy.outputs.findings import best_first, full_rows
-from kproxy.outputs.text import duration, safe, topics
+from kproxy.outputs.text import topics
 from kproxy.trace.encoding import as_mapping, encode_json
+from kproxy.trace.formatting import duration, safe
 from kproxy.trace.lines import RequestLine, ResponseLine
 
 #: Bytes of a frame, and characters of a body, that Markdown has.

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.fields.records import MOST_BYTES, Form, Record, RecordPart, part, record_of
-from kproxy.outputs.text import Piece, safe
+from kproxy.outputs.text import Piece
+from kproxy.trace.formatting import safe
 
 Row = list[Piece]
 

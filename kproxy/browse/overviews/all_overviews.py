@@ -9,8 +9,8 @@ from kproxy.browse.overviews.apis import Apis
 from kproxy.browse.overviews.clients import Clients
 from kproxy.browse.overviews.connections import ConnectionsOverview
 from kproxy.browse.overviews.findings import Findings
-from kproxy.browse.overviews.groups import GroupsOverview
 from kproxy.browse.overviews.topics import TopicsOverview
+from kproxy.groups import GroupsOverview
 from kproxy.trace.lines import Line
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dissectors import schemas
-from kproxy.browse.counting.counts import ErrorCounts, Severities, SeverityCounts
-from kproxy.browse.counting.in_flight import RequestPairing
-from kproxy.browse.counting.names import LONGEST
-from kproxy.browse.counting.percentiles import Histogram
-from kproxy.browse.counting.rates import RateClock, RateSeries
+from kproxy.counting.counts import ErrorCounts, Severities, SeverityCounts
+from kproxy.counting.in_flight import RequestPairing
+from kproxy.counting.names import LONGEST
+from kproxy.counting.percentiles import Histogram
+from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Pairs of API key and version that are listed although no Kafka has them.

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from dissectors.connections.addresses import host_of
 from dissectors.messages.message import api_name
 from dissectors.schemas import removed_versions
-from kproxy.browse.counting.bounded_dict import Recent
-from kproxy.browse.counting.counts import ErrorCounts, Severities, SeverityCounts
-from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.overviews.kafka4 import MOST_SERVERS, HighestVersions, Kafka4Verdict, OldUse, Use, judge
+from kproxy.counting.bounded_dict import Recent
+from kproxy.counting.counts import ErrorCounts, Severities, SeverityCounts
+from kproxy.counting.names import LONGEST
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
 #: Clients that are listed, and how many are let go at once when there are more.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kproxy.browse.counting.counts import Severities
+from kproxy.counting.counts import Severities
 
 
 class WaitingRequest(NamedTuple):

@@ -6,11 +6,11 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import chain
 
-from kproxy.browse.counting.counts import ErrorCounts, SeverityCounts
-from kproxy.browse.counting.in_flight import RequestPairing
-from kproxy.browse.counting.names import LONGEST
-from kproxy.browse.counting.percentiles import Histogram
 from kproxy.browse.overviews.connection import ConnectionSummary, ThrottledResponse, WaitingRequest
+from kproxy.counting.counts import ErrorCounts, SeverityCounts
+from kproxy.counting.in_flight import RequestPairing
+from kproxy.counting.names import LONGEST
+from kproxy.counting.percentiles import Histogram
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
 #: Connections that are listed.

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dissectors.findings import Severity
-from kproxy.browse.counting.bounded_dict import Recent
 from kproxy.browse.overviews.causes import CauseConnection, CauseRows, RuleRows
-from kproxy.outputs.findings import RANK, as_entry, cause_of, urgency, was_served
+from kproxy.counting.bounded_dict import Recent
+from kproxy.outputs.findings import as_entry, cause_of, urgency, was_served
 from kproxy.outputs.reports.causes import MOST_SENTENCES
+from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Causes that are listed, and how many are let go at once when there are more.

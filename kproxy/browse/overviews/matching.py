@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterable
 
 from dissectors.connections.addresses import host_of
-from kproxy.browse.counting.names import LONGEST
 from kproxy.browse.overviews.apis import Apis
 from kproxy.browse.overviews.findings import Findings
 from kproxy.browse.rows.index import RowIndex, RowState, time_of
 from kproxy.browse.rows.visible_rows import Shown
+from kproxy.counting.names import LONGEST
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Bits of `_taken`: which lines of a row were counted.

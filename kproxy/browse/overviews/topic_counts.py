@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kproxy.browse.counting.bounded_dict import Recent
-from kproxy.browse.counting.counts import ErrorCounts, most_first
-from kproxy.browse.counting.names import Who
-from kproxy.browse.counting.rates import RateClock, RateSeries
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary, Traffic
+from kproxy.counting.bounded_dict import Recent
+from kproxy.counting.counts import ErrorCounts, most_first
+from kproxy.counting.names import Who
+from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import TopicEntry
 
 #: What a line says of one topic counts up to this: a damaged one cannot fill a bucket.

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 
-from kproxy.browse.counting.bounded_dict import Recent
-from kproxy.browse.counting.names import LONGEST, Who, who_of
-from kproxy.browse.counting.rates import RateClock
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary
 from kproxy.browse.overviews.topic_counts import (
     ClientState,
@@ -16,6 +13,9 @@ from kproxy.browse.overviews.topic_counts import (
     TopicTraffic,
     count,
 )
+from kproxy.counting.bounded_dict import Recent
+from kproxy.counting.names import LONGEST, Who, who_of
+from kproxy.counting.rates import RateClock
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, OpenLine, RequestLine, ResponseLine, TopicEntry
 
 #: Topics, ids whose names are known, connections whose fetch sessions are followed, clients whose groups are known.

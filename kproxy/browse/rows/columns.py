@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kproxy.browse.rows.exchange import Exchange
-from kproxy.outputs.text import Piece, safe, topics
+from kproxy.outputs.text import Piece, topics
+from kproxy.trace.formatting import safe
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine, StallLine
 
 Cell = Sequence[Piece]

@@ -153,7 +153,7 @@ class _Lines(_Files):
 
 def _question(args: argparse.Namespace, span: Span) -> str:
     """What tables in a directory are of: who goes on with them has to ask the same."""
-    from kproxy.outputs.text import duration
+    from kproxy.trace.formatting import duration
 
     local = (urlsplit(path).scheme == "" for path in args.traces)
     paths = (str(Path(path).absolute()) if here else path for path, here in zip(args.traces, local, strict=True))

@@ -74,7 +74,7 @@ def decoding(args: argparse.Namespace) -> CaptureOptions:
 def warn_unread(batch: TableBatch) -> None:
     """Say which lines and which files of a batch could not be read."""
     from kproxy.outputs.stderr import warn
-    from kproxy.outputs.text import safe
+    from kproxy.trace.formatting import safe
 
     if batch.corrupt:
         some = f", as in {safe(batch.example)}" if batch.example else ""
@@ -88,13 +88,13 @@ def warn_unread(batch: TableBatch) -> None:
 def warn_empty(path: str) -> None:
     """Say that a file is left out because it has no bytes."""
     from kproxy.outputs.stderr import warn
-    from kproxy.outputs.text import safe
+    from kproxy.trace.formatting import safe
 
     warn(f"{safe(path)} is empty (0 bytes) and was skipped")
 
 
 def _listed(texts: Sequence[str], separator: str) -> str:
-    from kproxy.outputs.text import safe
+    from kproxy.trace.formatting import safe
 
     more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
     return separator.join(map(safe, texts[:_MOST_NAMED])) + more

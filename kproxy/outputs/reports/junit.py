@@ -9,7 +9,7 @@ from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.reports.causes import Cause, Causes
 from kproxy.outputs.reports.text import rows
 from kproxy.outputs.selection import Selection
-from kproxy.outputs.text import safe
+from kproxy.trace.formatting import safe
 
 
 def report(causes: Causes, selection: Selection, analysed: AnalysedInputs) -> str:

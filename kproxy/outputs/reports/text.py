@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from kproxy.outputs.coverage import AnalysedInputs
-from kproxy.outputs.findings import RANK, full_rows
+from kproxy.outputs.findings import full_rows
 from kproxy.outputs.reports.causes import Cause, Causes
-from kproxy.outputs.text import Piece, painter, safe
+from kproxy.outputs.text import Piece, painter
+from kproxy.trace.formatting import RANK, safe
 
 
 def write(causes: Causes, file: TextIO, analysed: AnalysedInputs) -> None:

@@ -6,8 +6,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors.rules.behaviour.rebalance_storm import GENERATIONS, WITHIN
-from kproxy.browse.overviews.groups import EventKind, Protocol
-from kproxy.browse.overviews.groups.explanations import REJOIN
+from kproxy.groups import EventKind, Protocol
+from kproxy.groups.explanations import REJOIN
 from kproxy.spark.derived.groups import coming, group_events, in_lives, is_kind
 from kproxy.spark.jobs import job
 

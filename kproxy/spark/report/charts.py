@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.outputs.text import safe
 from kproxy.spark.derived.observed_time import observed
 from kproxy.spark.report.axis import Axis
 from kproxy.spark.routine_errors import refusals
+from kproxy.trace.formatting import safe
 
 #: Answers to these wait by design, for data or for other members.
 WAITING = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")

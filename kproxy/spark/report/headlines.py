@@ -13,10 +13,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from dissectors.schemas.removed_versions import newest_release
-from kproxy.outputs.text import duration
 from kproxy.spark.report.causes import anomalies
 from kproxy.spark.report.contents import Figures
 from kproxy.spark.routine_errors import is_routine
+from kproxy.trace.formatting import duration
 
 Row = dict[str, Any]
 

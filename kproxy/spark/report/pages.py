@@ -9,10 +9,10 @@ from typing import Any
 from kproxy import __version__
 from kproxy.html.assemble import page
 from kproxy.outputs import rulebook
-from kproxy.outputs.text import safe
 from kproxy.spark.report.clusters import headlines_by_cluster
 from kproxy.spark.report.contents import Figures
 from kproxy.spark.report.tables import MOST_ROWS
+from kproxy.trace.formatting import safe
 
 #: Bytes of a page.
 MOST_SIZE = 1_000_000

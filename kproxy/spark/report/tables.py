@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kproxy.outputs.text import safe
 from kproxy.spark.jobs import Job
+from kproxy.trace.formatting import safe
 
 #: Rows of a table, and of each kind of thing in one that tells of several (its column `by`).
 MOST_ROWS = 300

@@ -14,12 +14,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kproxy.outputs.text import duration, safe
 from kproxy.spark.streaming.events import MicroBatch, QueryRows
 from kproxy.spark.streaming.queries import Span
 from kproxy.spark.streaming.sentences import TOLD, told
 from kproxy.spark.streaming.windows import Rolling
 from kproxy.spark.tables import cell
+from kproxy.trace.formatting import duration, safe
 
 #: Rows of the screen that are not of tables: the header, and of each table its title, names, rule and what follows.
 _HEADER, _AROUND = 2, 4

@@ -8,8 +8,9 @@ from pyspark.sql import Row
 from rich.text import Text
 
 from dissectors.findings import Severity
-from kproxy.outputs.text import STYLES, safe
+from kproxy.outputs.text import STYLES
 from kproxy.spark.tables import cell
+from kproxy.trace.formatting import safe
 
 _SEVERITIES = list(Severity)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kproxy.outputs.stderr import warn
-from kproxy.outputs.text import safe
 from kproxy.spark.streaming.events import MicroBatch, QueryRows
+from kproxy.trace.formatting import safe
 
 
 class StreamWarnings:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from kproxy.browse.overviews.apis import Apis, ApiUsage
 from kproxy.browse.session import BrowseSession
-from kproxy.outputs.text import duration, safe, size
+from kproxy.trace.formatting import duration, safe, size
 from kproxy.tui.overview import (
     OverviewView,
     bars,

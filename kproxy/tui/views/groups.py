@@ -11,10 +11,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 
-from kproxy.browse.overviews.groups import GroupRow, GroupStatus, GroupView, Stall
 from kproxy.browse.session import BrowseSession
-from kproxy.outputs.text import duration, safe
+from kproxy.groups import GroupRow, GroupStatus, GroupView, Stall
 from kproxy.trace.clock import timestamp
+from kproxy.trace.formatting import duration, safe
 from kproxy.tui.overview import OverviewView, count, lines, names_and_counts, quoted
 from kproxy.tui.styled_text import painted
 from kproxy.tui.table import Cell, TableColumn

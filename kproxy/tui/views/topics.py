@@ -9,7 +9,7 @@ from rich.text import Text
 
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary, Traffic
 from kproxy.browse.session import BrowseSession
-from kproxy.outputs.text import safe, size
+from kproxy.trace.formatting import safe, size
 from kproxy.tui.overview import OverviewView, bars, count, lines, names_and_counts, quoted, squeezed
 from kproxy.tui.table import Cell, TableColumn
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kproxy.browse.overviews.groups import GroupsOverview, GroupView, Stall
 from kproxy.browse.rows.partial_parse import parse_light
+from kproxy.groups import GroupsOverview, GroupView, Stall
 from kproxy.trace.clock import nanoseconds, timestamp
 from kproxy.trace.lines import (
     CloseLine,

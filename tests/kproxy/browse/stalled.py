@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kproxy.browse.overviews.groups import GroupsOverview, GroupView, StallKind
 from kproxy.browse.rows.index import time_of
+from kproxy.groups import GroupsOverview, GroupView, StallKind
 from kproxy.inspection.stall_lines import StallLines
 from kproxy.trace.lines import CloseLine, GapLine, Line, RequestLine, ResponseLine, StallLine
 from tests.kproxy.browse.fed import feed

@@ -10,10 +10,10 @@ from itertools import chain
 import pytest
 from hypothesis import given
 
-from kproxy.browse.counting.counts import MOST_TEXTS, OTHERS, Severities
-from kproxy.browse.counting.rates import MINUTE
 from kproxy.browse.overviews.apis import MOST_UNKNOWN, Apis, ApiUsage
 from kproxy.browse.rows.index import time_of
+from kproxy.counting.counts import MOST_TEXTS, OTHERS, Severities
+from kproxy.counting.rates import MINUTE
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, RequestLine, ResponseLine
 from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, missed, opened, torn

@@ -9,13 +9,13 @@ from itertools import chain
 import pytest
 from hypothesis import given
 
-from kproxy.browse.counting import in_flight
-from kproxy.browse.counting.counts import Severities
-from kproxy.browse.counting.in_flight import RequestPairing
 from kproxy.browse.overviews import connections
 from kproxy.browse.overviews.connection import ConnectionSummary, ThrottledResponse, WaitingRequest
 from kproxy.browse.overviews.connections import MOST_CLIENT_IDS, ConnectionsOverview
 from kproxy.browse.rows.index import time_of
+from kproxy.counting import in_flight
+from kproxy.counting.counts import Severities
+from kproxy.counting.in_flight import RequestPairing
 from kproxy.trace.lines import CloseLine, ErrorEntry, GapLine, Line, RepeatEntry, RequestLine, ResponseLine, StallLine
 from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, missed, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response

@@ -7,11 +7,11 @@ import tracemalloc
 import pytest
 from hypothesis import given
 
-from kproxy.browse.counting.names import LONGEST
-from kproxy.browse.overviews.groups import EventKind, GroupsOverview, Protocol, Standing, lanes, model, overview
-from kproxy.browse.overviews.groups.lanes import label
-from kproxy.browse.overviews.groups.model import MOST_LANES
 from kproxy.browse.rows.index import time_of
+from kproxy.counting.names import LONGEST
+from kproxy.groups import EventKind, GroupsOverview, Protocol, Standing, lanes, model, overview
+from kproxy.groups.lanes import label
+from kproxy.groups.model import MOST_LANES
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.browse import grouped
 from tests.kproxy.browse.fed import feed, feed_torn

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.browse.overviews.groups import GroupsOverview, GroupStatus, GroupView, Protocol, Stall, StallKind, Standing
 from kproxy.browse.rows.index import time_of
+from kproxy.groups import GroupsOverview, GroupStatus, GroupView, Protocol, Stall, StallKind, Standing
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
 from tests.kproxy.browse.fed import captured, feed
 from tests.kproxy.browse.grouped import lines_of

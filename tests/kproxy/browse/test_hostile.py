@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from kproxy.browse.overviews.groups.timeline import Window, lay_out
 from kproxy.browse.rows import columns
 from kproxy.browse.session import BrowseSession
-from kproxy.outputs.text import TextOutput, duration, size
+from kproxy.groups.timeline import Window, lay_out
+from kproxy.outputs.text import TextOutput
+from kproxy.trace.formatting import duration, size
 from tests.kproxy.browse.sessions import Given, read
 
 _TS = "2026-11-21T01:00:00.000000Z"

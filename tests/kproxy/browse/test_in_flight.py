@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.browse.counting.in_flight import RequestPairing
+from kproxy.counting.in_flight import RequestPairing
 from tests.kproxy.browse.sessions import request, response
 
 

@@ -8,7 +8,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.browse.counting.percentiles import LONGEST, Histogram
+from kproxy.counting.percentiles import LONGEST, Histogram
 
 durations = st.one_of(st.integers(0, 100), st.integers(0, 10**7), st.integers(0, LONGEST))
 

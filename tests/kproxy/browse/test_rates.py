@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.browse.counting.rates import MINUTE, SECOND, WHOLE, RateClock, RateSeries
+from kproxy.counting.rates import MINUTE, SECOND, WHOLE, RateClock, RateSeries
 
 START = 1_800_000_000 * SECOND
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.browse.overviews.groups import EventKind, GroupsOverview, GroupView, timeline
-from kproxy.browse.overviews.groups.timeline import LEGEND, UNICODE, Grid, Mark, Window, lay_out
 from kproxy.browse.rows.index import time_of
+from kproxy.groups import EventKind, GroupsOverview, GroupView, timeline
+from kproxy.groups.timeline import LEGEND, UNICODE, Grid, Mark, Window, lay_out
 from kproxy.trace.lines import Line
 from tests.kproxy.browse import grouped
 from tests.kproxy.browse.fed import feed, feed_torn

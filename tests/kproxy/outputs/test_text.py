@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from kproxy.outputs.text import TextOutput, duration, safe, size, topics
+from kproxy.outputs.text import TextOutput, topics
+from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (
     CloseLine,
     ErrorEntry,

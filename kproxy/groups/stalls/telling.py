@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kproxy.browse.overviews.groups.model import SECOND, GroupHistory, Stall, StallKind
-from kproxy.browse.overviews.groups.stalls import members, waits
-from kproxy.outputs.findings import RANK
+from kproxy.groups.model import SECOND, GroupHistory, Stall, StallKind
+from kproxy.groups.stalls import members, waits
+from kproxy.trace.formatting import RANK
 
 #: Rules that say what a stall says, so that it is told once.
 _SAME = {

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kproxy.browse.overviews.groups.model import (
-    COUNTED,
-    Boundary,
-    Event,
-    GroupHistory,
-    GroupStatus,
-    Lane,
-    Protocol,
-    Stall,
-    Standing,
-)
-from kproxy.browse.overviews.groups.stalls.telling import all_stalls
+from kproxy.groups.model import COUNTED, Boundary, Event, GroupHistory, GroupStatus, Lane, Protocol, Stall, Standing
+from kproxy.groups.stalls.telling import all_stalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +78,7 @@ class LaneView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """Everything about a group: for a timeline (`kproxy.browse.overviews.groups.timeline`) and the lists beside it.
+    """Everything about a group: for a timeline (`kproxy.groups.timeline`) and the lists beside it.
 
     `lanes` begin with those that are members; `stalls` with those that last, the worst first, then the latest.
     `lanes_let_go`, `events_let_go` and `stalls_let_go` are how many are no longer kept.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kproxy.browse.counting.names import LONGEST
-from kproxy.outputs.findings import RANK
+from kproxy.counting.names import LONGEST
+from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import ErrorEntry, FindingEntry, FindingLine
 
 #: Different texts that are counted on their own; names of unknown errors are as many as a hostile broker likes.

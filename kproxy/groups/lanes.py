@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kproxy.browse.counting.bounded_dict import Recent
-from kproxy.browse.counting.names import LONGEST, Who, who_of
-from kproxy.browse.overviews.groups import lifecycle
-from kproxy.browse.overviews.groups.model import Event, EventKind, GroupHistory, Lane
-from kproxy.outputs.text import safe
+from kproxy.counting.bounded_dict import Recent
+from kproxy.counting.names import LONGEST, Who, who_of
+from kproxy.groups import lifecycle
+from kproxy.groups.model import Event, EventKind, GroupHistory, Lane
+from kproxy.trace.formatting import safe
 from kproxy.trace.lines import RequestLine, ResponseLine
 
 #: Lanes of all groups, connections that speak for them, groups of a connection.

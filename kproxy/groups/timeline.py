@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 
-from kproxy.browse.overviews.groups import Boundary, Event, EventKind, GroupView, LaneView, Stall
-from kproxy.outputs.findings import RANK
+from kproxy.groups import Boundary, Event, EventKind, GroupView, LaneView, Stall
+from kproxy.trace.formatting import RANK
 
 SECOND = 1_000_000_000
 _MS = 1_000_000

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from kproxy.browse.counting.names import LONGEST
-from kproxy.browse.overviews.groups import explanations, rebalances
-from kproxy.browse.overviews.groups.model import (
-    Begun,
-    Event,
-    EventKind,
-    Given,
-    GroupHistory,
-    Lane,
-    Protocol,
-    Standing,
-    Streak,
-)
-from kproxy.browse.overviews.groups.stalls import members, waits
-from kproxy.browse.overviews.groups.stalls.endings import goes, over
+from kproxy.counting.names import LONGEST
+from kproxy.groups import explanations, rebalances
+from kproxy.groups.model import Begun, Event, EventKind, Given, GroupHistory, Lane, Protocol, Standing, Streak
+from kproxy.groups.stalls import members, waits
+from kproxy.groups.stalls.endings import goes, over
 from kproxy.trace.lines import RequestLine, ResponseLine
 
 MOST_STREAKS = 20  # errors of a lane that are followed

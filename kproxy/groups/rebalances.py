@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kproxy.browse.overviews.groups.model import (
-    SECOND,
-    Begun,
-    Boundary,
-    Event,
-    GroupHistory,
-    Lane,
-    Protocol,
-    Stall,
-    Standing,
-)
-from kproxy.browse.overviews.groups.stalls import members, waits
-from kproxy.browse.overviews.groups.stalls.endings import goes, over
+from kproxy.groups.model import SECOND, Begun, Boundary, Event, GroupHistory, Lane, Protocol, Stall, Standing
+from kproxy.groups.stalls import members, waits
+from kproxy.groups.stalls.endings import goes, over
 from kproxy.trace.lines import ResponseLine
 
 #: The leader's SyncGroup holds all assignments, the answer to its JoinGroup all subscriptions: what is left of their

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kproxy.browse.overviews.groups.model import SECOND, Lane
-from kproxy.outputs.text import duration
+from kproxy.groups.model import SECOND, Lane
+from kproxy.trace.formatting import duration
 
 #: From here on (ns) waiting is an error.
 LONG = 10 * SECOND

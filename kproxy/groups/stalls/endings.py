@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kproxy.browse.overviews.groups.model import SECOND, GroupHistory, Lane, Stall, StallKind, Standing
-from kproxy.browse.overviews.groups.stalls import members, waits
+from kproxy.groups.model import SECOND, GroupHistory, Lane, Stall, StallKind, Standing
+from kproxy.groups.stalls import members, waits
 
 
 def over(group: GroupHistory, found: Iterable[Stall], until: int) -> None:

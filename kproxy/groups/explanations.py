@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kproxy.browse.overviews.groups.model import EventKind, Protocol
+from kproxy.groups.model import EventKind, Protocol
 
 #: What APIs do for a group.
 KINDS = {

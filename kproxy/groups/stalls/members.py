@@ -8,20 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kproxy.browse.overviews.groups import explanations
-from kproxy.browse.overviews.groups.model import (
-    SECOND,
-    EventKind,
-    GroupHistory,
-    Lane,
-    Protocol,
-    Stall,
-    StallKind,
-    Standing,
-    Streak,
-)
-from kproxy.browse.overviews.groups.stalls.wording import ago, severe
-from kproxy.outputs.text import safe
+from kproxy.groups import explanations
+from kproxy.groups.model import SECOND, EventKind, GroupHistory, Lane, Protocol, Stall, StallKind, Standing, Streak
+from kproxy.groups.stalls.wording import ago, severe
+from kproxy.trace.formatting import safe
 
 #: Heartbeats are missed when so many usual intervals have passed without one, and at least so long (ns): twice the
 #: defaults of heartbeat.interval.ms and group.consumer.heartbeat.interval.ms, since they come in bursts at first.

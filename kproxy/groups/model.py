@@ -8,9 +8,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from kproxy.browse.counting.bounded_dict import Recent
-from kproxy.browse.counting.counts import ErrorCounts
-from kproxy.browse.counting.names import Who
+from kproxy.counting.bounded_dict import Recent
+from kproxy.counting.counts import ErrorCounts
+from kproxy.counting.names import Who
 
 SECOND = 1_000_000_000
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kproxy.browse.counting.bounded_dict import Recent
-from kproxy.browse.counting.in_flight import RequestPairing
-from kproxy.browse.counting.names import LONGEST
-from kproxy.browse.overviews.groups import explanations, lifecycle
-from kproxy.browse.overviews.groups.lanes import Lanes
-from kproxy.browse.overviews.groups.model import Event, EventKind, GroupHistory, Lane, Protocol, Stall, StallKind
-from kproxy.browse.overviews.groups.rows import GroupRow, GroupView, group_row, group_view
-from kproxy.browse.overviews.groups.stalls.endings import over
-from kproxy.outputs.findings import RANK
-from kproxy.outputs.text import safe
+from kproxy.counting.bounded_dict import Recent
+from kproxy.counting.in_flight import RequestPairing
+from kproxy.counting.names import LONGEST
+from kproxy.groups import explanations, lifecycle
+from kproxy.groups.lanes import Lanes
+from kproxy.groups.model import Event, EventKind, GroupHistory, Lane, Protocol, Stall, StallKind
+from kproxy.groups.rows import GroupRow, GroupView, group_row, group_view
+from kproxy.groups.stalls.endings import over
+from kproxy.trace.formatting import RANK, safe
 from kproxy.trace.lines import (
     CloseLine,
     FindingEntry,

@@ -1,18 +1,18 @@
 """What a whole group waits for, since when and why: sentences for people who have a consumer that hangs.
 
 Each function looks at a group as it is at a time `at` (ns), and yields what stands still then, as those of
-`kproxy.browse.overviews.groups.stalls.members` do of one member.
+`kproxy.groups.stalls.members` do of one member.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kproxy.browse.overviews.groups import explanations
-from kproxy.browse.overviews.groups.model import SECOND, GroupHistory, Lane, Protocol, Stall, StallKind, Standing
-from kproxy.browse.overviews.groups.stalls.members import SESSION, silence_limit
-from kproxy.browse.overviews.groups.stalls.wording import ago, have, keys, names, severe
-from kproxy.outputs.text import safe
+from kproxy.groups import explanations
+from kproxy.groups.model import SECOND, GroupHistory, Lane, Protocol, Stall, StallKind, Standing
+from kproxy.groups.stalls.members import SESSION, silence_limit
+from kproxy.groups.stalls.wording import ago, have, keys, names, severe
+from kproxy.trace.formatting import safe
 
 #: A JoinGroup is waited for when it takes longer than this (ns): that of a new group takes 3 s
 #: (group.initial.rebalance.delay.ms), others until all members have sent their next heartbeat.
