@@ -203,11 +203,11 @@ def test_half_of_the_answers() -> None:
         ("Foo:drop", "quirk 'Foo:drop': unknown API 'Foo'"),
         ("Fetch:moved:nope:last", "quirk 'Fetch:moved:nope:last': FetchResponse has no nope"),
         ("Fetch:moved:responses", "field_moved takes FIELD:PLACE, not responses"),
-        ("Fetch:error:NOPE", "'NOPE' is no error of Kafka's"),
+        ("Fetch:error:NOPE", "unknown error 'NOPE'"),
         ("Fetch:drop,probability=2", "probability=2 must be above 0 and at most 1"),
         ("Fetch:drop,times=0", "times=0 is not a positive number"),
         ("Fetch:explode", "unknown kind 'explode'; use one of error, value"),
-        ('Fetch:{"kind"', "that is no JSON"),
+        ('Fetch:{"kind"', "invalid JSON"),
     ],
 )
 def test_a_wrong_quirk_is_said(text: str, says: str) -> None:

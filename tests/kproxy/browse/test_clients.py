@@ -92,7 +92,7 @@ def old(number: int = 2, **more: object) -> RequestLine:
     return request(number, **{"api_version": 2} | more)  # type: ignore[arg-type]
 
 
-SENTENCE = f"uses Fetch v2, and Kafka {removed_versions.newest_release()} serves Fetch from v4 on"
+SENTENCE = f"uses Fetch v2, but Kafka {removed_versions.newest_release()} serves Fetch from v4 on"
 
 
 def test_a_client_that_uses_nothing_old_works() -> None:

@@ -37,7 +37,7 @@ def test_an_application_that_does_not_poll_is_named_while_the_others_wait_for_it
     assert (now.row.state, now.row.generation, now.row.members) == (GroupStatus.PREPARING, 2, 3)
     assert (stall.kind, stall.until, stall.severity) == (StallKind.JOIN_WAITS, None, "warning")
     assert (labels(now, stall.who), labels(now, stall.blamed)) == ({"shop-b", "shop-c"}, {"shop-a"})
-    assert "waits for shop-a 73467b (it sends heartbeats, was told 9 times to rejoin but does not)" in stall.text
+    assert "missing: shop-a 73467b (it sends heartbeats, was told 9 times to rejoin but does not)" in stall.text
     assert "poll loop" in stall.look
     over = only(afterwards)
     assert (over.kind, over.since, over.row) == (stall.kind, stall.since, stall.row)

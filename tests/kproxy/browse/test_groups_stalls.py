@@ -48,7 +48,7 @@ def test_join_waits_for_a_member_and_says_why_that_does_not_come(reason: str, sa
     [stall] = story.stalls(now)
     assert (stall.kind, stall.who, stall.blamed, stall.until) == (StallKind.JOIN_WAITS, waits, blamed, None)
     assert stall.since == BEGAN + 11 * SECOND
-    assert stall.text.endswith("and waits for " + said)
+    assert stall.text.endswith("; missing: " + said)
     assert story.view(now).row.state is GroupStatus.PREPARING
 
 
@@ -59,15 +59,15 @@ def test_join_waits_for_a_member_id_that_was_given_out_and_not_used() -> None:
     story.ask(2, "a", "JoinGroup")
     [stall] = story.stalls(10)
     assert (stall.kind, stall.blamed) == (StallKind.JOIN_WAITS, ())
-    assert "the member id that z was given 9.0 s earlier" in stall.text
-    assert "does not join with it" in stall.look
+    assert "the member id that z got 9.0 s earlier" in stall.text
+    assert "did not join with it" in stall.look
 
 
 def test_join_waits_for_nobody_that_is_seen() -> None:
     story = Story()
     story.ask(0, "a", "JoinGroup")
     [stall] = story.stalls(10)
-    assert "of the members seen here none is missing" in stall.text
+    assert "no member visible here is missing" in stall.text
     assert "group.initial.rebalance.delay.ms" in stall.look
 
 
@@ -136,7 +136,7 @@ def test_a_coordinator_that_keeps_the_leaders_assignment_to_itself() -> None:
     story.ask(0.2, "a", "SyncGroup", generation_id=1, size=LEADER)
     [stall] = story.stalls(8)
     assert stall.kind is StallKind.SYNC_WAITS
-    assert "has sent the assignment, and the coordinator does not answer" in stall.text
+    assert "has sent the assignment, but the coordinator does not respond" in stall.text
 
 
 def test_a_member_that_is_told_to_join_and_does_not_though_nobody_is_seen_to_wait() -> None:
@@ -311,7 +311,7 @@ def test_a_coordinator_that_is_none_and_another_that_is_one() -> None:
     assert [(each.severity, each.until) for each in told] == [
         ("warning", BEGAN + 10_001_000_000), ("info", BEGAN + 10_001_000_000),
     ]  # fmt: skip
-    assert "is b2:9092, previously b1:9092: members found it 8.0 s after the last answer" in told[1].text
+    assert "is b2:9092, previously b1:9092: members found it 8.0 s after the last response" in told[1].text
     assert story.view(10).row.coordinator == "b2:9092"
 
 

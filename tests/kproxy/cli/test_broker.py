@@ -174,7 +174,7 @@ def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
 
 
 BUILT_IN = ["--listen", "0", "--upstream"]
-NOT_THE_BROKER = "is of the built-in broker: give --upstream without a value"
+NOT_THE_BROKER = "needs the built-in broker: pass --upstream without a value"
 
 
 @pytest.mark.parametrize(
@@ -189,38 +189,38 @@ NOT_THE_BROKER = "is of the built-in broker: give --upstream without a value"
                 ["--advertised", "h:1"],
             )
         ),
-        ([*BUILT_IN, "--upstream", "k:9092"], "the built-in broker is the only upstream"),
-        ([*BUILT_IN, "--listen", "0", "--brokers", "3"], "--listen is given 2 times for 3 brokers: give one, or one"),
-        (["--listen", "unix:k.sock", "--upstream"], "the built-in broker needs a port"),
-        (["--listen", "65535", "--upstream", "--brokers", "2"], "there are no 2 ports from there on"),
+        ([*BUILT_IN, "--upstream", "k:9092"], "the built-in broker cannot be combined with other upstreams"),
+        ([*BUILT_IN, "--listen", "0", "--brokers", "3"], "--listen is given 2 times for 3 brokers: pass it once"),
+        (["--listen", "unix:k.sock", "--upstream"], "the built-in broker needs a TCP port"),
+        (["--listen", "65535", "--upstream", "--brokers", "2"], "there are not 2 ports from there to"),
         ([*BUILT_IN, "--brokers", "0"], "invalid --brokers: use 1 to 16"),
         ([*BUILT_IN, "--brokers", "17"], "invalid --brokers: use 1 to 16"),
         ([*BUILT_IN, "--kafka", "5.0"], "no Kafka release '5.0' is known"),
-        ([*BUILT_IN, "--topic", "t:0"], "--topic 't:0': write NAME or NAME:PARTITIONS"),
+        ([*BUILT_IN, "--topic", "t:0"], "invalid --topic 't:0': use NAME or NAME:PARTITIONS"),
         ([*BUILT_IN, "--topic", ".."], "--topic '..': Topic name is invalid"),
-        ([*BUILT_IN, "--config", "x"], "--config 'x': write KEY=VALUE"),
-        ([*BUILT_IN, "--quirk", "nope"], "there is no quirk 'nope'"),
-        ([*BUILT_IN, "--data", __file__], "that is a file; give a directory"),
+        ([*BUILT_IN, "--config", "x"], "invalid --config 'x': use KEY=VALUE"),
+        ([*BUILT_IN, "--quirk", "nope"], "unknown quirk 'nope'"),
+        ([*BUILT_IN, "--data", __file__], "is a file: pass a directory"),
         ([*BUILT_IN, "--fsync"], "--fsync needs --data DIR"),
         ([*BUILT_IN, "--sasl", "PLAIN", "--user", "alice"], "invalid --user: use NAME:PASSWORD"),
         ([*BUILT_IN, "--user", "alice:secret"], "--user needs --sasl MECHANISM"),
         ([*BUILT_IN, "--super-user", "alice"], "invalid --super-user 'alice': use User:NAME"),
         ([*BUILT_IN, "--tls-cert", "c.pem"], "--tls-cert and --tls-key must be used together"),
         ([*BUILT_IN, "--tls-key", "k.pem"], "--tls-cert and --tls-key must be used together"),
-        (["--upstream"], "give --listen PORT"),
-        (["--listen", "SSL://0", "--upstream"], "--listen: listener SSL speaks TLS and has no certificate"),
-        (["--listen", "SASL_SSL://0", "--upstream"], "--listen: listener SASL_SSL speaks TLS and has no certificate"),
-        (["--listen", "sasl_plaintext://0", "--upstream"], "--listen: clients of listener SASL_PLAINTEXT log in, and"),
-        (["--listen", "PLAINTEXT://0", "--upstream", "--sasl", "PLAIN"], "there is a SASL mechanism, and nobody logs"),
+        (["--upstream"], "pass --listen PORT"),
+        (["--listen", "SSL://0", "--upstream"], "--listen: listener SSL uses TLS but has no certificate"),
+        (["--listen", "SASL_SSL://0", "--upstream"], "--listen: listener SASL_SSL uses TLS but has no certificate"),
+        (["--listen", "sasl_plaintext://0", "--upstream"], "--listen: listener SASL_PLAINTEXT uses SASL but has no"),
+        (["--listen", "PLAINTEXT://0", "--upstream", "--sasl", "PLAIN"], "a SASL mechanism is set but no listener"),
         (["--listen", "kafka://0", "--upstream"], "--listen: listener KAFKA has no security protocol: name it"),
         (["--listen", "PLAINTEXT://0", "--listen", "1", "--upstream"], "--listen 1: name this listener like"),
         (["--listen", "PLAINTEXT://kafka", "--upstream"], "--listen 'kafka' has no port: use kafka:9092"),
         ([*BUILT_IN, "--advertised", "kafka"], "--advertised 'kafka' has no port: use kafka:9092"),
         ([*BUILT_IN, "--advertised", "kafka:0"], "--advertised kafka:0: clients need a port"),
         ([*BUILT_IN, "--advertised", "SSL://k:1"], "--advertised SSL://k:1: no listener is called SSL, --listen"),
-        ([*BUILT_IN, "--advertised", "k:65535", "--brokers", "2"], "--advertised k:65535: there are no 2 ports from"),
-        ([*BUILT_IN, "--config", "advertised.listeners=X://k:1"], "use --advertised NAME://HOST:PORT instead"),
-        ([*BUILT_IN, "--config", "listeners=X://k:1"], "use --listen NAME://[HOST:]PORT instead"),
+        ([*BUILT_IN, "--advertised", "k:65535", "--brokers", "2"], "--advertised k:65535: there are not 2 ports from"),
+        ([*BUILT_IN, "--config", "advertised.listeners=X://k:1"], "use --advertised NAME://HOST:PORT"),
+        ([*BUILT_IN, "--config", "listeners=X://k:1"], "use --listen NAME://[HOST:]PORT"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_one_sentence_and_status_2(
@@ -239,7 +239,7 @@ def test_wrong_usage_is_one_sentence_and_status_2(
 def test_record_data_is_kept_up_to_a_size(kproxy: Run, tmp_path: Path) -> None:
     done = kproxy(*BUILT_IN, "--retention", "1K")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "invalid size --retention: '1K': use 1M or more, e.g. 200M or 1G" in done.stderr
+    assert "argument --retention: invalid size '1K': use 1M or more, e.g. 200M or 1G" in done.stderr
 
     sent = encode([{"records": [{"key": None, "value": bytes(500_000), "timestamp": 1_700_000_000_000}]}])
     with running(tmp_path, "--no-trace", "-q", "--topic", "t", "--retention", "1M") as kproxy_:

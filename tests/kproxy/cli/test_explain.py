@@ -92,7 +92,7 @@ def test_without_its_api_it_says_which_would_do(kproxy: Run) -> None:
     assert done.returncode == 2
     note, sentence = done.stderr.splitlines()
     assert note == f"note: {MISSING}"
-    assert sentence.endswith("give --request HEX, or --api FindCoordinator --version 0")
+    assert sentence.endswith("pass --request HEX, or --api FindCoordinator --version 0")
 
 
 def test_json_says_that_the_prefix_is_missing_and_counts_without_it(kproxy: Run) -> None:
@@ -224,7 +224,7 @@ def test_json_lines_in_and_out(kproxy: Run) -> None:
     assert two["body"]["topics"][0]["error_code"] == 3
     assert four["error"]["offset"] == len(answer) - 4
     assert [finding["code"] for finding in four["findings"]] == ["L002"]
-    assert five["error"]["message"].startswith("a line takes")
+    assert five["error"]["message"].startswith("invalid line, expected")
     assert "request" in six["error"]["message"]
 
 

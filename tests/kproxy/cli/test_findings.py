@@ -126,7 +126,7 @@ def test_the_exit_status_is_that_of_what_is_shown(
         (["--format", "sarif"], "--format sarif needs --findings"),
         (["--findings", "--json", "--format", "junit"], "use --json or --format junit, not both"),
         (["--findings", "--fields", "api"], "use --findings or --fields, not both"),
-        (["--select", "Q1"], "--select Q1: no rule has this code or name"),
+        (["--select", "Q1"], "--select Q1: unknown rule"),
         (["--fail-on", "often"], "argument --fail-on: invalid choice: 'often'"),
     ],
 )

@@ -51,7 +51,7 @@ def test_without_anything_to_do_it_says_what_to_give(kproxy: Run) -> None:
         (["--listen", "x", "--upstream", "h:1"], "--listen"),
         (["--listen", "0", "--upstream", "h"], "--upstream"),
         (["--listen", "0", "--upstream", "h:1", "-f", "apii=Fetch"], "unknown field 'apii'"),
-        (["--listen", "0", "--upstream", "h:1", "--ignore", "L9"], "--ignore L9: no rule has this code"),
+        (["--listen", "0", "--upstream", "h:1", "--ignore", "L9"], "--ignore L9: unknown rule"),
         (["--bogus"], "unknown option --bogus; see kproxy --help"),
         (["--listen", "1", "-x"], "unknown option -x; see kproxy --help"),
         (["bogus"], "unknown command bogus; see kproxy --help"),

@@ -58,14 +58,14 @@ def test_without_a_terminal_it_points_at_what_needs_none(kproxy: Run) -> None:
     [
         (["none.pcap"], "none.pcap: No such file or directory"),
         ([], "this user runs no kproxy here: start one with kproxy --listen 9092 --upstream HOST:PORT"),
-        (["9092"], "no kproxy listens on 9092: none of this user runs here"),
+        (["9092"], "no kproxy listens on 9092: this user runs no kproxy here"),
         (["-f", "api=", CAPTURE], "filter: "),
         (["--theme", "none", CAPTURE], "unknown theme 'none'; use one of "),
-        (["--listen", "9092", "--upstream", "--", CAPTURE], "give --listen for a proxy, or something to look"),
+        (["--listen", "9092", "--upstream", "--", CAPTURE], "pass a source to read or --listen to start"),
         (["--detail", "full", CAPTURE], "--detail configures a proxy: pass --listen and --upstream too"),
-        (["--listen", "0", "--upstream", "--no-control"], "--no-control: it is the control socket"),
-        (["--keep", "1", CAPTURE], "argument --keep: '1': write at least 1M"),
-        (["--keep", "1GB", CAPTURE], "argument --keep: '1GB': write at least 1M"),
+        (["--listen", "0", "--upstream", "--no-control"], "--no-control cannot be used here"),
+        (["--keep", "1", CAPTURE], "argument --keep: invalid size '1': use 1M or more"),
+        (["--keep", "1GB", CAPTURE], "argument --keep: invalid size '1GB': use 1M or more"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_one_sentence(

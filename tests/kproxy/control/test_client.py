@@ -115,7 +115,7 @@ async def test_an_error_in_a_reply_is_raised_where_it_was_asked(path: Path) -> N
         (b"\xff\xfe\n", "the process that answered is not kproxy"),
         (line(1) + HELLO, None),
         (b'{"error":"16 viewers are connected"}\n', "16 viewers are connected"),
-        (HELLO.replace(b'"protocol": 1', b'"protocol": 2'), "kproxy 9.9 and speaks protocol 2, not 1: use the same"),
+        (HELLO.replace(b'"protocol": 1', b'"protocol": 2'), "kproxy 9.9 with control protocol 2, not 1: use the same"),
     ],
 )
 async def test_who_is_no_proxy_of_this_protocol_is_said(path: Path, said: bytes, why: str | None) -> None:
@@ -131,7 +131,7 @@ async def test_who_is_no_proxy_of_this_protocol_is_said(path: Path, said: bytes,
 
 
 async def test_nobody_is_there(path: Path) -> None:
-    for nowhere, why in ((path, "no kproxy has its control socket there"), (path / ("x" * 200), "too long")):
+    for nowhere, why in ((path, "no running kproxy has its control socket there"), (path / ("x" * 200), "too long")):
         with pytest.raises(ControlError, match=why):
             async with connect(nowhere):
                 pass
@@ -143,7 +143,7 @@ async def test_who_says_nothing_is_not_waited_for(path: Path, monkeypatch: pytes
         with pytest.raises(ControlError, match=r"the proxy did not answer within 0.02 s"):
             await client.ask("connections")
     async with proxy(path, saying(stay=True)):
-        with pytest.raises(ControlError, match="the proxy says nothing"):
+        with pytest.raises(ControlError, match="the proxy does not respond"):
             async with connect(path):
                 pass
 

@@ -32,7 +32,7 @@ def test_a_stale_one_is_replaced_and_one_that_is_used_is_not(sockets: Path) -> N
     path = sockets.parent / "own.sock"
     open_socket(path).socket.close()
     first = open_socket(path)
-    with pytest.raises(ControlError, match=r"own.sock is in use: .* choose another address with --control"):
+    with pytest.raises(ControlError, match=r"own.sock is already in use: .* choose another address with --control"):
         open_socket(path)
     first.socket.close()
     second = open_socket(path)
@@ -50,7 +50,7 @@ def test_a_new_proxy_cannot_take_the_path_while_the_old_one_removes_its_socket(
 
     def unlink(self: Path) -> None:
         patch.undo()
-        with pytest.raises(ControlError, match="is in use"):  # otherwise the new socket would be removed now
+        with pytest.raises(ControlError, match="is already in use"):  # otherwise the new socket would be removed now
             open_socket(path)
         self.unlink()
 
@@ -67,10 +67,10 @@ def test_a_new_proxy_cannot_take_the_path_while_the_old_one_removes_its_socket(
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("x" * 108, "has at most 107 bytes"),
+        ("x" * 108, "is limited to 107 bytes"),
         ("no/such/k.sock", "no such file or directory"),
-        ("taken", "exists and is no socket"),
-        ("nul\0", "names no file"),
+        ("taken", "exists and is not a socket"),
+        ("nul\0", "has no path"),
     ],
 )
 def test_says_why_it_cannot_be_there(sockets: Path, name: str, why: str) -> None:

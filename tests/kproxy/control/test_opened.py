@@ -80,9 +80,9 @@ def test_where_others_can_get_at_it_there_is_none_and_the_proxy_goes_on(
         _, err = proxy.end()
         assert proxy.process.returncode == 0
     assert err.splitlines()[0] == (
-        f"kproxy: there is no control socket: {directory} must be a directory that only this user can enter "
+        f"kproxy: no control socket: {directory} must be a directory that only this user can enter "
         "(mode 0700);"
-        " traffic is relayed all the same, --control PATH opens one elsewhere"
+        " traffic is still relayed; use --control PATH to put the socket elsewhere"
     )
     assert list(directory.iterdir()) == []
 
@@ -131,7 +131,7 @@ def test_what_a_killed_inspector_leaves_goes_when_the_relay_has_ended(
             os.kill(inspector, signal.SIGKILL)
             assert viewer.rest() == []
         assert running() == []
-        with pytest.raises(ControlError, match="none of this user runs here"):
+        with pytest.raises(ControlError, match="this user runs no kproxy here"):
             find(str(proxy.port))
         proxy.end()
     assert list(sockets.iterdir())

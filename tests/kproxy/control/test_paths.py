@@ -77,7 +77,7 @@ def test_without_a_runtime_directory_it_is_below_the_temporary_one(
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
     if runtime == "/proc/1":  # of another user
         monkeypatch.setattr(os, "geteuid", lambda: 4242)
-        with pytest.raises(ControlError, match=r"/kproxy-4242 is no directory that this user alone may enter"):
+        with pytest.raises(ControlError, match=r"/kproxy-4242 must be a directory that only this user can enter"):
             own_path(77)
         return
     assert own_path(77) == own.parent / f"kproxy-{os.geteuid()}" / "77.sock"
@@ -100,7 +100,7 @@ def test_a_directory_that_others_can_get_at_is_refused(
         case _:
             directory.mkdir()
             directory.chmod(0o710 if wrong == "open to the group" else 0o755)
-    with pytest.raises(ControlError, match=r"is no directory that this user alone|cannot be made: (file|no such)"):
+    with pytest.raises(ControlError, match=r"must be a directory that only this user|cannot create .*: (file|no such)"):
         own_path(77)
     assert running() == []
 
@@ -166,7 +166,7 @@ def test_finds_who_listens_there(address: str, pid: int, own: Path) -> None:
 
 
 def test_says_who_is_there_where_none_or_several_fit(own: Path) -> None:
-    with pytest.raises(ControlError, match=r"no kproxy listens on 9092: none of this user runs here"):
+    with pytest.raises(ControlError, match=r"no kproxy listens on 9092: this user runs no kproxy here"):
         find("9092")
     with greeting(own / "1.sock", "127.0.0.1:9092", pid=1), greeting(own / "2.sock", "10.0.0.1:9092", pid=2):
         for nobody in ("9093", "10.9.9.9:9092", "unix:/k.sock", "", "x", "unix:9092"):
@@ -175,7 +175,7 @@ def test_says_who_is_there_where_none_or_several_fit(own: Path) -> None:
             assert str(none.value) == (
                 f"no kproxy listens on {nobody}: there is 127.0.0.1:9092 -> b:1 (pid 1), 10.0.0.1:9092 -> b:1 (pid 2)"
             )
-        with pytest.raises(ControlError, match=r"several kproxys listen on 9092: 127.0.0.1:9092 .*; give HOST:PORT"):
+        with pytest.raises(ControlError, match=r"several proxies listen on 9092: 127.0.0.1:9092 .*; give HOST:PORT"):
             find("9092")
 
 

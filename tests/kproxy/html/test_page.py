@@ -215,7 +215,7 @@ def test_too_much_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "MOST_SIZE", 4_000)
     opened, output = page_of(lines)
     rows, fields = output.warnings
-    assert re.match(r"the page has the first \d+ of 700 rows", rows)
+    assert re.match(r"this page has only the first \d+ of 700 rows", rows)
     assert "bytes of " in fields
     assert 0 < len(opened.unpacked("rows")) < 700
     assert opened.data["causes"][0]["row"] == -1
@@ -226,7 +226,7 @@ def test_too_much_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_form_at_a_time(kproxy: Run, option: str) -> None:
     done = kproxy("dissect", "--html", option, _BUG)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"kproxy: give --html or {option.partition('=')[0]}, not both\n"
+    assert done.stderr == f"kproxy: use --html or {option.partition('=')[0]}, not both\n"
 
 
 def test_a_terminal_is_no_browser() -> None:
@@ -238,7 +238,7 @@ def test_a_terminal_is_no_browser() -> None:
         os.close(theirs)
         os.close(ours)
     assert done.returncode == 2
-    assert done.stderr.decode().startswith("kproxy: --html writes a page for a browser: redirect it")
+    assert done.stderr.decode().startswith("kproxy: --html writes HTML to standard output: redirect it")
 
 
 def test_several_files_and_what_is_ignored(kproxy: Run) -> None:
@@ -260,7 +260,7 @@ def test_what_is_said_of_the_input_is_in_the_page_but_not_where_that_lies(kproxy
         "torn.pcap: the file ends inside packet 9, after 68 of 173 bytes; everything before that point was read",
         "http-on-kafkas-port.pcap.gz: no Kafka connection in 6 packets; other TCP connections: 1 HTTP",
     ]
-    assert f"kproxy: {torn}: the file ends in packet 9" in done.stderr
+    assert f"kproxy: {torn}: the file ends inside packet 9" in done.stderr
     assert str(tmp_path) not in done.stdout
 
 

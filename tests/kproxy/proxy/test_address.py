@@ -25,7 +25,7 @@ def test_reads_an_address_the_same_way_for_both_ends(text: str, address: TcpAddr
 
 def test_port_0_asks_for_a_free_port_to_listen_on_and_is_none_to_connect_to() -> None:
     assert parse_listen("0") == TcpAddress(None, 0)
-    with pytest.raises(ValueError, match="from 1 to 65535"):
+    with pytest.raises(ValueError, match="use 1 to 65535"):
         parse_upstream("localhost:0")
 
 
@@ -42,25 +42,25 @@ def test_an_address_without_host_prints_as_localhost() -> None:
     ("text", "advice"),
     [
         ("", "has no port: use HOST:9092"),
-        ("kafka", "write kafka:9092"),
-        ("::1", r"write \[::1\]:9092"),
-        ("fe80::1:2:abc", r"write \[fe80::1:2:abc\]:9092"),
+        ("kafka", "use kafka:9092"),
+        ("::1", r"use the form \[::1\]:9092"),
+        ("fe80::1:2:abc", r"use \[fe80::1:2:abc\]:9092"),
         ("::1:9092", "without brackets"),
-        ("[::1]", r"write \[::1\]:9092"),
-        ("[::1]9092", "no port"),
-        ("[kafka]:9092", r"\[kafka\] is no IPv6 address"),
-        ("[]:9092", "is no IPv6 address"),
-        ("kafka:port", "'port' is no port"),
-        ("kafka:", "'' is no port"),
+        ("[::1]", r"use \[::1\]:9092"),
+        ("[::1]9092", "invalid port"),
+        ("[kafka]:9092", r"invalid IPv6 address \[kafka\]"),
+        ("[]:9092", "invalid IPv6 address"),
+        ("kafka:port", "invalid port 'port'"),
+        ("kafka:", "invalid port ''"),
         ("kafka:99999", "65535"),
         ("kafka:-1", "65535"),
-        ("kafka:٣", "no port"),
+        ("kafka:٣", "invalid port"),
         ("*:9092", r"0\.0\.0\.0:9092"),
-        ("my kafka:9092", "'my kafka' is no host name"),
+        ("my kafka:9092", "invalid host name 'my kafka'"),
         ("a:9092,b:9092", "repeat --listen and --upstream"),
-        ("PLAINTEXT://kafka:9092", "write kafka:9092"),
+        ("PLAINTEXT://kafka:9092", "use kafka:9092"),
         ("unix:", "unix:/path/to/socket"),
-        ("unix:/" + 107 * "x", "at most 107 bytes"),
+        ("unix:/" + 107 * "x", "limited to 107 bytes"),
     ],
 )
 def test_says_what_to_write_instead(text: str, advice: str) -> None:

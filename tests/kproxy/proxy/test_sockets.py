@@ -1,4 +1,4 @@
-"""Where can be listened, what cannot be reached, and what is said then."""
+"""Where can be listened, what is unreachable, and what is said then."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ async def test_a_unix_socket_that_another_proxy_took_over_is_left_to_it(tmp_path
 def test_a_unix_socket_that_is_listened_on_is_in_use(tmp_path: Path) -> None:
     address = UnixAddress(str(tmp_path / "kproxy.sock"))
     [sock] = listen(address)
-    with sock, pytest.raises(ListenError, match=r"unix:.*kproxy\.sock is in use: stop"):
+    with sock, pytest.raises(ListenError, match=r"unix:.*kproxy\.sock is already in use: stop"):
         listen(address)
 
 
 def test_a_file_is_not_replaced_by_a_socket(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("keep")
-    with pytest.raises(ListenError, match="is no socket"):
+    with pytest.raises(ListenError, match="is not a socket"):
         listen(UnixAddress(str(tmp_path / "notes.txt")))
     assert (tmp_path / "notes.txt").read_text() == "keep"
 
@@ -110,7 +110,7 @@ def test_a_directory_that_is_not_there_is_named_in_one_sentence(tmp_path: Path) 
 
 def test_a_port_that_is_listened_on_is_in_use() -> None:
     [sock] = listen(parse_listen("127.0.0.1:0"))
-    with sock, pytest.raises(ListenError, match=r"127\.0\.0\.1:\d+ is in use: stop what listens there"):
+    with sock, pytest.raises(ListenError, match=r"127\.0\.0\.1:\d+ is already in use: stop the process on it"):
         listen(TcpAddress("127.0.0.1", sock.getsockname()[1]))
 
 
@@ -118,19 +118,19 @@ def test_a_port_that_is_listened_on_is_in_use() -> None:
 def test_a_port_that_is_taken_on_one_loopback_address_is_in_use_and_the_other_is_given_back() -> None:
     [sock] = listen(parse_listen("[::1]:0"))
     port = sock.getsockname()[1]
-    with sock, pytest.raises(ListenError, match=r"\[::1\]:\d+ is in use"):
+    with sock, pytest.raises(ListenError, match=r"\[::1]:\d+ is already in use"):
         listen(parse_listen(str(port)))
     [again] = listen(TcpAddress("127.0.0.1", port))
     again.close()
 
 
 def test_an_address_of_another_machine_cannot_be_listened_on() -> None:
-    with pytest.raises(ListenError, match=r"192\.0\.2\.1:9092 is no address of this machine"):
+    with pytest.raises(ListenError, match=r"192\.0\.2\.1:9092 is not an address of this machine"):
         listen(parse_listen("192.0.2.1:9092"))
 
 
 def test_a_name_that_is_unknown_cannot_be_listened_on() -> None:
-    with pytest.raises(ListenError, match=r"'no-such-host\.invalid' is no name of this machine"):
+    with pytest.raises(ListenError, match=r"'no-such-host\.invalid' does not resolve to this machine"):
         listen(parse_listen("no-such-host.invalid:9092"))
 
 

@@ -114,7 +114,7 @@ def test_captures_that_are_none_or_end_early_are_said_and_the_others_are_read(
     ids, told = read(spark, tmp_path)
     assert len(ids) > 20
     no_capture, early = sorted(text.removeprefix(f"{tmp_path}/") for text in told)
-    assert no_capture.startswith("a.pcap is no capture file")
+    assert no_capture.startswith("a.pcap is not a capture file")
     assert early.startswith("b.pcap: ")
 
 
@@ -133,7 +133,7 @@ def test_a_file_that_is_named_is_read_whatever_its_name(spark: SparkSession, tmp
     write(tmp_path / "what it is", DATA)
     assert read(spark, path.format(tmp_path)) == (list(range(20)), [])
     write(tmp_path / "what it is", b"just words")
-    with pytest.raises(UserError, match="what it is is no capture file"):
+    with pytest.raises(UserError, match="what it is is not a capture file"):
         find_files(spark, [path.format(tmp_path)])
 
 

@@ -126,18 +126,18 @@ async def test_the_only_listener_is_named_for_what_it_does(certificate: Path) ->
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"listeners": ["SSL"]}, "listener SSL speaks TLS and has no certificate"),
-        ({"listeners": ["SASL_PLAINTEXT"]}, "clients of listener SASL_PLAINTEXT log in, and there is no mechanism"),
-        ({"listeners": ["PLAINTEXT"], "sasl": ["PLAIN"]}, "there is a SASL mechanism, and nobody logs in"),
+        ({"listeners": ["SSL"]}, "listener SSL uses TLS but has no certificate"),
+        ({"listeners": ["SASL_PLAINTEXT"]}, "listener SASL_PLAINTEXT uses SASL but has no mechanism"),
+        ({"listeners": ["PLAINTEXT"], "sasl": ["PLAIN"]}, "a SASL mechanism is set but no listener uses it"),
         (
             {"listeners": ["PLAINTEXT"], "tls_certificate": Path("c")},
-            "there is a certificate, and no listener speaks TLS",
+            "a certificate is set but no listener uses TLS",
         ),
         ({"listeners": ["INSIDE"]}, "listener INSIDE has no security protocol: name it PLAINTEXT"),
-        ({"listeners": ["SSL", "SSL"]}, "there are two listeners SSL"),
+        ({"listeners": ["SSL", "SSL"]}, "two listeners are called SSL"),
         (
             {"listeners": ["A"], "configs": {"listener.security.protocol.map": "A:TLS"}},
-            "listener.security.protocol.map: 'A:TLS' names no security protocol",
+            "listener.security.protocol.map: 'A:TLS' has no valid security protocol",
         ),
         ({"ports": [0, 0]}, "ports: 2 for listener PLAINTEXT of 1 brokers"),
         ({"advertised": {"SSL": [("a", 1)]}}, "advertised: unknown listener SSL; listeners: PLAINTEXT"),

@@ -63,7 +63,7 @@ async def test_the_built_in_broker_is_known_by_its_listener(proxy: OwnProxy) -> 
         await seen.until(lambda: session.source.phase is SourcePhase.LIVE)
         listener = f"127.0.0.1:{port(proxy)}"
         assert session.source.name == f"{listener} -> built-in Kafka"
-        assert f"point one at {listener}" in session.source.nothing
+        assert f"set bootstrap.servers to {listener}" in session.source.nothing
         assert session.source.warning == f"Quitting stops the proxy {listener} -> built-in Kafka."
         with socket.create_connection(("127.0.0.1", port(proxy)), timeout=10) as client:
             client.sendall(ASKED)
@@ -94,10 +94,10 @@ async def test_one_that_dies_is_not_waited_for(proxy: OwnProxy) -> None:
 @pytest.mark.parametrize(
     ("options", "status", "sentence"),
     [
-        (["--listen=127.0.0.1:{port}", "--upstream"], 2, "127.0.0.1:{port} is in use: stop what listens there"),
-        (["--listen=127.0.0.1:0", "--upstream=127.0.0.1:1"], 3, "upstream 127.0.0.1:1 cannot be reached"),
+        (["--listen=127.0.0.1:{port}", "--upstream"], 2, "127.0.0.1:{port} is already in use: stop the process on it"),
+        (["--listen=127.0.0.1:0", "--upstream=127.0.0.1:1"], 3, "upstream 127.0.0.1:1 is unreachable"),
         (["--listen=127.0.0.1:0", "--upstream", "--kafka=7"], 2, "7"),
-        (["--listen=127.0.0.1:0", "--upstream=a:1", "--brokers=2"], 2, "--brokers is of the built-in broker"),
+        (["--listen=127.0.0.1:0", "--upstream=a:1", "--brokers=2"], 2, "--brokers needs the built-in broker"),
     ],
     ids=["port in use", "upstream down", "no such release", "options that do not fit"],
 )

@@ -83,12 +83,12 @@ def test_what_cannot_be_looked_at_is_one_sentence(tmp_path: Path) -> None:
     text.write_text("just words")
     newer.write_text('{"kind":"open","v":9}\n')
     json.write_text('{"a":1}\n')
-    assert "no capture file" in refusal(text)
+    assert "not a capture file" in refusal(text)
     assert "trace format 9" in refusal(newer)
     assert "is not a kproxy trace" in refusal(json)
     assert "No such file" in refusal(tmp_path / "none.pcap")
     assert "No such file" in refusal(CAPTURE, tmp_path / "none.pcap")
-    assert "stands alone" in refusal(CAPTURE, "-")
+    assert "cannot be combined" in refusal(CAPTURE, "-")
     (tmp_path / "empty.pcap").touch()
     assert "is empty" in refusal(tmp_path / "empty.pcap")
 
@@ -108,15 +108,15 @@ def test_the_proxy_that_listens_there(sockets: Path) -> None:
         for address, number in (("9092", 7), ("127.0.0.1:9093", 8), ("localhost:9093", 8)):
             with closed(opened(address), ProxySource) as source:
                 assert source._locate() == sockets / f"{number}.sock"
-        assert "no kproxy listens on 9094: there is 127.0.0.1:9092 -> " in refusal(9094)
+        assert "no kproxy listens on 9094: running: 127.0.0.1:9092 -> " in refusal(9094)
         several = refusal()
-        assert "several kproxys run: 127.0.0.1:9092 -> b:1 (pid" in several
+        assert "several proxies are running: 127.0.0.1:9092 -> b:1 (pid" in several
         assert "127.0.0.1:9093" in several
-    assert "none of this user runs here" in refusal("unix:/nowhere")
+    assert "this user runs no kproxy here" in refusal("unix:/nowhere")
 
 
 def test_the_only_proxy_is_meant_when_nothing_is_given(sockets: Path) -> None:
-    assert "no kproxy of this user runs here" in refusal()
+    assert "this user runs no kproxy here" in refusal()
     with greeting(own_path(7), "127.0.0.1:9092"), closed(opened(), ProxySource) as source:
         assert source._locate() == sockets / "7.sock"
 
@@ -129,7 +129,7 @@ def test_a_control_socket_elsewhere(sockets: Path) -> None:
                 assert source._locate() == path
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.bind(str(sockets.parent / "deaf"))
-        assert "no kproxy has its control socket there" in refusal(sockets.parent / "deaf")
+        assert "no running kproxy has its control socket there" in refusal(sockets.parent / "deaf")
 
 
 def test_a_socket_that_a_proxy_listens_on(sockets: Path) -> None:

@@ -128,7 +128,7 @@ async def test_a_proxy_that_is_lost_is_said_to_be_and_found_again(path: Path) ->
         await until_lost(seen)
         assert source.sentence == "lost the connection to the proxy (it has ended); reconnecting"
         may_look.set()
-        await seen.until(lambda: "no kproxy" in source.sentence)
+        await seen.until(lambda: "no running kproxy" in source.sentence)
         async with serving(path, Fake(8)) as proxy:
             proxy.tell.put_nowait(line(9, "a-8-1"))
             await seen.until_lines(6)

@@ -83,7 +83,7 @@ def test_why_a_client_is_refused(spark: SparkSession) -> None:
         request("Metadata", connection_id="n-1-7", client_id="fine", api_version=0),
         response("ListOffsets", connection_id="n-1-8", client_id="other", api_version=7),
     ]  # fmt: skip
-    fetch = "uses Fetch v2, and Kafka 4.4.0 serves Fetch from v4 on"
+    fetch = "uses Fetch v2, but Kafka 4.4.0 serves Fetch from v4 on"
     broker = "10.0.0.1:9092"
     assert sorted(judged(spark, *lines)) == [
         ("answered", "refused", "4.0",
