@@ -155,7 +155,7 @@ def _output(args: argparse.Namespace, selection: Selection, *, headings: bool) -
     if args.findings and args.json and args.format not in (None, "json"):
         raise UserError(f"use --json or --format {args.format}, not both")
     if args.format and not args.findings:
-        raise UserError(f"--format {args.format} is a form of --findings: give that too")
+        raise UserError(f"--format {args.format} needs --findings")
     shown = OutputOptions(
         chosen,
         json=args.json,

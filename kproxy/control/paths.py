@@ -93,7 +93,7 @@ def find(address: str) -> RunningProxy:
     if found:
         message = f"several proxies listen on {address}: {_listed(found)}; pass the HOST:PORT of one"
         raise SeveralProxies(message, found)
-    others = f"running: {_listed(proxies)}" if proxies else "this user runs no kproxy here"
+    others = f"there is {_listed(proxies)}" if proxies else "this user runs no kproxy here"
     raise ControlError(f"no kproxy listens on {address}: {others}")
 
 

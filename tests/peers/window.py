@@ -40,7 +40,7 @@ class Server:
         found = next(filter(None, (re.search(r"^open (http://\S+)", line) for line in said)), None)
         assert found, "it has not begun"
         self.address = found[1]
-        assert process.stderr.readline() == "Ctrl-C ends it\n"
+        assert process.stderr.readline() == "press Ctrl-C to stop\n"
 
     def children(self) -> list[str]:
         """The command lines of its processes."""

@@ -175,7 +175,9 @@ def test_says_who_is_there_where_none_or_several_fit(own: Path) -> None:
             assert str(none.value) == (
                 f"no kproxy listens on {nobody}: there is 127.0.0.1:9092 -> b:1 (pid 1), 10.0.0.1:9092 -> b:1 (pid 2)"
             )
-        with pytest.raises(ControlError, match=r"several proxies listen on 9092: 127.0.0.1:9092 .*; give HOST:PORT"):
+        with pytest.raises(
+            ControlError, match=r"several proxies listen on 9092: 127.0.0.1:9092 .*; pass the HOST:PORT of one"
+        ):
             find("9092")
 
 

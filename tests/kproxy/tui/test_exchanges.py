@@ -235,7 +235,7 @@ async def test_saving(bug: BrowseSession, tmp_path: Path) -> None:
         await press(pilot, "w")
         pilot.app.screen.query_one(Input).value = str(path)
         await press(pilot, "enter")
-        await until(pilot, lambda: "give another name" in told(pilot))
+        await until(pilot, lambda: "choose another name" in told(pilot))
 
 
 async def test_fields_and_bytes_point_at_each_other(bug: BrowseSession) -> None:

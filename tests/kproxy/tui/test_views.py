@@ -119,7 +119,7 @@ async def test_what_is_not_listed_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(connections, "MOST", 1)
     async with running(session_of_capture(BUG)) as pilot:
         await press(pilot, "2")
-        assert "older closed connections, not listed: " in text(pilot)
+        assert "2 older closed connections not listed" in text(pilot)
 
 
 def test_bars() -> None:

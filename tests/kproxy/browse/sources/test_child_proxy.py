@@ -114,7 +114,6 @@ def test_why_it_cannot_start_is_its_own_sentence(options: list[str], status: int
 #: Starts a proxy, prints its process id, and stays.
 VIEWER = """
 import time
-from kproxy.browse.session import Session
 from kproxy.browse.sources.child_proxy import OwnProxy
 proxy = OwnProxy(["--listen=127.0.0.1:0", "--upstream", "--no-trace"])
 print(proxy.control.stem, flush=True)
