@@ -17,7 +17,7 @@ MOST_EACH = 4
 #: Searches that may find nothing in a row, of one message, before it is only tried now and then.
 PATIENCE = 8
 
-#: Oddities that a shifted reading brings about.
+#: Decode warnings that reading at a wrong offset causes.
 SUSPICIOUS = frozenset({"null", "bool", "utf8", "length", "tag_size", "implausible"})
 
 _Key = tuple[str, int, int, bool]

@@ -103,7 +103,7 @@ class Message:
     failure: Failure | None = None
     #: Whether `body` is what the protocol says: read to the last byte, by the right layout, no null forbidden.
     reads_well: bool = False
-    #: Whether something is in one of its tag buffers; true of a frame that has oddities, where that is not known.
+    #: Whether something is in one of its tag buffers; True for a frame with decode warnings, where that is not known.
     tagged: bool = False
     #: Whether one of its error codes may be other than 0; without a doubt only where nothing is odd.
     may_refuse: bool = True

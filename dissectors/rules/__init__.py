@@ -1,6 +1,7 @@
 """The rules: a file each, registered by its decorator, found by importing the modules of this package.
 
-A rule is a generator function `(event, conversation) -> Problem...`; its docstring is its page, its name the finding's.
+A rule is a generator function `(event, connection) -> Problem...`. Its docstring is its page; its name is the name of
+its findings.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Ledgers: what several rules want to know of the past, a file each, kept up to date before any rule sees an event.
+"""Trackers: state over time that several rules share, one file each. Trackers see each event before the rules do.
 
-A ledger is a class with `observe(event, conversation)`; the run has one of it (`connection.run.state(Groups)`), or
-each connection (`connection.state(Sessions)`). It runs only where a rule or another ledger declares that it needs
-it, and after those that it needs itself. State that one rule alone needs stands beside that rule, and is had in the
-same way. Whatever grows with what peers send is bounded (`dissectors.bounded`).
+A tracker is a class with `observe(event, connection)`. The run has one of it (`connection.run.state(Groups)`), or
+each connection (`connection.state(Sessions)`). It runs only if a rule or another tracker declares that it needs
+it, and after the trackers that it needs itself. State that only one rule needs is defined in that rule's module and
+obtained in the same way. Whatever grows with what peers send is bounded (`dissectors.bounded`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def tracker(
     flags: FrameFlags = ANY,
     per: str = "run",
 ) -> Callable[[TrackerT], TrackerT]:
-    """Register a ledger class, one for the run (``run``) or for each connection (``connection``).
+    """Register a tracker class, one for the run (``run``) or for each connection (``connection``).
 
     What it wants to hear is said as for rules; its code, by which it is woken, is the name of the class. It runs after
     the classes that it `needs`. Others that need a class in `keeps`, or frames with its

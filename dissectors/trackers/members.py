@@ -1,4 +1,4 @@
-"""Members: who has joined which group with what session, over which connection, and when each was heard of last."""
+"""Members of groups: their session, their connection, and when each was last active."""
 
 from __future__ import annotations
 

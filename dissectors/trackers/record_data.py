@@ -41,7 +41,7 @@ _YEARS = 10 * 365 * _DAY
 
 _IRREGULAR = FrameFlags.IRREGULAR.value
 
-Heard = RequestReceived | ResponseReceived
+FrameEvent = RequestReceived | ResponseReceived
 Path = tuple[str | int, ...]
 
 # Topics, partitions and a partition's number, as the two kinds of messages call them.
@@ -99,7 +99,7 @@ class RecordData:
     magics: int = 0
     suspects: int = 0
 
-    def observe(self, event: Heard, connection: ConnectionState) -> None:
+    def observe(self, event: FrameEvent, connection: ConnectionState) -> None:
         """Examine a Produce request, or a Fetch or ShareFetch response."""
         message = event.message
         if message is None or message.is_request != (message.api == "Produce"):
@@ -128,7 +128,7 @@ class RecordData:
             acks not in (0, 1) or any(batch.producer_id >= 0 for part in self.parts for batch in part.batches)
         )
 
-    def _is_odd_fetch(self, event: Heard) -> bool:
+    def _is_odd_fetch(self, event: FrameEvent) -> bool:
         """Whether a Fetch has batches for an old client, or is larger than its client allows."""
         message = event.message
         if message is None or message.api != "Fetch" or isinstance(event, RequestReceived):
@@ -143,7 +143,7 @@ class RecordData:
         place: partitions.Place,
         path: Path,
         row: dict[str, Any],
-        event: Heard,
+        event: FrameEvent,
         connection: ConnectionState,
     ) -> None:
         assert self.message is not None
@@ -179,7 +179,7 @@ class RecordData:
             self.faults.setdefault(fault.kind, []).append((part, fault))
         return part
 
-    def _is_ordinary(self, part: PartitionData, event: Heard) -> bool:
+    def _is_ordinary(self, part: PartitionData, event: FrameEvent) -> bool:
         """Whether no rule can have anything to say of what a producer sent, apart from faults."""
         assert self.message is not None
         [first, *more] = part.batches
@@ -187,12 +187,12 @@ class RecordData:
         return not (more or first.base_offset or is_old_zstd) and is_recent(first, event)
 
 
-def is_recent(batch: BatchSpan, event: Heard) -> bool:
+def is_recent(batch: BatchSpan, event: FrameEvent) -> bool:
     """Whether the greatest timestamp of a batch is none, or one of the last years."""
     return batch.max_timestamp == _NO_TIMESTAMP or -_YEARS < batch.max_timestamp - event.at // 1_000_000 < _DAY
 
 
-def record_data(event: Heard, connection: ConnectionState) -> RecordData:
+def record_data(event: FrameEvent, connection: ConnectionState) -> RecordData:
     """The record data of a Produce request or a Fetch or ShareFetch response; nothing of another message."""
     data = connection.run.state(RecordData)
     return data if data.message is event.message else _NO_DATA
@@ -201,7 +201,7 @@ def record_data(event: Heard, connection: ConnectionState) -> RecordData:
 _NO_DATA = RecordData()
 
 
-def faults(event: Heard, connection: ConnectionState, kind: FaultKind) -> list[tuple[PartitionData, Fault]]:
+def faults(event: FrameEvent, connection: ConnectionState, kind: FaultKind) -> list[tuple[PartitionData, Fault]]:
     """The faults of one kind in a message."""
     return record_data(event, connection).faults.get(kind, _NONE)
 
@@ -225,7 +225,7 @@ def first_batch(data: bytes | memoryview | None) -> BatchSpan | None:
 
 
 def fault_problem(
-    event: Heard,
+    event: FrameEvent,
     connection: ConnectionState,
     part: PartitionData,
     fault: Fault,
@@ -245,7 +245,7 @@ def fault_problem(
     )
 
 
-def place_of(event: Heard, part: PartitionData, start: int, end: int, *path: str) -> ProblemPlace:
+def place_of(event: FrameEvent, part: PartitionData, start: int, end: int, *path: str) -> ProblemPlace:
     """Path and span of bytes that are counted from the start of a partition's records."""
     assert event.message is not None
     field_end = locate(event.message, *part.path, "records")["end"]

@@ -1,4 +1,4 @@
-"""Conversation: what a connection has said so far, and what all connections of a run know together."""
+"""The state of a connection, and the state that all connections of a run share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMING = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC
 #: Topics whose ids are remembered; those named longest ago are forgotten first.
 MAX_TOPICS = 100_000
 
-#: Causes that are remembered as told, and how long one must be silent to be told anew (ns).
+#: Root causes that are remembered as reported, and after how long without it (ns) a cause is reported again.
 MAX_CAUSES = 10_000
 FORGOTTEN_AFTER = 3600 * 1_000_000_000
 
@@ -35,11 +35,11 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class RunState:
-    """What the connections of one run have learned together.
+    """What the connections of one run share.
 
-    `known_departures` is how layouts were seen to depart, so that the next frame is read in that way. `subscribed` are
-    the codes of the rules and ledgers that want all frames of their APIs for the time being, and not only what is out
-    of the ordinary. `trackers` are run at each event, before the rules (`dissectors.rules.trackers`).
+    `known_departures` are the layout errors diagnosed so far, so that the next frame with the same error is read at
+    once. `subscribed` are the codes of the rules and trackers that currently want all frames of their APIs, not only
+    unusual ones. `trackers` are run at each event, before the rules (`dissectors.rules.trackers`).
     """
 
     trackers: Trackers = NO_TRACKERS
@@ -65,17 +65,17 @@ class RunState:
         return found
 
     def subscribe(self, code: str) -> None:
-        """From now on the rule `code` sees every frame of its APIs: it waits for one in which nothing is wrong."""
+        """Show the rule or tracker `code` every frame of its APIs from now on: it waits for one without errors."""
         if code not in self.subscribed:
             self.subscribed |= {code}
 
     def unsubscribe(self, code: str) -> None:
-        """It waits for nothing any more."""
+        """Show it unusual frames only, as before."""
         if code in self.subscribed:
             self.subscribed -= {code}
 
     def is_new_cause(self, cause: Hashable, at: int) -> bool:
-        """Whether a cause is seen for the first time, or again after an hour of silence."""
+        """Whether a cause occurs for the first time, or again after an hour without it."""
         last = self._reported.get(cause)
         self._reported[cause] = at
         return last is None or at - last > FORGOTTEN_AFTER
@@ -83,10 +83,11 @@ class RunState:
 
 @dataclass(slots=True)
 class ConnectionState:
-    """One connection's story: feed it every event, in order, before the rules see it.
+    """The state of one connection. Call `observe` with every event, in order, before the rules check it.
 
-    `client` and `server` are addresses (``host:port``), `dialled` the one that the client knows: a relay's listener,
-    else the server's. `repeated` counts the findings that were not told again, by code and name.
+    `client` and `server` are addresses (``host:port``). `dialled` is the address that the client connected to: a
+    relay's listener, otherwise the server's. `repeated` counts the findings that were not reported again, by code and
+    name.
     """
 
     run: RunState = field(default_factory=RunState)
@@ -101,16 +102,15 @@ class ConnectionState:
     client_software: str | None = None
     sasl_mechanism: str | None = None
     repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
-    #: What is out of the ordinary in the frame that was heard last (`dissectors.trackers.triggers.FrameFlags`); ledgers
-    #: add to it.
+    #: What is unusual in the last observed frame (`dissectors.trackers.triggers.FrameFlags`); trackers add to it.
     flags: int = 0
-    #: Steps that failed at the event that was heard last; `dissectors.rules.failed` reports them.
+    #: Steps that failed at the last observed event; `dissectors.rules.failed` reports them.
     failures: list[Failure] = field(default_factory=list)
     _spoken: set[tuple[bool, int, int]] = field(default_factory=set)
     _states: dict[type[Any], Any] = field(default_factory=dict)
 
     def observe(self, event: object) -> None:
-        """Remember what an event says; find out how a frame departs that does not read well."""
+        """Update the state with an event; diagnose a frame that does not decode."""
         if isinstance(event, RequestReceived | ResponseReceived):
             try:
                 self._frame(event)

@@ -1,7 +1,7 @@
-"""Triggers: which events a rule or a ledger wants to see, and the quick way from an event to those who do.
+"""Triggers: which events a rule or tracker subscribes to, and fast dispatch of events to subscribers.
 
-Most frames are right, and most listeners have something to say only of those that are not. What is out of the ordinary
-in a frame is found out once and kept as marks; the way from a frame's API and marks to its listeners is made once too.
+Most frames are correct, and most subscribers look only at those that are not. What is unusual in a frame is computed
+once and kept as flags. The subscribers for a frame's API and flags are looked up once and cached.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ T = TypeVar("T")
 
 
 class FrameFlags(IntFlag):
-    """What is out of the ordinary in a frame: a rule that names one of these is asked about no other frames.
+    """What is unusual in a frame. A rule that names one of these flags sees only frames that have it.
 
-    IRREGULAR: oddities, an error, bytes left, a diagnosis, or what a ledger found remarkable. TAGGED: something in a
-    tag buffer. FIRST: the first of its API, version and direction on its connection. UNPAIRED: a response that nobody
-    asked for, or not in its turn; a request with an id that went before, or many in flight. REFUSED: error codes other
-    than 0. SASL: on a connection that spoke of SASL. SLOW: a response after `LONG`. THROTTLED: a response that asks to
-    wait. STARVED: an empty Fetch response although its partitions have more. RESENT: a Produce with a batch that was
-    sent before. AWAKE: nothing in a frame, but that the listener was woken.
+    IRREGULAR: decode warnings, an error, bytes left, a diagnosis, or something that a tracker found. TAGGED:
+    something in a tag buffer. FIRST: the first of its API, version and direction on its connection. UNPAIRED: a
+    response that nobody asked for, or not in its turn; a request with an id that went before, or many in flight.
+    REFUSED: error codes other than 0. SASL: on a connection that spoke of SASL. SLOW: a response after `LONG`.
+    THROTTLED: a response that asks to wait. STARVED: an empty Fetch response although its partitions have more.
+    RESENT: a Produce with a batch that was sent before. SUBSCRIBED: not a property of the frame; its subscriber
+    asked for all frames.
 
-    Most follow from the frame (`flags_of`); the ledgers add those that only the past tells to `connection.flags`.
+    Most follow from the frame (`flags_of`). Trackers add those that depend on earlier frames to `connection.flags`.
     """
 
     IRREGULAR = 1
@@ -125,7 +126,7 @@ _IRREGULAR, _TAGGED, _FIRST, _UNPAIRED, _REFUSED, _SASL, _SLOW = (
     )
 )
 _UNKNOWN = _IRREGULAR | _UNPAIRED
-_SUBSCRIBED = ~0  # who is awake wants every frame of its APIs
+_SUBSCRIBED = ~0  # matches every frame
 
 #: The codes of those who listen to more than what is out of the ordinary.
 Subscribed = frozenset[str]
@@ -136,7 +137,7 @@ class Dispatch(Generic[T]):
     """Those who listen, by event type, API key, whether the frame reads well, and what is out of the ordinary.
 
     Args:
-        listeners: In the order in which they are to hear of an event, each with its triggers, of which one must let the
+        listeners: In the order in which they receive an event, each with its triggers, of which one must let the
             event through, and its code; called once, at first use.
     """
 

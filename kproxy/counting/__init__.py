@@ -1,1 +1,1 @@
-"""Ways to count in fixed memory, which the overviews share."""
+"""Counters in fixed memory."""

@@ -92,7 +92,7 @@ def _say_why(error: Exception) -> None:
 
 
 class _InspectorLoop:
-    """Hears the tap, and serves those who watch in between."""
+    """Reads the tap and serves viewers."""
 
     def __init__(self, watch: InspectorOptions, seen: socket.socket) -> None:
         self._watch = watch

@@ -160,7 +160,7 @@ class InspectionSink:
                 warn(f"output stopped: {why(error)}")
 
     def flush(self) -> None:
-        """What was heard so far goes out."""
+        """Write out everything received so far."""
         if self._trace is not None:
             self._trace.flush(at=self._at)
         if self._control is not None:
@@ -177,7 +177,7 @@ class InspectionSink:
             self._control.tick()
 
     def idle(self) -> None:
-        """Nothing was heard for a while: whatever has happened up to then is known, and what has not."""
+        """The tap was silent for a while, so everything up to then has been received: let deadlines pass."""
         self._at = max(self._at, time.time_ns())
         self._take_all(self._inspector.tick(at=self._at - IDLE_NS))
         self.flush()

@@ -1,4 +1,4 @@
-"""What happens to a relay that its user should hear of; each prints as one sentence."""
+"""Events of a relay that its user should know about; each prints as one sentence."""
 
 from __future__ import annotations
 

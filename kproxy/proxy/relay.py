@@ -74,7 +74,7 @@ async def serve(
     Args:
         listeners: Bound before anything is relayed.
         tap: Shown everything that is relayed.
-        report: Called with what the user should hear of; must not block.
+        report: Called with events that the user should know about; must not block.
         connect_timeout: Seconds for an upstream to answer, over all addresses of its name.
 
     Raises:

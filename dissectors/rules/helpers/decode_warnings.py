@@ -15,7 +15,7 @@ _VARINT_MOST = 10
 
 
 def noted(message: Message, *kinds: str) -> list[DecodeWarning]:
-    """The oddities of these kinds, none where a diagnosis explains the frame: one cause is told once."""
+    """The warnings of these kinds; none if a diagnosis explains the frame, so that a root cause is reported once."""
     if not message.decode_warnings or message.diagnosis is not None:
         return []
     return [each for each in message.decode_warnings if each.kind in kinds]
@@ -29,7 +29,7 @@ def unexplained(message: Message, kind: str) -> bool:
 
 
 def place(message: Message, warning: DecodeWarning) -> ProblemPlace:
-    """Where an oddity stands."""
+    """The place of a warning."""
     return ProblemPlace(path=rooted(message, warning.path), start=warning.start, end=warning.end)
 
 

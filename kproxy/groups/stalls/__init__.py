@@ -1,5 +1,5 @@
-"""Why a group stands still, since when, and who keeps whom waiting: for people who have a consumer that hangs.
+"""Stalls: why a group makes no progress, since when, and which member blocks which.
 
-`members` and `waits` say what stands still at a time, with one member and with the whole group. `endings` has them say
-it just before it is over, and keeps that; `telling` puts together what lasts and what is over.
+`members` finds the stalls of one member, `waits` those of the whole group, at a given time. `endings` asks them just
+before a stall ends and keeps the answer. `telling` combines the stalls that last with those that are over.
 """

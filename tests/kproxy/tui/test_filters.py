@@ -132,7 +132,7 @@ async def test_a_filter_that_is_written_anew_is_left_at_once() -> None:
 async def test_rows_that_are_not_there_are_explained() -> None:
     for phase, said in (
         (SourcePhase.ENDED, "given contains no Kafka traffic."),
-        (SourcePhase.LIVE, "Nothing in given yet"),
+        (SourcePhase.LIVE, "given is still empty"),
     ):
         async with running(session_of([], phase=phase)) as pilot:
             assert said in text(pilot)
