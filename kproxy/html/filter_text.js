@@ -64,7 +64,7 @@ const tokensOf = (text) => {
     if (!match) {
       const start = at + text.slice(at).length - text.slice(at).trimStart().length, sign = text[start];
       if (`"'`.includes(sign)) throw new FilterError("unterminated string", start);
-      throw new FilterError(`unexpected ${inQuotes(sign)}`, start, `write ${sign + sign} to join terms, or quote the value`);
+      throw new FilterError(`unexpected ${inQuotes(sign)}`, start, `use ${sign + sign} to join terms, or quote the value`);
     }
     let [sort, value] = Object.entries(match.groups).find(([, part]) => part !== undefined);
     at = TOKEN.lastIndex;

@@ -122,4 +122,4 @@ def test_a_disk_that_stays_full_is_told_once_and_counted_at_the_end(
     expected = ask(proxy, 500)
     proxy.interrupt()
     assert len(warnings_of(proxy)) == 1
-    assert f"{expected} lines" in proxy.printed
+    assert f"{expected} trace lines are missing" in proxy.printed

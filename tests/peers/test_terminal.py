@@ -112,7 +112,7 @@ def test_a_pipe_from_the_shell(tmp_path: Path, alone: Mapping[str, str]) -> None
 def test_nothing_is_piped_in(tmp_path: Path, alone: Mapping[str, str]) -> None:
     with kproxy("tui", "-", cwd=tmp_path, env=alone) as terminal:
         assert terminal.wait_for_end() == 2
-        assert "kproxy: nothing is piped in" in terminal.screen
+        assert "kproxy: '-' needs a pipe" in terminal.screen
 
 
 def test_a_file_that_cannot_be_read_to_its_end_says_so(tmp_path: Path, alone: Mapping[str, str]) -> None:
@@ -213,12 +213,12 @@ def test_a_proxy_that_is_killed_and_one_in_its_place(
         with socket.create_connection(("127.0.0.1", proxy.port), timeout=60):
             terminal.wait_for("8 rows")
             proxy.end(signal.SIGKILL)
-            terminal.wait_for("lost the proxy")
-        assert "trying again" in terminal.screen
+            terminal.wait_for("lost the connection to the proxy")
+        assert "reconnecting" in terminal.screen
         again = start(proxy.port)
         ask(again.port)
         screen = terminal.wait_for("the proxy ended", seconds=60)
-        assert "lost the proxy" not in screen
+        assert "lost the connection to the proxy" not in screen
         leave(terminal)
 
 
@@ -228,7 +228,7 @@ def test_a_proxy_that_ends_and_several_that_run(tmp_path: Path, alone: Mapping[s
         screen = terminal.wait_for("several proxies are running: which one?")
         assert f"1  127.0.0.1:{first.port}" in screen or f"1  127.0.0.1:{second.port}" in screen
         terminal.press("2")
-        terminal.wait_for("Waiting for clients: point one at 127.0.0.1:")
+        terminal.wait_for("Waiting for clients: set bootstrap.servers to 127.0.0.1:")
         leave(terminal)
     with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("several proxies are running: which one?")
@@ -237,7 +237,7 @@ def test_a_proxy_that_ends_and_several_that_run(tmp_path: Path, alone: Mapping[s
     with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("0 rows")
         second.end(signal.SIGTERM)
-        terminal.wait_for("lost the proxy")
+        terminal.wait_for("lost the connection to the proxy")
         leave(terminal)
 
 
@@ -245,10 +245,10 @@ def test_a_proxy_that_ends_and_several_that_run(tmp_path: Path, alone: Mapping[s
     ("words", "more", "said"),
     [
         (["missing.pcap"], {}, "kproxy: missing.pcap: No such file or directory"),
-        ([], {}, "kproxy: no kproxy of this user runs here"),
-        ([Path(__file__)], {}, "is no capture file"),
-        ([CAPTURE], {"TERM": "dumb"}, "kproxy: TERM=dumb: this terminal can only show lines"),
-        (["--theme", "none", CAPTURE], {}, "kproxy: there is no theme 'none'"),
+        ([], {}, "kproxy: this user runs no kproxy here"),
+        ([Path(__file__)], {}, "is not a capture file"),
+        ([CAPTURE], {"TERM": "dumb"}, "kproxy: TERM=dumb: this terminal cannot draw the view"),
+        (["--theme", "none", CAPTURE], {}, "kproxy: unknown theme 'none'"),
         (["-f", "oops", CAPTURE], {}, "oops"),
     ],
 )

@@ -157,7 +157,7 @@ def test_every_view(bug: Terminal) -> None:
     take(bug, [
         ("2", "versions used: ApiVersions"), ("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"), ("Enter", "5 shown"),
         ("3", "UNSUPPORTED_VERSION 1x"), ("Enter", "2 shown"), ("Escape", "5 shown"), ("c", "UNSUPPORTED_VERSION 2x"),
-        ("Enter", "4 shown"), ("c", "no shown"), ("4", "written"), ("5", "why it stands still"),
+        ("Enter", "4 shown"), ("c", "no shown"), ("4", "written"), ("5", "why it is stalled"),
         ("6", "= hint: do not write throttle_time_ms"), ("p", "Checks that a message has no field"),
         ("Escape", "no Checks that a message"), ("s", "1 shown"), ("6", "= hint: do not write"),
         ("Enter", "latency error / finding"), ("7", "Kafka 4: works"),
@@ -170,7 +170,7 @@ def test_the_timeline(tmp_path: Path, alone: Mapping[str, str]) -> None:
     with kproxy("tui", STALL, size=LARGE, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("142 rows")  # all of it
         terminal.press("5")
-        whole = times(terminal.wait_for(lambda screen: "time (UTC)" in screen and "told to join again" in screen))
+        whole = times(terminal.wait_for(lambda screen: "time (UTC)" in screen and "told to rejoin" in screen))
         terminal.press("Tab", "l", "h", "j", "k", "L", "L", "H", "+")
         closer = times(terminal.wait_for(lambda screen: times(screen) != whole))
         terminal.press(">")

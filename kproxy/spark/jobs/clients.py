@@ -113,7 +113,7 @@ def _judged(rows: DataFrame, release: str) -> DataFrame:
     best = F.col("best.highest")
     cases = [
         (F.col("served"), Kafka4Verdict.WORKS, text("")),
-        (F.col("refused_by").isNotNull(), Kafka4Verdict.REFUSED, text(F.col("refused_by"), " refuses it already")),
+        (F.col("refused_by").isNotNull(), Kafka4Verdict.REFUSED, text(F.col("refused_by"), " already refuses it")),
         (
             (best >= lowest) & ~F.col("keeps_up"),
             Kafka4Verdict.REFUSED,

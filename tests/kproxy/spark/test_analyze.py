@@ -175,10 +175,10 @@ def test_convert_counts_lines_and_files_apart_and_names_every_bad_file(analyze: 
         (["convert", "--out", "x"], "usage: kproxy analyze convert TRACES --out DIR"),
         (["convert", "x", "--out", "y", "--job", "latency"], "convert always takes whole files: remove --job"),
         (["x", "--format", "parquet"], "Parquet needs --out DIR"),
-        (["x", "--format", "csv"], "CSV has one table"),
+        (["x", "--format", "csv"], "CSV holds one table"),
         (["x", "--where", "apii=Fetch"], "unknown field 'apii'"),
-        (["x", "--where", "topic~'(a+)+'"], "no pattern for Spark"),
-        (["x", "--since", "yesterday"], "--since yesterday: write 2025-01-31, 2025-01-31T12:00"),
+        (["x", "--where", "topic~'(a+)+'"], "invalid pattern for Spark"),
+        (["x", "--since", "yesterday"], "--since yesterday: use 2025-01-31, 2025-01-31T12:00"),
         (["x", "--until", "2026-02-31"], "--until 2026-02-31: day is out of range"),
         (["x", "--conf", "a"], "invalid --conf a: use KEY=VALUE"),
         (["x", "--keylog", "/nothing"], "--keylog /nothing: no such file"),
@@ -197,7 +197,11 @@ def test_what_is_wrong_is_one_sentence(analyze: Analyze, args: list[str], says: 
 
 
 def test_help_names_every_job(capsys: pytest.CaptureFixture[str]) -> None:
-    for args, said in ((["--help"], "examples:"), (["x", "--rows", "0"], "one or more"), (["x", "--job", "y"], "'y'")):
+    for args, said in (
+        (["--help"], "examples:"),
+        (["x", "--rows", "0"], "use 1 or more"),
+        (["x", "--job", "y"], "'y'"),
+    ):
         with pytest.raises(SystemExit):
             main(["analyze", *args])
         assert said in "".join(capsys.readouterr())
@@ -226,7 +230,7 @@ def test_without_java_or_pyspark_it_says_what_to_install(
     assert capsys.readouterr().err == "kproxy: Spark needs Java\n"
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert main(["analyze", str(TRACE_1)]) == 2
-    assert capsys.readouterr().err == f"kproxy: kproxy kproxy analyze needs Spark: {install_command('spark')}\n"
+    assert capsys.readouterr().err == f"kproxy: kproxy analyze needs Spark: {install_command('spark')}\n"
 
 
 def _environment(**more: str) -> dict[str, str]:

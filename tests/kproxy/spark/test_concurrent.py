@@ -180,7 +180,7 @@ def test_a_table_that_has_lines_twice_is_not_read_but_repaired(
     record = next((damaged / "_files" / "batch=2").glob("*.json"))
     record.unlink()  # now its record is sound, and its rows are there twice
     for read in (lambda: read_table(spark, str(damaged)), lambda: follow_lines(spark, [str(damaged)])):
-        with pytest.raises(UserError, match="has lines twice"):
+        with pytest.raises(UserError, match="has duplicate lines"):
             read()
     assert run("convert", "--repair", "--out", str(damaged)) == (
         0,
@@ -240,7 +240,7 @@ def test_where_there_is_no_lock_runs_do_not_touch_each_others_batches_and_a_file
     [
         (("convert", "x", "--repair", "--out", "y"), "usage: kproxy analyze convert --repair --out DIR"),
         (("convert", "--repair"), "usage: kproxy analyze convert --repair --out DIR"),
-        (("x", "--repair"), "--repair is for convert"),
+        (("x", "--repair"), "--repair works only with convert"),
     ],
 )
 def test_repair_is_asked_for_a_directory_alone(
@@ -251,5 +251,5 @@ def test_repair_is_asked_for_a_directory_alone(
 
 
 def test_what_is_no_table_is_not_repaired(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no table of traces"):
+    with pytest.raises(UserError, match="is not a table of traces"):
         repair(spark, str(tmp_path))

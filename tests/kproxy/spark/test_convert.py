@@ -159,5 +159,5 @@ def _unfinished(folder: Path) -> None:
 
 
 def test_of_a_table_that_is_not_there_it_is_said(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no table of traces"):
+    with pytest.raises(ValueError, match="is not a table of traces"):
         read_table(spark, str(tmp_path))

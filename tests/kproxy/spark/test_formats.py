@@ -74,7 +74,7 @@ def test_a_table_has_the_lines_of_its_files(spark: SparkSession, tmp_path: Path,
     assert [(batch.number, batch.corrupt, batch.form) for batch in batches(spark, str(table)) or ()] == [
         (1, 0, form), (2, 1, form),
     ]  # fmt: skip
-    with pytest.raises(UserError, match=f"is a table of {form}: write parquet to another directory"):
+    with pytest.raises(UserError, match=f"is a {form} table: write parquet to another directory"):
         add(spark, tmp_path / "in", table, table_storage.PARQUET)
 
 

@@ -50,7 +50,7 @@ def test_an_hour_that_is_not_like_that_of_other_days(spark: SparkSession) -> Non
     rows = anomalies(table(spark, *lines)).collect()
     at_five, at_six = BEGIN + timedelta(seconds=LAST), BEGIN + timedelta(seconds=LAST + HOUR)
     slow = "p99 is 61.0 ms, usually 10.3 ms (6.0x slower)"
-    failing = "errors in 20.00 % of responses, usually in 0.50 % (40x)"
+    failing = "errors in 20.00 % of responses, usually 0.50 % (40x)"
     views = ("api", None), ("broker", "10.0.0.1:9092"), ("client", "app")
     assert [(row["by"], row["value"], row["since"].astimezone(UTC), row["sentence"], row["days"]) for row in rows] == [
         *((*view, at_five, slow, 6) for view in views),

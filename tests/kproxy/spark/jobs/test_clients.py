@@ -62,8 +62,8 @@ def test_what_a_client_uses_from_where_and_since_when(spark: SparkSession) -> No
         ("app", None, "Fetch", 18, 1, 1, 1, 5, 5, True, "works", None),
     ]
     assert [row["reason"] for row in rows if row["verdict"] == "unknown"] == [
-        "uses Produce v2, and Kafka 4.4.0 serves Produce from v3 on; it negotiates, so a broker of that release will "
-        "tell (KIP-896 requires apache-kafka-java 2.1.0 or later, which it is)",
+        "uses Produce v2, but Kafka 4.4.0 serves Produce from v3 on; it negotiates, so it may use other versions with a "
+        "newer broker (KIP-896 requires apache-kafka-java 2.1.0 or later, which it is)",
         "Kafka 4.4.0 serves Produce from v3 on; it negotiates, so it may use other versions with a newer broker",
     ]
 
@@ -87,10 +87,10 @@ def test_why_a_client_is_refused(spark: SparkSession) -> None:
     broker = "10.0.0.1:9092"
     assert sorted(judged(spark, *lines)) == [
         ("answered", "refused", "4.0",
-         f"uses Produce v2, and Kafka 4.4.0 serves Produce from v3 on; {broker} already refuses it"),
+         f"uses Produce v2, but Kafka 4.4.0 serves Produce from v3 on; {broker} already refuses it"),
         ("app", "refused", "4.0", f"{fetch}; it does not negotiate versions (ApiVersions)"),
         ("fine", "works", None, "Kafka 4.4.0 serves every version it uses"),
-        ("left-behind", "refused", "4.0", "uses ListOffsets v0, and Kafka 4.4.0 serves ListOffsets from v1 on "
+        ("left-behind", "refused", "4.0", "uses ListOffsets v0, but Kafka 4.4.0 serves ListOffsets from v1 on "
          f"(and 1 more API); {broker} also serves v7, which the client does not use"),
         ("midstream", "unknown", "4.0", f"{fetch}; it is unknown whether it negotiates"),
         ("told", "refused", "4.0", f"{fetch}; {broker} already refuses it"),
@@ -111,8 +111,8 @@ WRAPPERS = {
     ("release", "verdict", "reason"),
     [
         ("3.9", "works", "Kafka 3.9 serves every version it uses"),
-        ("4.0", "refused", "uses UpdateMetadata v7, and Kafka 4.0 has no UpdateMetadata; "),
-        ("2.8.1", "refused", "uses Fetch v13, and Kafka 2.8.1 serves Fetch up to v12; "),
+        ("4.0", "refused", "uses UpdateMetadata v7, but Kafka 4.0 has no UpdateMetadata; "),
+        ("2.8.1", "refused", "uses Fetch v13, but Kafka 2.8.1 serves Fetch up to v12; "),
     ],
 )
 def test_any_release_can_be_asked(spark: SparkSession, release: str, verdict: str, reason: str) -> None:

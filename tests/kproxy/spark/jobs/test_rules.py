@@ -62,16 +62,16 @@ BROKEN: list[tuple[str, list[Line], str | None, str | None, int, str]] = [
      "10.0.0.1:9092", 1, "wrote 2 values without a schema id to orders, where 10 of 12 have one"),
     ("S009", [response("Metadata", at=number / 2) for number in range(60)], "app", "10.0.0.1:9092", 1, "60 times"),
     ("S031", [response(at=number * _MINUTE, latency_us=900) for number in range(600)], "app", "10.0.0.1:9092", 1,
-     "got 600 empty answers to Fetch in a minute from 10.0.0.1:9092, at once"),
+     "got 600 immediate empty Fetch responses in a minute from 10.0.0.1:9092"),
     ("S036", [response(at=1, throttle_time_ms=200), response(at=2, throttle_time_ms=1000)], "app", "10.0.0.1:9092", 2,
-     "to wait 2 times, 1.2 s in sum and 1000 ms at most"),
+     "was throttled by 10.0.0.1:9092 2 times, 1.2 s in total and at most 1000 ms"),
     ("S044", [response("PushTelemetry", at=at, **_TELEMETRY) for at in range(3)], "app", "10.0.0.1:9092", 3,
      "which refused it 3 times (UNSUPPORTED_VERSION)"),
     ("S047", [refused(at, "NOT_ENOUGH_REPLICAS", topics=batches(9, 9)) for at in (0, 50, 99)], None, "10.0.0.1:9092",
      3, "refused batches for topic orders 3 times: NOT_ENOUGH_REPLICAS"),
     ("S048", [request(client_id="rdkafka"), request(client_id="rdkafka", client="10.0.0.8:1", connection_id="n-1-2")],
-     "rdkafka", None, 2, "client id rdkafka is a library's default: 2 connections from 2 hosts go by it"),
-    ("S050", again(0.049, 11), "app", "10.0.0.1:9092", 1, "10 times in a second, each time upon NOT_LEADER"),
+     "rdkafka", None, 2, "client id rdkafka is a library's default: 2 connections from 2 hosts use it"),
+    ("S050", again(0.049, 11), "app", "10.0.0.1:9092", 1, "10 times in a second, each time after NOT_LEADER"),
 ]  # fmt: skip
 
 #: What comes near to a rule and does not break it.
@@ -132,12 +132,12 @@ def test_the_worst_comes_first_in_the_shape_of_findings(spark: SparkSession) -> 
             {
                 "severity": "warning", "code": "S036", "name": "throttled", "client": "app", "broker": "10.0.0.1:9092",
                 "findings": 1, "blame": "broker", "hint": hints["S036"], "connection_id": "n-1-1",
-                "message": "client app was told by 10.0.0.1:9092 to wait 1 times, 0.0 s in sum and 7 ms at most",
+                "message": "client app was throttled by 10.0.0.1:9092 1 times, 0.0 s in total and at most 7 ms",
             },
             {
                 "severity": "info", "code": "S048", "name": "default-client-id", "client": "rdkafka", "findings": 1,
                 "blame": "client", "hint": hints["S048"], "got": "rdkafka", "connection_id": "n-1-1",
-                "message": "client id rdkafka is a library's default: 1 connections from 1 hosts go by it",
+                "message": "client id rdkafka is a library's default: 1 connections from 1 hosts use it",
             },
         ],
     )  # fmt: skip

@@ -37,4 +37,4 @@ def test_what_cannot_be_written_is_said_before_anything_is_read(kproxy: Run, tmp
     assert (said.returncode, said.stderr) == (2, f"kproxy: --html {nowhere}: no such directory\n")
     said = kproxy("analyze", "--html", tmp_path / "report.html", "--job", "latency", tmp_path)
     assert said.returncode == 2
-    assert "the report is of all tables" in said.stderr
+    assert "--html always covers all tables" in said.stderr

@@ -119,7 +119,7 @@ def test_hot_partitions_and_throttled_clients() -> None:
         ("info", "a was throttled 4 times by b:1, for 2.0 s in all, 2026-11-21 05:00-06:00 UTC."),
         (
             "info",
-            "Partition 5 of t has 90% of the topic's written to, 5.4x its even share, 2026-11-21 05:00-06:00 UTC.",
+            "Partition 5 of t receives 90% of the topic's writes, 5.4x its even share, 2026-11-21 05:00-06:00 UTC.",
         ),
     ]
 
@@ -162,12 +162,12 @@ def test_a_slow_client_is_told_with_its_broker() -> None:
 
 def test_errors_of_an_hour_are_told_once_and_rates_are_no_news() -> None:
     rows = [
-        unusual("client", "a", 9, measure="errors", sentence="errors in 9.00 % of responses, usually in 1.00 % (9.0x)"),
-        unusual("api", None, 9, measure="errors", sentence="errors in 2.00 % of responses, usually in 1.00 % (2.0x)"),
+        unusual("client", "a", 9, measure="errors", sentence="errors in 9.00 % of responses, usually 1.00 % (9.0x)"),
+        unusual("api", None, 9, measure="errors", sentence="errors in 2.00 % of responses, usually 1.00 % (2.0x)"),
         unusual("api", None, 9, measure="rate"),
     ]
     assert told(listed("anomalies", *rows)) == [
-        ("warning", "Produce of a: errors in 2.00 % of responses, usually in 1.00 % (2.0x), "
+        ("warning", "Produce of a: errors in 2.00 % of responses, usually 1.00 % (2.0x), "
          "2026-11-21 13:00-14:00 UTC.")
     ]  # fmt: skip
 
