@@ -62,8 +62,8 @@ def test_what_a_client_uses_from_where_and_since_when(spark: SparkSession) -> No
         ("app", None, "Fetch", 18, 1, 1, 1, 5, 5, True, "works", None),
     ]
     assert [row["reason"] for row in rows if row["verdict"] == "unknown"] == [
-        "uses Produce v2, but Kafka 4.4.0 serves Produce from v3 on; it negotiates, so it may use other versions with a "
-        "newer broker (KIP-896 requires apache-kafka-java 2.1.0 or later, which it is)",
+        "uses Produce v2, but Kafka 4.4.0 serves Produce from v3 on; it negotiates, so it may use other versions with "
+        "a newer broker (KIP-896 requires apache-kafka-java 2.1.0 or later, which it is)",
         "Kafka 4.4.0 serves Produce from v3 on; it negotiates, so it may use other versions with a newer broker",
     ]
 
