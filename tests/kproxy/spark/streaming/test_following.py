@@ -187,14 +187,17 @@ def analyze(
     ("args", "says"),
     [
         (["/nothing/here"], "/nothing/here: no such directory"),
-        ([__file__], "is a file: --follow needs a directory of traces"),
-        (["x", "--job", "rebalances"], "use clients, errors, findings, latency"),
+        ([__file__], "--follow needs a directory of traces"),
+        (
+            ["x", "--job", "rebalances"],
+            "--follow does not support --job rebalances; use clients, errors, findings, latency",
+        ),
         (["x", "--html", "y.html"], "it cannot be combined with --html"),
         (["x", "--format", "csv"], "CSV needs --out DIR"),
         (["x", "--format", "table"], "--follow prints tables only on a terminal"),
         (["x", "--window", "5ms"], "invalid --window 5ms: use 1s or more"),
         (["x", "--window", "long"], "--window long: e.g. 50ms"),
-        (["x", "--late", "3h"], "--late 3h: write us, µs, ms, s, m"),
+        (["x", "--late", "3h"], "--late 3h: use us, µs, ms, s, m"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(analyze: Callable[..., Any], args: list[str], says: str) -> None:
@@ -249,7 +252,9 @@ def test_who_goes_on_asks_the_same_and_a_directory_that_vanishes_ends_it(
     traces.mkdir()
     status, _, err = analyze(traces, "--job", "clients", "--out", out, "--where", "api=Fetch")
     assert status == 2
-    assert err.startswith(f"kproxy: {out}/clients was begun as {traces} --window 60.0 s --late 30.0 s --format parquet")
+    assert err.startswith(
+        f"kproxy: {out}/clients was started as {traces} --window 60.0 s --late 30.0 s --format parquet"
+    )
 
 
 def wait_for(what: Callable[[], object], *, seconds: float = 200) -> None:

@@ -137,7 +137,7 @@ def test_what_is_left_out_is_told_once_and_summed_up(capsys: pytest.CaptureFixtu
         "kproxy: at least 3 lines arrived too late for latency and were skipped; the limit is --late 30s",
         "kproxy: at least 1 line arrived too late for errors and were skipped; the limit is --late 30s",
         "kproxy: 3 lines could not be read in total",
-        "kproxy: at least 4 lines arrived too late for latency and were skipped in all",
+        "kproxy: at least 4 lines arrived too late for latency and were skipped in total",
     ]
 
 
