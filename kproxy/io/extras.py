@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import sys
-from importlib import metadata
 from typing import Final
 
 #: kproxy's name on the package index, where `kproxy` is somebody else's package.
@@ -17,6 +16,8 @@ def install_command(extra: str) -> str:
 
     It names those packages and not kproxy, so it works for a checkout, a wheel, and a tool environment alike.
     """
+    from importlib import metadata  # not at the top: it imports 20 modules, for an error message only
+
     try:
         requirements = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # run from a source tree or a zip file

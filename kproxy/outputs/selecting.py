@@ -12,7 +12,6 @@ from kproxy.filters.fields import BY_NAME
 from kproxy.inspection.inspector import WaitingResponse
 from kproxy.outputs.headings import Headings
 from kproxy.outputs.output import Output
-from kproxy.outputs.reports import Report
 from kproxy.outputs.selection import Selection
 from kproxy.outputs.text import TextOutput
 from kproxy.trace.encoding import append_line, as_mapping, encode_json
@@ -138,6 +137,8 @@ def output_for(options: OutputOptions, file: TextIO, selection: Selection) -> Ou
         UserError: A field does not exist.
     """
     if options.report:
+        from kproxy.outputs.reports import Report  # not at the top: most commands need no report, and no XML
+
         return Report(file, options.filter, options.report, selection)
     if options.fields:
         names = [_path(name) for name in options.fields]

@@ -37,5 +37,5 @@ def test_a_source_tree_without_metadata_gets_a_command_too(monkeypatch: pytest.M
     def requires(name: str) -> None:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(extras.metadata, "requires", requires)
+    monkeypatch.setattr(metadata, "requires", requires)
     assert extras.install_command("tls") == "pip install '.[tls]' in a checkout of kproxy"
