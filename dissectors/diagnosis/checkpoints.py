@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from dissectors.diagnosis import value_costs
-from dissectors.diagnosis.costs import Exchange, FrameReading, Step
+from dissectors.diagnosis.costs import FrameReading, Replacement, Step
 from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
 from dissectors.diagnosis.struct_reader import Array, Nested, StructSteps, part_of
 from dissectors.wire.layout import Layout
@@ -35,7 +35,7 @@ class Proposed(Protocol):
     @property
     def step(self) -> int: ...
 
-    def exchange(self, spot: StructLocation) -> Exchange: ...
+    def exchange(self, spot: StructLocation) -> Replacement: ...
 
 
 class StructLocation(NamedTuple):
@@ -55,9 +55,9 @@ class StructLocation(NamedTuple):
     array: Array | None = None
     fixed: int = 0
 
-    def exchange(self, steps: tuple[Step, ...], least: int) -> Exchange:
+    def exchange(self, steps: tuple[Step, ...], least: int) -> Replacement:
         """What reads this struct with other steps."""
-        return Exchange(self.part, steps, self.above, self.array, max(self.fixed + least, 1))
+        return Replacement(self.part, steps, self.above, self.array, max(self.fixed + least, 1))
 
 
 class _Entry(NamedTuple):

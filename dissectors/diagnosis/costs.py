@@ -22,7 +22,7 @@ SAMPLE = 16
 Step = Callable[["FrameReading", int], int]
 
 
-class Exchange(NamedTuple):
+class Replacement(NamedTuple):
     """The steps that stand in for those of one part (`dissectors.diagnosis.struct_reader`).
 
     `above` are the arrays that hold it, of which nothing may be remembered; `array` is the one whose elements have
@@ -53,7 +53,7 @@ class FrameReading:
         self.cost = 0.0
         self.limit = 0.0
         self.horizon = 0
-        self.exchange: Exchange | None = None
+        self.exchange: Replacement | None = None
         self.copies: dict[object, bytes] = {}
         self._known: dict[tuple[object, int], tuple[int, float] | int] = {}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dissectors import schemas
 from dissectors.diagnosis.checkpoints import StructLocation
-from dissectors.diagnosis.costs import Exchange, Step
+from dissectors.diagnosis.costs import Replacement, Step
 from dissectors.diagnosis.other_versions import versions
 from dissectors.diagnosis.struct_reader import StructSteps, copied, least_of, step_of
 from dissectors.edits import KINDS, Edit
@@ -45,7 +45,7 @@ class Proposal:
         """The edit as a value."""
         return Edit(self.kind, self.field, tuple(zip(KINDS[self.kind].details, self.arguments, strict=True)))
 
-    def exchange(self, spot: StructLocation) -> Exchange:
+    def exchange(self, spot: StructLocation) -> Replacement:
         """What reads the struct at a spot under the edit."""
         if self._read is None:
             self._read = self._in_steps(spot.part)

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from kproxy.cli.options import Group
+from kproxy.cli.options import OptionGroup
 
 
-def options_of(args: argparse.Namespace, configure: Callable[[Group], object]) -> list[str]:
+def options_of(args: argparse.Namespace, configure: Callable[[OptionGroup], object]) -> list[str]:
     """The options declared by `configure` that differ from their defaults in `args`, as a command line."""
     declared = _Declared()
     configure(declared)

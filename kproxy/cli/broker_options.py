@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BUILT_IN = ""
 
 
-def configure(parser: options.Group) -> None:
+def configure(parser: options.OptionGroup) -> None:
     """Declare the options."""
     group = parser.add_argument_group("built-in broker (--upstream without a value)")
     group.add_argument("--brokers", type=int, metavar="N", help="run a cluster of N brokers on consecutive ports")

@@ -16,16 +16,16 @@ FILE: dict[str, str | dict[str, str]] = {}
 DIRECTORY: dict[str, str | dict[str, str]] = {}
 
 
-class Group(Protocol):
+class OptionGroup(Protocol):
     """What takes declarations of options: a parser, a group of one, or `kproxy.cli.again`."""
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
         """As argparse."""
 
-    def add_argument_group(self, title: str, /) -> Group:
+    def add_argument_group(self, title: str, /) -> OptionGroup:
         """As argparse."""
 
-    def add_mutually_exclusive_group(self) -> Group:
+    def add_mutually_exclusive_group(self) -> OptionGroup:
         """As argparse."""
 
 
@@ -34,7 +34,7 @@ def completes(action: argparse.Action, how: dict[str, str | dict[str, str]]) -> 
     action.complete = how  # type: ignore[attr-defined]  # where shtab looks for it
 
 
-def add_selection(parser: Group) -> None:
+def add_selection(parser: OptionGroup) -> None:
     """Declare which findings are shown."""
     parser.add_argument(
         "--select", metavar="CODES", action="append", default=[],
@@ -43,7 +43,7 @@ def add_selection(parser: Group) -> None:
     parser.add_argument("--ignore", metavar="CODES", action="append", default=[], help="hide these findings")
 
 
-def add_fail_on(parser: Group) -> None:
+def add_fail_on(parser: OptionGroup) -> None:
     """Declare which findings make the command fail."""
     parser.add_argument(
         "--fail-on", choices=("info", "warning", "error", "never"), default="error",
@@ -62,7 +62,7 @@ def selection_of(args: argparse.Namespace) -> Selection:
     return Selection(args.select, args.ignore, args.fail_on)
 
 
-def add_capture(parser: Group) -> None:
+def add_capture(parser: OptionGroup) -> None:
     """Declare how captures are read."""
     parser.add_argument(
         "--port", type=int, action="append", default=[], metavar="N",

@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
 
 
-def add_relay(parser: options.Group) -> options.Group:
+def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
     """Declare the options of the relay and its trace; return their group."""
     group = parser.add_argument_group("relay")
     group.add_argument(

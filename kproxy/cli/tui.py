@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
 
 
-def add_views(parser: options.Group) -> None:
+def add_views(parser: options.OptionGroup) -> None:
     """Declare what is shown of the source, and how."""
     parser.add_argument("-f", "--filter", metavar="FILTER", help="show only matching rows, e.g. 'error!=0' (key: /)")
     options.add_capture(parser)
@@ -65,7 +65,7 @@ def add_views(parser: options.Group) -> None:
     parser.add_argument("--theme", metavar="NAME", help="color theme; an unknown name lists all themes")
 
 
-def add_proxy(parser: options.Group) -> None:
+def add_proxy(parser: options.OptionGroup) -> None:
     """Declare the options of a proxy of its own."""
     relay.add_relay(parser)
     broker_options.configure(parser)
