@@ -138,7 +138,7 @@ def test_what_is_wrong_is_one_sentence(
             table,
             "--format",
             "delta",
-        ): f"{table} is a table of parquet: write delta to another",
+        ): f"{table} is a parquet table: write delta to another",
     }
     if not spark.conf.get("spark.jars.packages", ""):
         new = ("convert", traces, "--out", f"{table}2", "--format")
