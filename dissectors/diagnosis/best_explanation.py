@@ -1,4 +1,4 @@
-"""Naming: which of the edits that fit a frame accounts for most of what may have happened."""
+"""Chooses, of the edits that fit a frame, the one that explains most."""
 
 from __future__ import annotations
 

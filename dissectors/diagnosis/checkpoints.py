@@ -1,4 +1,4 @@
-"""Trace: a reading of a frame, from whose midst others go on that differ from it in one struct."""
+"""Checkpoints in the reading of a frame: another reading that differs in one struct continues from there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading: the values of a frame, as fast as can be, for what they cost in bits.
+"""Reads the values of a frame as fast as possible and adds up their costs in bits.
 
 It stops at the first bytes that cannot be, and as soon as the reading costs more than another one that is known.
 `dissectors.diagnosis.struct_reader` reads the structs.

@@ -1,4 +1,4 @@
-"""Place: where in a frame the layout that it is written in first departs from the right one."""
+"""Finds the first byte of a frame at which its layout differs from the right one."""
 
 from __future__ import annotations
 

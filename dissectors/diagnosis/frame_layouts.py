@@ -1,4 +1,4 @@
-"""Pair: the layouts of header and body, and what edits of the whole frame make of them."""
+"""The layouts of header and body together, and edits that change both."""
 
 from __future__ import annotations
 

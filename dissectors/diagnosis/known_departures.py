@@ -1,4 +1,4 @@
-"""Learned: how the peers of a run were seen to depart, so that each departure is worked out once."""
+"""The layout errors diagnosed in a run, by peer, so that each is diagnosed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Others: what other versions of a message have in a struct."""
+"""The fields that a struct has in other versions of a message."""
 
 from __future__ import annotations
 

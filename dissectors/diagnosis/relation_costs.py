@@ -1,4 +1,4 @@
-"""Relations: what the fields of a frame that reads well say of each other, in bits."""
+"""What relations between the fields of a readable frame cost, in bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts: layouts made ready to be read, struct by struct, so that one struct can be exchanged while a frame is read.
+"""Layouts compiled struct by struct, so that one struct can be replaced while a frame is read.
 
 A part is made once for each struct of a layout. An edit changes one struct: it is read with other steps in the place
 of its own (`Replacement`), and all the others as they are. Arrays that no exchange touches are read once at each place.

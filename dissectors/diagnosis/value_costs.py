@@ -1,4 +1,4 @@
-"""Evidence: how many bits a value costs where a field of that name and type is read, so little if it reads well.
+"""What a value costs, in bits, for a field of a name and type: little if it is plausible there.
 
 A reading of a whole frame costs the sum, and the likeliest reading is the cheapest: the bytes are the same for all.
 Values follow what Kafka's fields hold: codes, ports, counts, names; what a shift by a byte or two gives is dear.

@@ -1,4 +1,4 @@
-"""Places: from the path of an edit to the struct or field that it changes, and back to a whole layout."""
+"""Finds the struct or field that the path of an edit names, and rebuilds the layout around its replacement."""
 
 from __future__ import annotations
 

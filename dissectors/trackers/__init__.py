@@ -67,11 +67,6 @@ def tracker(
     return register
 
 
-def keeper(kind: type[Any]) -> Tracker | None:
-    """The tracker that fills a class of state, None for the private state of a rule."""
-    return _TRACKERS.get(kind)
-
-
 def in_order(needed: Iterable[type[Any]]) -> tuple[Tracker, ...]:
     """The trackers that fill these classes and what they need in turn, each after those that it needs.
 

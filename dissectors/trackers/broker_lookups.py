@@ -1,4 +1,4 @@
-"""Seekers: clients that ask where a broker is, and whether they ever get there."""
+"""Clients that look up a broker, and whether they ever connect to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the flows of a capture to trace lines: finds those that carry Kafka, and who the client is."""
+"""Finds the TCP flows of a capture that carry Kafka, and which side is the client; yields trace lines."""
 
 from __future__ import annotations
 

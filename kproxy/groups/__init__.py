@@ -1,4 +1,4 @@
-"""Groups: a timeline of each, how it stands, and why it stands still if it does."""
+"""Consumer groups from trace lines: their timeline, their state, and why they make no progress."""
 
 from kproxy.groups.model import Boundary, Event, EventKind, GroupStatus, Protocol, Stall, StallKind, Standing
 from kproxy.groups.overview import GroupsOverview

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kproxy.groups.model import COUNTED, Boundary, Event, GroupHistory, GroupStatus, Lane, Protocol, Stall, Standing
-from kproxy.groups.stalls.telling import all_stalls
+from kproxy.groups.stalls.all_stalls import all_stalls
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from kproxy.groups import GroupsOverview, Stall, StallKind
 from kproxy.groups.model import SECOND, GroupHistory
-from kproxy.groups.stalls.telling import lasting_stalls
+from kproxy.groups.stalls.all_stalls import lasting_stalls
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import FORMAT, Line, RequestLine, ResponseLine, StallLine
 

@@ -1,4 +1,4 @@
-"""Piped: a pipe that is read as it fills."""
+"""A pipe that is read as it fills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the inspector's process makes of the tap: trace files, the terminal, lines for those who watch."""
+"""Where the lines of a live proxy go: trace files, the terminal, viewers."""
 
 from __future__ import annotations
 

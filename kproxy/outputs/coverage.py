@@ -1,4 +1,4 @@
-"""Analysed: how much of each input was looked at, so that "no findings" cannot be mistaken for "nothing to look at"."""
+"""How much of each input was analysed, so that "no findings" cannot be mistaken for "nothing was analysed"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tally: what a run saw, in constant memory, as a summary at its end."""
+"""The summary at the end of a run, collected in constant memory."""
 
 from __future__ import annotations
 

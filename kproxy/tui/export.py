@@ -1,4 +1,4 @@
-"""Taking an exchange elsewhere: to the clipboard, into a file, into an editor."""
+"""Exports an exchange to the clipboard, a file or an editor."""
 
 from __future__ import annotations
 

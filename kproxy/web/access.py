@@ -1,4 +1,4 @@
-"""Who may come in: whoever has the token, from a page of this server, under a name that is its own."""
+"""Access control of `kproxy web`: the token, the origin and the host name of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a walk noted of a message, as rules tell it."""
+"""The decode warnings of a message, for rules that report them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules of family L say of a frame whose layout departs."""
+"""Problems of family L, from the diagnosis of a frame."""
 
 from __future__ import annotations
 

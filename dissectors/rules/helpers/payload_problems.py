@@ -1,4 +1,4 @@
-"""What is wrong with a payload inside a field, as a sentence goes on."""
+"""What is wrong with an embedded payload, as the end of a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wanted: what a Fetch asks of one partition."""
+"""What a Fetch requests from one partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bridge: members of a consumer group that still speak the classic protocol, while clients are updated one by one.
+"""Members of a consumer group that still use the classic protocol, during a rolling upgrade of clients.
 
 Source: what GroupMetadataManager does for JoinGroup, SyncGroup, Heartbeat and LeaveGroup to a ConsumerGroup, in Kafka
 4.3 (online migration, KIP-848).

@@ -1,4 +1,4 @@
-"""Beat: what a member of a consumer group says in a heartbeat, and whether that can be."""
+"""The heartbeat of a consumer group member, and whether it is valid."""
 
 from __future__ import annotations
 

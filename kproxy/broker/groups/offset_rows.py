@@ -1,4 +1,4 @@
-"""Rows: the partitions that a request about a group's offsets names, and what becomes of each."""
+"""The partitions in a request about a group's offsets, with the result for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds: how a classic group gets from one generation to the next.
+"""The rebalance of a classic group, from one generation to the next.
 
 Source: ClassicGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
 """

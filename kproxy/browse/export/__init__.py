@@ -1,1 +1,1 @@
-"""What is taken elsewhere: copies of an exchange, traces of what is shown."""
+"""Export: an exchange as text, the shown rows as a trace."""

@@ -1,4 +1,4 @@
-"""What has to be made into lines first: captures, and what is piped in. A child process does that."""
+"""Captures and piped input: a child process turns them into trace lines."""
 
 from __future__ import annotations
 

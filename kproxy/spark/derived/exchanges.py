@@ -1,11 +1,9 @@
-"""Requests with their answers, which lines tell apart: for jobs that ask what became of a request."""
+"""Requests paired with their responses, for jobs about what became of a request."""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-
-from kproxy.spark.derived.connection_ids import source
 
 _KEY = ["cluster", "connection_id", "correlation_id", "asked_us"]
 
@@ -18,45 +16,26 @@ def exchanges(lines: DataFrame, wanted: Column) -> DataFrame:
         wanted: Says so of requests and responses alike: of columns that both have, and the same of both.
 
     Returns:
-        cluster, connection_id, correlation_id, client, server, api, client_id and group_id of the request; member_id of
-        the answer if the request's is empty; epoch, the request's generation_id, and generation, the answer's; error,
-        the name of its first error; answer_bytes; closed_by. Times are microseconds since 1970: asked_us, answered_us
-        (null: never), closed_us (its connection was closed by an end of it), ends_us (answered, closed, or no longer
-        watched), watched_us (until when its connection, or else the proxy that wrote its lines, was watched), traced_us
-        (until when that proxy wrote).
+        cluster, connection_id, correlation_id, api, client_id and group_id of the request; member_id of the answer if
+        the request's is empty; epoch, the request's generation_id, and generation, the answer's; error, the name of the
+        answer's first error; asked_us and answered_us (null: never), in microseconds since 1970.
     """
     at, is_request = F.unix_micros("ts"), F.col("kind") == "request"
     asked_us = F.when(is_request, at).otherwise(F.unix_micros("request_ts"))
-    request = F.struct("client", "server", "api", "client_id", "group_id", "member_id",
-                       F.col("generation_id").alias("epoch"))  # fmt: skip
+    request = F.struct("api", "client_id", "group_id", "member_id", F.col("generation_id").alias("epoch"))
     answer = F.struct(
         at.alias("answered_us"), F.col("member_id").alias("given_id"), "generation_id",
-        F.get("errors", F.lit(0))["name"].alias("error"), F.col("size").alias("answer_bytes"),
+        F.get("errors", F.lit(0))["name"].alias("error"),
     )  # fmt: skip
     is_frame = is_request & ~F.col("acks").eqNullSafe(0) | (F.col("kind") == "response")
     frames = lines.where(wanted & is_frame).select(
         "cluster", "connection_id", "correlation_id", asked_us.alias("asked_us"), "offset", "request_offset",
         F.when(is_request, request).alias("request"), F.when(~is_request, answer).alias("answer"),
     )  # fmt: skip
-    by = F.when(F.col("kind") == "close", F.col("by"))
-    ended = F.col("kind") == "close"
-    # First by what lines of a connection have in common, which leaves few: the maximum of a text takes sorting.
-    few = lines.groupBy("connection_id", ended.alias("ended"), by.alias("by")).agg(F.max(at).alias("at"))
-    ends = few.groupBy("connection_id").agg(
-        F.max("at").alias("last_us"),
-        F.max(F.when(F.col("ended"), F.col("at"))).alias("over_us"),
-        F.max(F.when(F.col("by").isin("client", "server"), F.col("at"))).alias("closed_us"),
-        F.max("by").alias("closed_by"),
-    ).withColumn("last_us", F.max("last_us").over(Window.partitionBy(source())))  # fmt: skip
-    each = _paired(frames).join(ends, "connection_id")
-    watched = F.coalesce("over_us", "last_us")
     known = F.coalesce(F.nullif("request.member_id", F.lit("")), F.nullif("answer.given_id", F.lit("")))
-    return each.select(
-        *_KEY, "request.client", "request.server", "request.api", "request.client_id", "request.group_id",
-        known.alias("member_id"), "request.epoch", "answer.answered_us", F.col("answer.generation_id")
-        .alias("generation"), "answer.error", "answer.answer_bytes", "closed_by", "closed_us",
-        F.coalesce("answer.answered_us", "closed_us", watched).alias("ends_us"), watched.alias("watched_us"),
-        F.col("last_us").alias("traced_us"),
+    return _paired(frames).select(
+        *_KEY, "request.api", "request.client_id", "request.group_id", known.alias("member_id"), "request.epoch",
+        "answer.answered_us", F.col("answer.generation_id").alias("generation"), "answer.error",
     )  # fmt: skip
 
 

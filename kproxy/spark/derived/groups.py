@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from kproxy.groups import EventKind, Protocol
 from kproxy.groups.explanations import KINDS, PROTOCOLS
 from kproxy.spark.derived.exchanges import exchanges
-from kproxy.spark.sentences import chosen, host, member_label
+from kproxy.spark.sentences import chosen, member_label
 
 #: APIs whose generation is a member's epoch.
 _BY_EPOCH: Final = {api: each for api, each in PROTOCOLS.items() if each is not Protocol.CLASSIC}
@@ -30,7 +30,7 @@ def group_events(lines: DataFrame) -> DataFrame:
 
     Returns:
         The columns of `exchanges`, with group_id as `qualified` makes it, and kind (of `EventKind`), protocol (null
-        where the API says nothing of it), host, who (the member id, of a request without one that of the member whose
+        where the API says nothing of it), who (the member id, of a request without one that of the member whose
         connection it is, or the connection), label (of a member, for people), own (it is about being a member: joins,
         syncs, beats, leaves), ok (answered, and without an error).
     """
@@ -51,7 +51,6 @@ def group_events(lines: DataFrame) -> DataFrame:
             {
                 "kind": kind,
                 "protocol": chosen(api, {name: each.value for name, each in _BY_EPOCH.items()}),
-                "host": host(F.col("client")),
                 "who": F.coalesce("member_id", "connection_id"),
                 "label": member_label(F.col("client_id"), F.coalesce("member_id", F.lit(""))),
                 "own": is_kind(EventKind.JOIN, EventKind.SYNC, EventKind.HEARTBEAT, EventKind.LEAVE),

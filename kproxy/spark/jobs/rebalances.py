@@ -18,7 +18,7 @@ def rebalances(lines: DataFrame) -> DataFrame:
 
     Args:
         lines: Rows of TABLE; uses the frames of members of groups: group_id, member_id, client_id, generation_id,
-            errors, request_ts, ts and connection_id, and close lines.
+            errors, request_ts, ts and connection_id.
 
     Returns:
         A row for each generation that a member was given: `group_id`, `protocol`, `generation`, `since` (the first

@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from types import CodeType, FunctionType
 from typing import Any
 
-from dissectors.trackers import keeper
+from dissectors.trackers import _TRACKERS, Tracker
+
+
+def keeper(kind: type[Any]) -> Tracker | None:
+    """The tracker that fills a class of state, None for the private state of a rule."""
+    return _TRACKERS.get(kind)
 
 
 def read_by(code: FunctionType | type[Any]) -> set[type[Any]]:

@@ -11,14 +11,14 @@ import pytest
 
 from dissectors import rules, trackers
 from dissectors.connections.events import DeadlinePassed
-from dissectors.trackers import Tracker, Trackers, in_order, keeper
+from dissectors.trackers import Tracker, Trackers, in_order
 from dissectors.trackers.answered_apis import AnsweredApis
 from dissectors.trackers.authentication import Authentication, Listeners
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.metadata_only_visits import MetadataOnlyVisits
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState, RunState
-from tests.dissectors.rules.needed import read_by
+from tests.dissectors.rules.needed import keeper, read_by
 
 MODULES = [
     importlib.import_module(f"{trackers.__name__}.{each.name}") for each in pkgutil.iter_modules(trackers.__path__)

@@ -1,4 +1,4 @@
-"""What there is to tell of a group's stalls: those that last, those that are over, each once."""
+"""All stalls of a group, those that last and those that are over, each once."""
 
 from __future__ import annotations
 
