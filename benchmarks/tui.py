@@ -29,9 +29,9 @@ from control import load as load_fully
 from relay import cpu_seconds, process
 from screen import Screen
 
-from kproxy.trace.clock import timestamp
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import ErrorEntry, FindingEntry, OpenLine, RequestLine, ResponseLine, TopicEntry
+from kproxy.trace.timestamps import timestamp
 
 TUI = (sys.executable, "-m", "kproxy", "tui")
 #: Lines of the screen that show rows, whatever stands above them; no row of these changes by itself.

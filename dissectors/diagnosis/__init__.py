@@ -4,8 +4,8 @@
 depart, so that the next frame is read in that way at once.
 """
 
+from dissectors.diagnosis.departures_by_peer import KnownDepartures, examine
 from dissectors.diagnosis.diagnose import diagnose
-from dissectors.diagnosis.known_departures import KnownDepartures, examine
 from dissectors.messages.diagnosis_result import Diagnosis, Rival, certain
 
 __all__ = ["Diagnosis", "KnownDepartures", "Rival", "certain", "diagnose", "examine"]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from dissectors.diagnosis.checkpoints import StructLocation, Trace
 from dissectors.diagnosis.frame_layouts import Pair
 from dissectors.diagnosis.proposals import Proposal, of_body, of_header
+from dissectors.diagnosis.struct_edits import Proposals, of_struct
 from dissectors.diagnosis.struct_reader import Array, inner_of, part_of
-from dissectors.diagnosis.structs import Proposals, of_struct
 from dissectors.edits import Edit
 from dissectors.wire.layout import Layout, once
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dissectors.diagnosis import value_costs
+from dissectors.diagnosis.length_prefixes import length_reader
 from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
-from dissectors.diagnosis.prefixes import length_reader
 from dissectors.wire.layout import CODES, WIDTHS, Field
 
 #: Elements of an array of integers that are looked at; they stand for the others.

@@ -14,8 +14,8 @@ from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.frame_layouts import Pair
 from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
 from dissectors.diagnosis.proposals import Proposal
+from dissectors.diagnosis.struct_edits import proposals_for
 from dissectors.diagnosis.struct_reader import read_whole
-from dissectors.diagnosis.structs import proposals_for
 from dissectors.edits import LOOSE, Edit
 from dissectors.wire.layout import Layout
 

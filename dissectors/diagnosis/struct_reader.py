@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dissectors.diagnosis import value_costs
 from dissectors.diagnosis.costs import FrameReading, Step, array_reader, value_reader
+from dissectors.diagnosis.length_prefixes import length_reader, uvarint
 from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
-from dissectors.diagnosis.prefixes import length_reader, uvarint
 from dissectors.wire.layout import WIDTHS, Field, Layout, once
 
 

@@ -9,7 +9,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.records.batch import HEADER
 from dissectors.records.record_checks import BatchSpan
 from dissectors.trackers import tracker
-from dissectors.trackers.compacted import Compacted
+from dissectors.trackers.compacted_topics import Compacted
 from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.partitions import Place, topic_of
 from dissectors.trackers.record_data import PartitionData, RecordData, Seen, first_batch, record_data, sent

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from dissectors.wire.layout import NULL_UUID
-from kproxy.broker.changes import Changed
+from kproxy.broker.change_signal import Changed
 from kproxy.broker.cluster import new_uuid
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused

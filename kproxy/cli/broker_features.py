@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the table, or a page."""
     from kproxy.outputs.broker_pages import not_served, pages
-    from kproxy.outputs.columns import Column, write_columns
+    from kproxy.outputs.terminal_table import Column, write_columns
 
     found = pages()
     if args.api is not None:

@@ -17,8 +17,8 @@ from kproxy.outputs.stderr import say, warn
 
 if TYPE_CHECKING:
     from kproxy.capture.kafka_flows import Dissector
+    from kproxy.outputs.finding_selection import Selection
     from kproxy.outputs.output import Output
-    from kproxy.outputs.selection import Selection
     from kproxy.trace.lines import Line
 
 HELP = "decode captures (pcap, pcapng) and traces"
@@ -141,7 +141,7 @@ def _output(args: argparse.Namespace, selection: Selection, *, headings: bool) -
     Raises:
         UserError: There is no such filter or field, or the options do not go together.
     """
-    from kproxy.outputs.selecting import OutputOptions, filter_for, output_for
+    from kproxy.outputs.line_outputs import OutputOptions, filter_for, output_for
 
     chosen = filter_for(args.filter)
     if args.html:

@@ -13,7 +13,7 @@ from kproxy.outputs.stderr import say, warn
 if TYPE_CHECKING:
     from dissectors.failures import Failure
     from kproxy.inspection.explain import Asked, Explanation
-    from kproxy.outputs.selection import Selection
+    from kproxy.outputs.finding_selection import Selection
     from kproxy.trace.lines import FindingEntry
 
 HELP = "decode a frame given as hex, byte by byte"

@@ -1,4 +1,4 @@
-"""Options that several commands share; `kproxy.outputs.selection` implements them."""
+"""Options that several commands share; `kproxy.outputs.finding_selection` implements them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from kproxy.outputs.selection import Selection
+    from kproxy.outputs.finding_selection import Selection
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_SIZE = 1 << 20
@@ -17,7 +17,7 @@ DIRECTORY: dict[str, str | dict[str, str]] = {}
 
 
 class OptionGroup(Protocol):
-    """What takes declarations of options: a parser, a group of one, or `kproxy.cli.again`."""
+    """What takes declarations of options: a parser, a group of one, or `kproxy.cli.child_options`."""
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
         """As argparse."""
@@ -57,7 +57,7 @@ def selection_of(args: argparse.Namespace) -> Selection:
     Raises:
         UserError: No rule has such a code.
     """
-    from kproxy.outputs.selection import Selection
+    from kproxy.outputs.finding_selection import Selection
 
     return Selection(args.select, args.ignore, args.fail_on)
 

@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         )
     from kproxy.live.run import run as run_live
     from kproxy.live.sink import InspectorOptions
-    from kproxy.outputs.selecting import OutputOptions, filter_for
+    from kproxy.outputs.line_outputs import OutputOptions, filter_for
     from kproxy.trace.lines import Detail
 
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=args.verbose, quiet=args.quiet)

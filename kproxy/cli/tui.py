@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from kproxy.cli import again, broker_options, options, relay
+from kproxy.cli import broker_options, child_options, options, relay
 from kproxy.errors import CLEAN, UserError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
         UserError: There is no such filter or theme.
     """
     from kproxy.browse.session import BrowseSession
-    from kproxy.outputs.selecting import filter_for
+    from kproxy.outputs.line_outputs import filter_for
     from kproxy.tui.app import KproxyApp
 
     session = BrowseSession(source)
@@ -127,7 +127,7 @@ def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Sou
     proxy = own_proxy(args)
     if proxy is not None:
         return OwnSource(proxy, keep=args.keep)
-    capture = again.options_of(args, options.add_capture)
+    capture = child_options.options_of(args, options.add_capture)
     try:
         return open_source(args.sources, capture, keep=args.keep)
     except SeveralSources as error:
@@ -162,7 +162,7 @@ def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _
     Raises:
         UserError: It cannot be started, or what was asked for does not go together.
     """
-    asked = again.options_of(args, add_proxy)
+    asked = child_options.options_of(args, add_proxy)
     if not asked:
         return None
     if not args.listen:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import again, tui
+from kproxy.cli import child_options, tui
 from kproxy.errors import CLEAN, UserError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _session(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
             source.close()
     else:
         sources = [str(proxy.control)]
-    words = [sys.executable, "-m", "kproxy", "tui", *again.options_of(args, tui.add_views), "--", *sources]
+    words = [sys.executable, "-m", "kproxy", "tui", *child_options.options_of(args, tui.add_views), "--", *sources]
     return "exec " + shlex.join(words)
 
 

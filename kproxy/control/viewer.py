@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kproxy.control.protocol import MAX_REQUEST_BYTES
-from kproxy.trace.clock import timestamp
 from kproxy.trace.encoding import encode_json, encode_line
 from kproxy.trace.lines import FORMAT, GapLine
+from kproxy.trace.timestamps import timestamp
 
 BUFFER_BYTES: Final = 8 << 20
 #: Why lines are missing.

@@ -16,7 +16,6 @@ from dissectors.connections.events import (
 from dissectors.failures import Failure
 from dissectors.findings import Finding
 from dissectors.trackers.state import ConnectionState
-from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import (
     FORMAT,
     EditEntry,
@@ -28,6 +27,7 @@ from kproxy.trace.lines import (
     RequestLine,
     ResponseLine,
 )
+from kproxy.trace.timestamps import timestamp
 
 #: An excerpt is cut at multiples of this many bytes, and has this many rows at most.
 ROW_BYTES = 16

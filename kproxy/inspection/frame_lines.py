@@ -16,7 +16,6 @@ from dissectors.messages.message import Message
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
 from kproxy.inspection.event_lines import finding_entry
-from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import (
     FORMAT,
     Detail,
@@ -26,6 +25,7 @@ from kproxy.trace.lines import (
     ResponseLine,
     TopicEntry,
 )
+from kproxy.trace.timestamps import timestamp
 
 #: APIs whose responses name the cluster and its brokers.
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")

@@ -31,7 +31,6 @@ from dissectors.trackers.state import ConnectionState, RunState
 from kproxy.inspection.event_lines import finding_line, gap_line, token_line
 from kproxy.inspection.frame_lines import FrameLines
 from kproxy.inspection.stall_lines import StallLines
-from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import (
     FORMAT,
     CloseLine,
@@ -43,6 +42,7 @@ from kproxy.trace.lines import (
     ResponseLine,
     StallLine,
 )
+from kproxy.trace.timestamps import timestamp
 
 
 class OpenConnection(NamedTuple):

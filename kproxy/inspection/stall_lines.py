@@ -10,8 +10,8 @@ from typing import TypeAlias
 from kproxy.groups import GroupsOverview, Stall, StallKind
 from kproxy.groups.model import SECOND, GroupHistory
 from kproxy.groups.stalls.all_stalls import lasting_stalls
-from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import FORMAT, Line, RequestLine, ResponseLine, StallLine
+from kproxy.trace.timestamps import timestamp
 
 #: Requests whose places are known; a stall that began with an earlier one does not name it.
 _MOST_PLACES = 40_000

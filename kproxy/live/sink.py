@@ -20,16 +20,16 @@ from kproxy.control.server import ControlServer
 from kproxy.control.summary import strip
 from kproxy.inspection.inspector import Inspector
 from kproxy.outputs.console import Console
+from kproxy.outputs.finding_selection import Selection
+from kproxy.outputs.line_outputs import OutputOptions, output_for
+from kproxy.outputs.rate_limit import RateLimit
 from kproxy.outputs.run_summary import RunSummary
-from kproxy.outputs.selecting import OutputOptions, output_for
-from kproxy.outputs.selection import Selection
 from kproxy.outputs.stderr import warn
 from kproxy.outputs.streams import give_up_output, why
-from kproxy.outputs.throttle import Throttle
 from kproxy.proxy import tap_protocol
-from kproxy.trace.clock import timestamp
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import FORMAT, Detail, GapLine, Line, RequestLine, ResponseLine
+from kproxy.trace.timestamps import timestamp
 from kproxy.trace.writer import TraceWriter
 
 #: After so long without a word from the tap it counts as idle.
@@ -67,7 +67,7 @@ class InspectionSink:
         self._selection = watch.selection
         self._output = output_for(watch.output, sys.stdout, self._selection)
         self._shown = True
-        self._throttle = Throttle(sys.stdout)
+        self._throttle = RateLimit(sys.stdout)
         self._detail = watch.detail
         node = re.sub(r"[^A-Za-z0-9.-]", "-", hello.node) or "node"
         self._inspector = Inspector(f"{node}-{hello.pid}", self._output.detail(self._detail))

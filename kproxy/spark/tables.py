@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kproxy.outputs.columns import Column, write_columns
+from kproxy.outputs.terminal_table import Column, write_columns
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import duration, safe, size
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import zstandard
 
 from kproxy.io.processes import is_alive
-from kproxy.trace.clock import timestamp
 from kproxy.trace.encoding import append_line, encode_line
 from kproxy.trace.lines import FORMAT, GapLine, Line
+from kproxy.trace.timestamps import timestamp
 
 HOUR = 3600 * 1_000_000_000
 #: Compressed output is cut into frames of this many bytes of lines, so that a torn file still reads up to there.

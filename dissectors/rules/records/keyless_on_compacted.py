@@ -11,7 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.records import decode
 from dissectors.rules import rule
-from dissectors.trackers.compacted import Compacted
+from dissectors.trackers.compacted_topics import Compacted
 from dissectors.trackers.partitions import spoken, topic_of
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.record_data import sent

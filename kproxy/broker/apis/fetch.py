@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final
 
-from kproxy.broker.changes import any_of
+from kproxy.broker.change_signal import any_of
 from kproxy.broker.errors import Refused
 from kproxy.broker.fetching.partition_request import PartitionRequest, forgotten, wanted
 from kproxy.broker.fetching.reading import PartitionReader, Read

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kproxy.broker.changes import any_of
+from kproxy.broker.change_signal import any_of
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.leaders import LeaderHints

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from dissectors.records import decode
-from kproxy.broker.changes import Changed
+from kproxy.broker.change_signal import Changed
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log.batch import Marker, StoredBatch, marker, read_marker
 from kproxy.broker.log.epochs import Epochs

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kproxy.broker.changes import Changed
+from kproxy.broker.change_signal import Changed
 from kproxy.broker.log.batch import StoredBatch
 from kproxy.broker.shares.acknowledging import Acknowledgement, Judge, acknowledge
 from kproxy.broker.shares.acquiring import Acquired, Acquiring, Wish

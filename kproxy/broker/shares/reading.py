@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.changes import Changed
+from kproxy.broker.change_signal import Changed
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.leaders import LeaderHints

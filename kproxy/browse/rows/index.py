@@ -9,9 +9,9 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import TypeAlias
 
-from kproxy.trace.clock import nanoseconds
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.timestamps import nanoseconds
 
 
 class RowState(IntEnum):

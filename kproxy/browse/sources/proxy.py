@@ -14,9 +14,9 @@ from kproxy.browse.rows.store import Spool
 from kproxy.browse.sources.source import Source, SourcePhase
 from kproxy.control.client import ControlClient, connect
 from kproxy.control.protocol import ControlError, Greeting
-from kproxy.trace.clock import timestamp
 from kproxy.trace.encoding import encode_line, parse_line
 from kproxy.trace.lines import FORMAT, CloseLine, GapLine, OpenLine
+from kproxy.trace.timestamps import timestamp
 
 _FIRST_REST: Final = 0.2
 _LONGEST_REST: Final = 5.0

@@ -29,7 +29,7 @@ class LineSelection(NamedTuple):
 
 def wanted(args: argparse.Namespace) -> LineSelection:
     """What the options ask for; their mistakes are found before Spark starts."""
-    from kproxy.outputs.selecting import filter_for
+    from kproxy.outputs.line_outputs import filter_for
 
     return LineSelection(filter_for(args.where), _moment("--since", args.since), _moment("--until", args.until))
 

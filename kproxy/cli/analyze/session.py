@@ -43,7 +43,7 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
     from kproxy.filters import FilterError
     from kproxy.outputs.stderr import warn
     from kproxy.spark.session import end_java, session
-    from kproxy.spark.session.archive import ArchiveWriter
+    from kproxy.spark.session.class_archive import ArchiveWriter
 
     writer = ArchiveWriter()
     try:

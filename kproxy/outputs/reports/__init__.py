@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from kproxy.filters import Filter
+from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.output import Output
-from kproxy.outputs.reports import array, junit, sarif, text
+from kproxy.outputs.reports import json_array, junit, sarif, text
 from kproxy.outputs.reports.causes import Causes
-from kproxy.outputs.selection import Selection
 from kproxy.trace.lines import Line
 
 
@@ -39,7 +39,7 @@ class Report(Output):
         if self._form == "text":
             text.write(self._causes, self._file, self.analysed)
         elif self._form == "json":
-            self._file.buffer.write(array.report(self._causes))
+            self._file.buffer.write(json_array.report(self._causes))
         elif self._form == "sarif":
             self._file.buffer.write(sarif.report(self._causes, self.analysed, self._notes))
         else:

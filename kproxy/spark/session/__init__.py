@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kproxy.errors import UserError
-from kproxy.spark.session.archive import ArchiveWriter
+from kproxy.spark.session.class_archive import ArchiveWriter
 from kproxy.spark.session.java import find_java, jvm_options, launching
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 
 from kproxy.errors import UserError
-from kproxy.spark.session.archive import ArchiveWriter, archive_options
+from kproxy.spark.session.class_archive import ArchiveWriter, archive_options
 
 #: Spark 4 runs on no older one.
 LEAST = 17

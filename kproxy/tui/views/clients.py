@@ -10,8 +10,8 @@ from rich.text import Text
 from kproxy.browse.overviews.clients import Client
 from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.browse.session import BrowseSession
-from kproxy.trace.clock import timestamp
 from kproxy.trace.formatting import safe
+from kproxy.trace.timestamps import timestamp
 from kproxy.tui.overview import OverviewView, count, found, lines, names_and_counts, quoted
 from kproxy.tui.table import Cell, TableColumn
 

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from kproxy.browse.overviews.connection import ConnectionSummary
 from kproxy.browse.session import BrowseSession
-from kproxy.trace.clock import timestamp
 from kproxy.trace.formatting import duration, safe, size
+from kproxy.trace.timestamps import timestamp
 from kproxy.tui.overview import OverviewView, count, found, lines, names_and_counts, quoted, took
 from kproxy.tui.table import Cell, TableColumn
 

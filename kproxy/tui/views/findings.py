@@ -14,8 +14,8 @@ from kproxy.browse.overviews.findings import Findings
 from kproxy.browse.session import BrowseSession
 from kproxy.outputs import rulebook
 from kproxy.outputs.findings import urgency
-from kproxy.trace.clock import timestamp
 from kproxy.trace.formatting import safe
+from kproxy.trace.timestamps import timestamp
 from kproxy.tui.dialogs import Reading
 from kproxy.tui.overview import OverviewView, quoted
 from kproxy.tui.styled_text import in_full

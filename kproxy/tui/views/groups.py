@@ -13,8 +13,8 @@ from textual.containers import VerticalScroll
 
 from kproxy.browse.session import BrowseSession
 from kproxy.groups import GroupRow, GroupStatus, GroupView, Stall
-from kproxy.trace.clock import timestamp
 from kproxy.trace.formatting import duration, safe
+from kproxy.trace.timestamps import timestamp
 from kproxy.tui.overview import OverviewView, count, lines, names_and_counts, quoted
 from kproxy.tui.styled_text import painted
 from kproxy.tui.table import Cell, TableColumn

@@ -13,8 +13,8 @@ from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.diagnose import right_layout
 from dissectors.diagnosis.frame_layouts import Pair
 from dissectors.diagnosis.misfit import Misfit
+from dissectors.diagnosis.struct_edits import Proposals
 from dissectors.diagnosis.struct_reader import read_whole
-from dissectors.diagnosis.structs import Proposals
 from dissectors.edits import parse
 from tests.dissectors.diagnosis.broken import Mutations
 

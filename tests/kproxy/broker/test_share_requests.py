@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dissectors.wire.layout import NULL_UUID
-from kproxy.broker.changes import any_of
+from kproxy.broker.change_signal import any_of
 from kproxy.broker.errors import Error
 from kproxy.broker.features import Features
 from kproxy.broker.shares.shares import Shares

@@ -9,7 +9,6 @@ from typing import Protocol, TypeVar
 from hypothesis import strategies as st
 
 from kproxy.browse.rows.index import RowIndex, time_of
-from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import (
     CloseLine,
     ErrorEntry,
@@ -22,6 +21,7 @@ from kproxy.trace.lines import (
     RequestLine,
     ResponseLine,
 )
+from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.sessions import BEGAN
 from tests.kproxy.captured import DATA, lines_of
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from kproxy.browse.rows.partial_parse import parse_light
 from kproxy.groups import GroupsOverview, GroupView, Stall
-from kproxy.trace.clock import nanoseconds, timestamp
 from kproxy.trace.lines import (
     CloseLine,
     ErrorEntry,
@@ -23,6 +22,7 @@ from kproxy.trace.lines import (
     RequestLine,
     ResponseLine,
 )
+from kproxy.trace.timestamps import nanoseconds, timestamp
 from tests.kproxy.browse.fed import closed, feed, missed
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 

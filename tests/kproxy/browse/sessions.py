@@ -10,9 +10,9 @@ from typing import Any
 from kproxy.browse.rows.store import Spool
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import Source, SourcePhase
-from kproxy.trace.clock import nanoseconds, timestamp
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import Detail, FindingEntry, Line, RequestLine, ResponseLine
+from kproxy.trace.timestamps import nanoseconds, timestamp
 from tests.kproxy.captured import lines_of
 
 SECOND = 1_000_000_000

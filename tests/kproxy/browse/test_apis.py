@@ -14,8 +14,8 @@ from kproxy.browse.overviews.apis import MOST_UNKNOWN, Apis, ApiUsage
 from kproxy.browse.rows.index import time_of
 from kproxy.counting.counts import MOST_TEXTS, OTHERS, Severities
 from kproxy.counting.rates import MINUTE
-from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, RequestLine, ResponseLine
+from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, missed, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, SECOND, finding, request, response
 

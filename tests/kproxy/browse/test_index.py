@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from kproxy.browse.rows.index import MOST_WAITING, RowIndex, RowState, time_of
 from kproxy.browse.session import BrowseSession
-from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import FindingLine, GapLine
+from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.fed import closed, missed, opened
 from tests.kproxy.browse.sessions import BEGAN, Given, finding, read, request, response, session_of
 from tests.kproxy.captured import DATA, lines_of

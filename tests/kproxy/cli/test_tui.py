@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.cli import again, main, options, relay, tui
+from kproxy.cli import child_options, main, options, relay, tui
 from kproxy.control.paths import own_path
 from kproxy.errors import UserError
 from tests.kproxy.cli.conftest import Run
@@ -115,14 +115,14 @@ def test_the_help_has_examples_and_the_exit_status(kproxy: Run) -> None:
 )  # fmt: skip
 def test_options_are_handed_on_as_they_were_given(words: list[str], wanted: list[str]) -> None:
     args = parsed(*words)
-    handed = again.options_of(args, tui.add_proxy)
+    handed = child_options.options_of(args, tui.add_proxy)
     assert handed == wanted
     assert parsed(*handed) == args
 
 
 def test_options_of_captures_are_not_those_of_proxies() -> None:
     args = parsed("--port", "1", "--port", "2", "--keylog", "keys", "--", "-x.pcap")
-    assert again.options_of(args, options.add_capture) == ["--port=1", "--port=2", "--keylog=keys"]
+    assert child_options.options_of(args, options.add_capture) == ["--port=1", "--port=2", "--keylog=keys"]
     assert args.sources == ["-x.pcap"]
     assert tui.own_proxy(args) is None
 

@@ -302,9 +302,9 @@ def test_dissect_goes_on_after_a_line_of_a_trace(
 
     monkeypatch.setattr(text.TextOutput, "write", failing(text.TextOutput.write, which))
     monkeypatch.setattr(Causes, "add", failing(Causes.add, which))
-    monkeypatch.setattr("kproxy.outputs.selecting.append_line", failing(append_line, which))
+    monkeypatch.setattr("kproxy.outputs.line_outputs.append_line", failing(append_line, which))
     monkeypatch.setattr(
-        "kproxy.outputs.selecting.as_mapping", failing(sys.modules["kproxy.outputs.selecting"].as_mapping, which)
+        "kproxy.outputs.line_outputs.as_mapping", failing(sys.modules["kproxy.outputs.line_outputs"].as_mapping, which)
     )
     assert main(["dissect", *form, str(path)]) == 1
     out, err = capfdbinary.readouterr()

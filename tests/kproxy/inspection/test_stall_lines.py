@@ -7,8 +7,8 @@ import pytest
 from dissectors.connections.events import Direction
 from dissectors.failures import Failure
 from kproxy.inspection.inspector import Inspector
-from kproxy.trace.clock import nanoseconds
 from kproxy.trace.lines import FindingLine, Line, StallLine
+from kproxy.trace.timestamps import nanoseconds
 from tests.kproxy.browse.grouped import TAIL, Story, lines_of
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 from tests.kproxy.browse.stalled import CASES, Told, detected, recorded

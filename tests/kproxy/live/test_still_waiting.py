@@ -7,11 +7,11 @@ import pytest
 
 from dissectors.connections.events import Direction
 from kproxy.live.sink import InspectionSink, InspectorOptions
-from kproxy.outputs.selecting import OutputOptions, filter_for
-from kproxy.outputs.selection import Selection
+from kproxy.outputs.finding_selection import Selection
+from kproxy.outputs.line_outputs import OutputOptions, filter_for
 from kproxy.proxy import tap_protocol
-from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import Detail
+from kproxy.trace.timestamps import timestamp
 from tests.kproxy.frames import request, response
 from tests.kproxy.stories import BEGIN, Teller
 

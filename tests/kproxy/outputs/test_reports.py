@@ -11,9 +11,9 @@ import pytest
 
 from kproxy.outputs import rulebook
 from kproxy.outputs.coverage import AnalysedInputs
-from kproxy.outputs.reports import array, junit, sarif, text
+from kproxy.outputs.finding_selection import Selection
+from kproxy.outputs.reports import json_array, junit, sarif, text
 from kproxy.outputs.reports.causes import Causes
-from kproxy.outputs.selection import Selection
 from kproxy.trace.lines import (
     CloseLine,
     EditEntry,
@@ -141,13 +141,13 @@ def test_text_says_where_and_how_often() -> None:
 
 
 def test_json_is_explains_with_where_and_how_often() -> None:
-    first, second = json.loads(array.report(causes(*SOME)))
+    first, second = json.loads(json_array.report(causes(*SOME)))
     assert set(first) == {"code", "name", "severity", "blame", "message", "path", "span", "hint", "where", "count",
                           "connections"}  # fmt: skip
     assert first["where"]["file"] == "a.pcap"
     assert (first["count"], first["connections"]) == (7, 2)
     assert second["path"] is None
-    assert json.loads(array.report(causes())) == []
+    assert json.loads(json_array.report(causes())) == []
 
 
 def _object(required: str = "", **properties: Any) -> dict[str, Any]:

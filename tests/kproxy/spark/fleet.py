@@ -13,8 +13,8 @@ from random import Random
 from typing import Any
 
 from dissectors import schemas
-from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, OpenLine, RepeatEntry, RequestLine, ResponseLine, TopicEntry
+from kproxy.trace.timestamps import timestamp
 
 MS = 1_000_000
 SECOND = 1000 * MS

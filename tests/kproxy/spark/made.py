@@ -11,7 +11,6 @@ from dissectors import schemas
 from kproxy.spark.ingest.arrow import Batches
 from kproxy.spark.ingest.convert import dated
 from kproxy.spark.ingest.schema import ROW
-from kproxy.trace.clock import timestamp
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import (
     CloseLine,
@@ -23,6 +22,7 @@ from kproxy.trace.lines import (
     RequestLine,
     ResponseLine,
 )
+from kproxy.trace.timestamps import timestamp
 
 #: 2026-11-21T05:00:00Z, where `at` counts from.
 BEGIN_NS = 1_795_237_200_000_000_000

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kproxy.trace.clock import nanoseconds
 from kproxy.trace.lines import CloseLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.timestamps import nanoseconds
 
 Key = tuple[Any, ...]
 #: A table: its rows without the columns that name them, by these.
@@ -234,7 +234,7 @@ _DAYS: dict[str, int] = {}
 
 
 def nanoseconds_of(text: str) -> int:
-    """As `kproxy.trace.clock.nanoseconds`, which takes too long for millions."""
+    """As `kproxy.trace.timestamps.nanoseconds`, which takes too long for millions."""
     minute = text[:16]
     if (begin := _DAYS.get(minute)) is None:
         begin = _DAYS[minute] = nanoseconds(f"{minute}:00.000000Z")

@@ -15,7 +15,7 @@ import pytest
 
 from kproxy.errors import UserError
 from kproxy.spark.session import java
-from kproxy.spark.session.archive import ArchiveWriter, archive_options
+from kproxy.spark.session.class_archive import ArchiveWriter, archive_options
 from kproxy.spark.session.java import Java, find_java, jvm_options, launching
 
 

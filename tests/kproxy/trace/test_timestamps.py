@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.trace.clock import nanoseconds, timestamp
+from kproxy.trace.timestamps import nanoseconds, timestamp
 
 
 def test_cuts_nanoseconds_off() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from kproxy.errors import UserError
-from kproxy.outputs.selection import Selection
+from kproxy.outputs.finding_selection import Selection
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, GapLine, RepeatEntry, RequestLine
 
 AT = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "c-1"}

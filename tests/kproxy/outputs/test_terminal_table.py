@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kproxy.outputs.columns import Column, write_columns
+from kproxy.outputs.terminal_table import Column, write_columns
 
 SENTENCE = "the coordinator waits for billing-1, which has not joined"
 COLUMNS = [

@@ -12,7 +12,7 @@ RATE = 400
 BURST = 2000
 
 
-class Throttle:
+class RateLimit:
     """Says whether there is time to show a line. Only terminals are throttled: a file or a pipe gets everything."""
 
     def __init__(self, file: TextIO) -> None:

@@ -10,9 +10,9 @@ from kproxy.errors import UserError
 from kproxy.filters import Filter, FilterError, parse
 from kproxy.filters.fields import BY_NAME
 from kproxy.inspection.inspector import WaitingResponse
+from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.headings import Headings
 from kproxy.outputs.output import Output
-from kproxy.outputs.selection import Selection
 from kproxy.outputs.text import TextOutput
 from kproxy.trace.encoding import append_line, as_mapping, encode_json
 from kproxy.trace.formatting import safe
