@@ -1,6 +1,6 @@
 """CreateAcls: creates ACLs.
 
-Leaves out: nothing. Without ACLs (`Options.acls`) the response is SECURITY_DISABLED, as from Kafka without an
+Leaves out: nothing. Without ACLs (`BrokerOptions.acls`) the response is SECURITY_DISABLED, as from Kafka without an
 authorizer.
 """
 

@@ -1,6 +1,6 @@
 """DeleteAcls: deletes the ACLs that match filters.
 
-Leaves out: nothing. Without ACLs (`Options.acls`) the response is SECURITY_DISABLED.
+Leaves out: nothing. Without ACLs (`BrokerOptions.acls`) the response is SECURITY_DISABLED.
 """
 
 from __future__ import annotations

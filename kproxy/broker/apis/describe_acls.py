@@ -1,6 +1,6 @@
 """DescribeAcls: returns the ACLs that match a filter, by resource.
 
-Leaves out: nothing. Without ACLs (`Options.acls`) the response is SECURITY_DISABLED.
+Leaves out: nothing. Without ACLs (`BrokerOptions.acls`) the response is SECURITY_DISABLED.
 """
 
 from __future__ import annotations
