@@ -11,7 +11,7 @@ from dissectors.diagnosis.proposals import Proposal, of_body, of_header
 from dissectors.diagnosis.struct_reader import Array, inner_of, part_of
 from dissectors.diagnosis.structs import Proposals, of_struct
 from dissectors.edits import Edit
-from dissectors.wire.layout import Layout, once
+from dissectors.wire.layout import Layout, cached_on_owner
 
 #: The prior, in bits, of the departures that servers are known for.
 COMMON = 6.0
@@ -102,7 +102,7 @@ def singles(frame: Layout, version: int, most: float = float("inf")) -> tuple[Ca
     return tuple(Candidate(edit, edit.apply(frame), prior) for edit, prior in edits)
 
 
-@once
+@cached_on_owner
 def spots_of(body: Layout) -> list[StructLocation]:
     """The structs of a body that are read in one way alone, looked for once: for bodies that are kept anyway."""
     return _spots(body)

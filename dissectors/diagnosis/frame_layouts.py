@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dissectors.diagnosis.proposals import Proposal
 from dissectors.edits import Edit, EditError, frame_layout
-from dissectors.wire.layout import Layout, once
+from dissectors.wire.layout import Layout, cached_on_owner
 from dissectors.wire.layout import layout as layout_of
 
 _EMPTY = Layout("", ())
@@ -58,7 +58,7 @@ def _kept(layout: Layout, proposal: Proposal, apply: Callable[[Edit], Layout]) -
     return known[key] or layout
 
 
-@once
+@cached_on_owner
 def _under(layout: Layout) -> dict[tuple[str, tuple[Any, ...]], Layout | None]:
     """What each proposal makes of a layout, by its kind and arguments; None where that is the same."""
     return {}

@@ -14,7 +14,7 @@ from dissectors.diagnosis.struct_reader import StructSteps, copied, least_of, st
 from dissectors.edits import KINDS, Edit
 from dissectors.edits.fields import moved_in, with_field, without
 from dissectors.edits.tags import with_tag
-from dissectors.wire.layout import Field, Layout, once
+from dissectors.wire.layout import Field, Layout, cached_on_owner
 
 #: The edits that there are most of: they only put the steps of a struct in another order, or one in or out.
 _IN_STEPS = ("field_moved", "field_missing", "field_duplicated", "field_from_version")
@@ -102,7 +102,7 @@ class Proposal:
         return made
 
 
-@once
+@cached_on_owner
 def _written_fields(one: Field) -> dict[tuple[str, bool, tuple[Any, ...]], Field]:
     """How a field is written under each edit: by kind, whether it is one of the elements, and arguments."""
     return {}

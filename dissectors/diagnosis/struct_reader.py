@@ -10,7 +10,7 @@ from dissectors.diagnosis import value_costs
 from dissectors.diagnosis.costs import FrameReading, Step, array_reader, value_reader
 from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
 from dissectors.diagnosis.prefixes import length_reader, uvarint
-from dissectors.wire.layout import WIDTHS, Field, Layout, once
+from dissectors.wire.layout import WIDTHS, Field, Layout, cached_on_owner
 
 
 def read_whole(frame: FrameReading, header: Layout, body: Layout) -> int:
@@ -62,7 +62,7 @@ class StructSteps:
         return pos
 
 
-@once
+@cached_on_owner
 def part_of(layout: Layout) -> StructSteps:
     """The part of a struct."""
     return StructSteps(layout)
@@ -155,7 +155,7 @@ def inner_of(one: Field) -> Array | Nested | None:
     return _step(one)[1]
 
 
-@once
+@cached_on_owner
 def _step(one: Field) -> tuple[Step, Array | Nested | None]:
     if one.struct is None:
         return array_reader(one) if one.array else value_reader(one, one.length, nullable=one.nullable), None

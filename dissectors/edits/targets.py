@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dissectors.wire.edit import EditError
-from dissectors.wire.layout import Field, Layout, layout_of_element, once
+from dissectors.wire.layout import Field, Layout, cached_on_owner, layout_of_element
 
 #: A single element of an array: ``topics[2]``.
 _SINGLE = re.compile(r"(\w+)\[(\d{1,6})\]").fullmatch
@@ -87,13 +87,13 @@ def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> 
     return change_struct(layout, above, lambda struct: _replaced(struct, name, change))
 
 
-@once
+@cached_on_owner
 def _changed_structs(struct: Layout) -> dict[tuple[str, Any], Layout]:
     """What each change makes of a struct, by its key."""
     return {}
 
 
-@once
+@cached_on_owner
 def _changed_fields(field: Field) -> dict[tuple[str, Any], Field]:
     """What each change makes of a field, by its key."""
     return {}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dissectors.embedded.registry import Reader, Row, Rows, reader_of
-from dissectors.wire.layout import Layout, once
+from dissectors.wire.layout import Layout, cached_on_owner
 
 #: Topic id -> name, None where it is not known.
 TopicName = Callable[[str], str | None]
@@ -23,7 +23,7 @@ class EmbeddedLocation:
     below: tuple[EmbeddedLocation, ...] = ()
 
 
-@once
+@cached_on_owner
 def spots(layout: Layout) -> tuple[EmbeddedLocation, ...]:
     """The fields of a message or payload that hold something, empty for most."""
     return _find(layout, layout.name, "")

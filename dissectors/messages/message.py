@@ -12,7 +12,7 @@ from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.schemas.codes import ApiKey, Error
 from dissectors.wire import compiled
 from dissectors.wire.decode import decode
-from dissectors.wire.errors import Crowded, DecodeError
+from dissectors.wire.errors import DecodeError, TooManyElements
 from dissectors.wire.layout import Layout, layout
 from dissectors.wire.node import Node
 from dissectors.wire.walk import DecodeWarning, walk
@@ -220,7 +220,7 @@ def _read_closely(frame: bytes, kind: FrameKind) -> Message:
         body, end, error, more_oddities, more = decode(body_layout, frame, start)
         flags |= more
         decode_warnings += more_oddities
-        if isinstance(error, Crowded):
+        if isinstance(error, TooManyElements):
             opaque, error = f"{error.message} in it", None
     message = Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
                       error, decode_warnings, opaque, tagged=bool(flags & compiled.TAGGED))  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dissectors import schemas
 from dissectors.messages.message import Message
 from dissectors.records import outline
-from dissectors.wire.layout import Field, Layout, once
+from dissectors.wire.layout import Field, Layout, cached_on_owner
 
 _PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id", "partitions", "partition_indexes")
 _GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
@@ -120,18 +120,18 @@ def transactional_id(message: Message) -> str | None:
     return value if isinstance(value, str) else None
 
 
-@once
+@cached_on_owner
 def _names_group(layout: Layout) -> bool:
     """Whether a message can be about a group; FindCoordinator has a key."""
     return any("group" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
 
 
-@once
+@cached_on_owner
 def _names_transaction(layout: Layout) -> bool:
     return any("transaction" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
 
 
-@once
+@cached_on_owner
 def _generation_path(layout: Layout) -> tuple[str, ...]:
     """Where a generation stands: in the message, or in the rows of an array of groups."""
     for one in layout.fields:
@@ -165,7 +165,7 @@ def _rows(values: Values, name: str, array: bool) -> list[Values]:
 TopicReader = Callable[[Values, list[TopicFacts], Message | None], None]
 
 
-@once
+@cached_on_owner
 def _topic_readers(layout: Layout) -> list[TopicReader]:
     readers: list[TopicReader] = []
     for one in (*layout.fields, *layout.tagged):
@@ -278,7 +278,7 @@ def _index_of(field: Field) -> str | None:
 ErrorReader = Callable[[Values, str], Iterator[tuple[str, int]]]
 
 
-@once
+@cached_on_owner
 def _error_readers(layout: Layout) -> list[ErrorReader]:
     readers: list[ErrorReader] = []
     for one in (*layout.fields, *layout.tagged):

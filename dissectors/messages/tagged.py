@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from dissectors.messages.message import Message
-from dissectors.wire.layout import Field, Layout, once
+from dissectors.wire.layout import Field, Layout, cached_on_owner
 
 Row = dict[str, Any]
 _Holds = Callable[[Sequence[Row]], bool]
@@ -50,7 +50,7 @@ def _find(layout: Layout, row: Row, path: tuple[str | int, ...]) -> Iterator[Tag
             yield from _find(one.struct, element, (*path, one.name, index))
 
 
-@once
+@cached_on_owner
 def _holds(layout: Layout) -> _Holds:
     """Tells of some structs whether there is a tagged field in them or below: one has more keys than plain fields."""
     plain = len(layout.fields)

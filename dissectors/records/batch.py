@@ -23,7 +23,7 @@ from dissectors.records.formats import (
 )
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
-from dissectors.wire.primitives import TEXT_ERRORS, Odd
+from dissectors.wire.primitives import TEXT_ERRORS, Irregularity
 
 #: The header in wire order, with `struct` codes.
 HEADER_FIELDS = (
@@ -81,7 +81,7 @@ def decode_batch(data: bytes, start: int, end: int, decompressor: Decompressor) 
         payload = _payload(data, *span, header, decompressor)
         try:
             batch["records"] = read_records(payload, header)
-        except (Odd, IndexError):
+        except (Irregularity, IndexError):
             cursor = Cursor(payload, 0, len(payload), span if attributes & 7 else None)
             for record in walk_records(cursor, header):
                 batch["records"].append(_record(record, header))

@@ -10,7 +10,7 @@ from dissectors.records.formats import counted
 from dissectors.records.varint import read_zigzag
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
-from dissectors.wire.primitives import Odd
+from dissectors.wire.primitives import Irregularity
 
 
 class Cursor:
@@ -89,7 +89,7 @@ class Cursor:
             value, size = read_zigzag(here, 0, bits)
         except IndexError:
             raise self.fail("bytes end inside a varint", self.pos, name) from None
-        except Odd:
+        except Irregularity:
             raise self.fail(f"varint of more than {bits} bits", self.pos, name) from None
         return value, self.pos + size
 

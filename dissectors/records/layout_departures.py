@@ -16,7 +16,7 @@ from dissectors.records.formats import LOG_OVERHEAD, TIMESTAMP_TYPE
 from dissectors.records.layout_variants import WAYS, RecordLayout
 from dissectors.records.varint import read_zigzag, write_zigzag
 from dissectors.wire.errors import DecodeError
-from dissectors.wire.primitives import TEXT_ERRORS, Odd, write_uvarint
+from dissectors.wire.primitives import TEXT_ERRORS, Irregularity, write_uvarint
 
 #: What is looked at: bytes once decompressed, and records.
 MOST_BYTES = 4 << 20
@@ -64,7 +64,7 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
         read_records(payload, header)
     except DecodeError:
         return ()
-    except (Odd, IndexError):
+    except (Irregularity, IndexError):
         pass
     else:
         return ()
@@ -72,7 +72,7 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
     for rank, (name, way) in enumerate(WAYS.items()):
         try:
             doubtful, start, end = _read(payload, header, way)
-        except (Odd, IndexError):
+        except (Irregularity, IndexError):
             continue
         place = (HEADER.size, 0) if codec else (HEADER.size + start, end - start)
         found.append((doubtful, rank, Departure(name, *place, way.sentence)))
@@ -117,7 +117,7 @@ def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
     """Read all records in this way: whether timestamps speak against it, and where the first departing field stands.
 
     Raises:
-        Odd, IndexError: They are not written so.
+        Irregularity, IndexError: They are not written so.
     """
     length, attributes = _READERS[way.length], _READERS[way.attributes]
     timestamp_delta, offset_delta = _READERS[way.timestamp_delta], _READERS[way.offset_delta]
@@ -148,14 +148,14 @@ def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
         count, pos = headers_count(data, pos)
         after_count = pos
         if attribute or min(key_size, value_size) < -1 or not 0 <= count <= size_of_all or pos > size_of_all:
-            raise Odd
+            raise Irregularity
         for _ in range(count):
             pos = _skip_header(data, pos, way)
         if pos > size_of_all or (way.length is not None and pos != body + size):
-            raise Odd
+            raise Irregularity
         if way.offset_delta is not None:
             if offset <= last:
-                raise Odd
+                raise Irregularity
             last = offset
         largest = max(largest, delta)
         if departs is None:
@@ -169,7 +169,7 @@ def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
                 "headers_count": (at_headers, after_count),
             }[way.departs]
     if pos != size_of_all or last > header["last_offset_delta"] or departs is None:
-        raise Odd
+        raise Irregularity
     doubtful = latest == 0 if way.timestamp_delta is None else largest != latest
     return _Reading(doubtful and not header["attributes"] & TIMESTAMP_TYPE, *departs)
 
@@ -178,11 +178,11 @@ def _skip_header(data: bytes, pos: int, way: RecordLayout) -> int:
     read = _READERS[way.header_length]
     size, pos = read(data, pos)
     if size < 0:
-        raise Odd
+        raise Irregularity
     data[pos : pos + size].decode("utf-8", TEXT_ERRORS)
     size, pos = read(data, pos + size)
     if size < -1:
-        raise Odd
+        raise Irregularity
     return pos + max(size, 0)
 
 
@@ -204,7 +204,7 @@ def _read_unsigned(data: bytes, pos: int) -> tuple[int, int]:
             return (-1 if value in _NULLS else value), pos
         shift += 7
         if shift > 63:
-            raise Odd
+            raise Irregularity
 
 
 def _read_compact(data: bytes, pos: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from dissectors.records.layout_variants import WAYS
 from dissectors.records.varint import read_zigzag
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
-from dissectors.wire.primitives import Odd
+from dissectors.wire.primitives import Irregularity
 
 #: What one batch may decompress to, to be looked into.
 MOST_BYTES = 16 << 20
@@ -82,7 +82,7 @@ class Payload:
         """As `dissectors.records.decode` gives them, with deltas in place of offsets and timestamps.
 
         Raises:
-            Odd, IndexError: They cannot be read.
+            Irregularity, IndexError: They cannot be read.
         """
         return read_records(self.data, {"base_offset": 0, "base_timestamp": 0, "records_count": count})
 
@@ -110,7 +110,7 @@ def look_into(data: bytes | memoryview, index: int, batch: BatchSpan, *, produce
         return
     try:
         records = payload.records(batch.records_count)
-    except (Odd, IndexError):
+    except (Irregularity, IndexError):
         if fault := _unreadable(data, index, batch, payload):
             yield fault
         return
@@ -257,7 +257,7 @@ def _first_unreadable(data: bytes, count: int) -> _Stop:
             size, body = read_zigzag(data, pos)
             end = body + size
             read_records(data[pos : max(pos, end)], one)
-        except (Odd, IndexError):
+        except (Irregularity, IndexError):
             try:
                 end = next(_walk_one(data, pos)).end
             except DecodeError as error:
@@ -275,5 +275,5 @@ def _walk_one(data: bytes, pos: int) -> Iterator[Node]:
 def _varint_end(data: bytes, pos: int) -> int:
     try:
         return read_zigzag(data, pos, 64)[1]
-    except (Odd, IndexError):
+    except (Irregularity, IndexError):
         return min(pos + 1, len(data))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.wire.primitives import Odd, write_uvarint
+from dissectors.wire.primitives import Irregularity, write_uvarint
 
 #: What each one-byte varint means, so that the commonest case is one look-up.
 ONE_BYTE = tuple((raw >> 1) ^ -(raw & 1) for raw in range(128))
@@ -12,7 +12,7 @@ def read_zigzag(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
     """The varint (32 bits) or varlong (64 bits) at `pos`; (value, next position).
 
     Raises:
-        Odd: The value takes more than `bits` bits.
+        Irregularity: The value takes more than `bits` bits.
         IndexError: The bytes end inside it.
     """
     raw = shift = 0
@@ -22,11 +22,11 @@ def read_zigzag(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
             if raw >> bits:
-                raise Odd
+                raise Irregularity
             return (raw >> 1) ^ -(raw & 1), pos
         shift += 7
         if shift >= bits:
-            raise Odd
+            raise Irregularity
 
 
 def write_zigzag(value: int) -> bytes:
