@@ -1,4 +1,4 @@
-"""A dict of limited size, for what grows with the bytes that peers send."""
+"""BoundedDict: a dict of limited size, for state that grows with what peers send."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ValueT = TypeVar("ValueT")
 
 
 class BoundedDict(OrderedDict[KeyT, ValueT]):
-    """A dict that forgets what was set or touched longest ago when it holds more than `most`."""
+    """A dict that drops its oldest entry when it would exceed `most`. Setting or touching an entry makes it newest."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class BoundedDict(OrderedDict[KeyT, ValueT]):
             self.popitem(last=False)
 
     def touch(self, key: KeyT, make: Callable[[], ValueT]) -> ValueT:
-        """The value of `key`, made if there is none, as the newest."""
+        """Return the value of `key`, from `make` if it is missing, and make it the newest entry."""
         if key in self:
             self.move_to_end(key)
         else:

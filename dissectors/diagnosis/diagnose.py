@@ -14,7 +14,7 @@ from dissectors.diagnosis.search import Search
 from dissectors.diagnosis.value_costs import ordinary
 from dissectors.edits import LOOSE, Edit, frame_layout, write
 from dissectors.messages.diagnosis_result import Diagnosis, Rival
-from dissectors.messages.message import Message, plan
+from dissectors.messages.message import Message, api_layouts
 from dissectors.messages.sensitive import may_hold_secrets
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import EncodeError
@@ -54,7 +54,7 @@ MOST_SUSPECTS = 3
 
 def right_layout(message: Message) -> Layout | None:
     """The layout that a message should have, None if the schemas do not know its version."""
-    known = plan(message.api_key, message.version)
+    known = api_layouts(message.api_key, message.version)
     if known is None:
         return None
     if message.is_request:
@@ -191,7 +191,7 @@ def _words(values: Any) -> Iterator[bytes]:
 
 def repaired(message: Message, diagnosis: Diagnosis) -> Message:
     """The message with its diagnosis, and with what its frame holds under that."""
-    diagnosed = replace(message, diagnosis=diagnosis, reads_well=False, errors_seen=None)
+    diagnosed = replace(message, diagnosis=diagnosis, well_formed=False, errors_cache=None)
     if may_hold_secrets(message):
         return diagnosed  # what another layout makes of a secret, nothing would redact
     if diagnosis.layout is None or diagnosis.edit.kind in LOOSE or diagnosis.confidence < LIKELY:

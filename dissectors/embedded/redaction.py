@@ -5,15 +5,15 @@ from __future__ import annotations
 from dissectors import embedded
 from dissectors.messages.message import Message, walk_message
 from dissectors.messages.sensitive import (
+    Condition,
     Row,
-    When,
+    condition_below,
     may_hold_secrets,
     redacted,
     rules,
     size,
     unreadable_secret,
     withheld,
-    within,
 )
 from dissectors.wire.node import Node
 
@@ -30,22 +30,27 @@ def redact_tree(message: Message, nodes: list[Node]) -> list[tuple[int, int]]:
     if body is None:
         return []
     spans: list[tuple[int, int]] = []
-    for path, names, when in rules(message):
-        _redact_nodes(body, message.body, path, names, when, spans)
+    for path, names, condition in rules(message):
+        _redact_nodes(body, message.body, path, names, condition, spans)
     if hidden := embedded.secret_record_spans(message):
         _withhold(nodes, hidden)
     return spans + hidden
 
 
 def _redact_nodes(
-    node: Node, row: Row, path: tuple[str, ...], names: tuple[str, ...], when: When, spans: list[tuple[int, int]]
+    node: Node,
+    row: Row,
+    path: tuple[str, ...],
+    names: tuple[str, ...],
+    condition: Condition,
+    spans: list[tuple[int, int]],
 ) -> None:
-    when = within(row, when)
+    condition = condition_below(row, condition)
     for child in node.children:
         if path and child.name == path[0]:
             for element, values in zip(child.children, row.get(path[0]) or (), strict=False):
-                _redact_nodes(element, values, path[1:], names, when, spans)
-        elif not path and child.name in names and child.value is not None and when(row):
+                _redact_nodes(element, values, path[1:], names, condition, spans)
+        elif not path and child.name in names and child.value is not None and condition(row):
             spans.append((child.end - size(child.value), child.end))
             child.value = withheld(child.value)
 

@@ -89,7 +89,7 @@ class Authentication:
 
     def _request(self, event: RequestReceived) -> None:
         message = event.message
-        if event.damaged or not message.reads_well:
+        if event.damaged or not message.well_formed:
             self.phase, self.expires_at = SaslPhase.UNKNOWN, None
         elif message.api == "SaslHandshake":
             self.again = self.phase is SaslPhase.DONE
@@ -110,7 +110,7 @@ class Authentication:
         message = event.message
         if self.phase is SaslPhase.UNKNOWN:
             return
-        if message is None or event.damaged or not message.reads_well:
+        if message is None or event.damaged or not message.well_formed:
             self.phase, self.expires_at = SaslPhase.UNKNOWN, None
         elif message.body.get("error_code"):
             self.phase = SaslPhase.FAILED

@@ -98,12 +98,12 @@ class BrokerLookups:
             self._request(event.message, connection)
         elif message is not None and message.api in LOOKING and event.request is not None:
             seeker = self.of(connection, event.request.message.client_id)
-            if message.diagnosis is not None or not message.reads_well:
+            if message.diagnosis is not None or not message.well_formed:
                 seeker.departed_at = event.at
                 seeker.answers = seeker.same = 0
-            elif event.asked is not None and message.api in QUESTIONS:
+            elif event.request_body is not None and message.api in QUESTIONS:
                 self._answer(seeker, message, connection)
-                if _lets_go_on(message, event.asked):
+                if _lets_go_on(message, event.request_body):
                     self._count(seeker, message, event.request.at, event.at)
                 self._sent[host_of(connection.client), event.request.message.client_id] = seeker
                 connection.run.subscribe("BrokerLookups")

@@ -67,12 +67,12 @@ class Commits:
             for request in event.unanswered:
                 if request.message.api in ("OffsetCommit", "TxnOffsetCommit", "OffsetDelete"):
                     self._forget(request, connection)
-        elif isinstance(event, BytesSkipped) or event.asked is None or event.damaged or event.message is None:
+        elif isinstance(event, BytesSkipped) or event.request_body is None or event.damaged or event.message is None:
             self._last.clear()
-        elif event.message.api == "OffsetCommit" and event.message.reads_well:
-            self._commit(event.asked, event, connection)
+        elif event.message.api == "OffsetCommit" and event.message.well_formed:
+            self._commit(event.request_body, event, connection)
         elif event.message.api == "DeleteGroups":
-            gone = set(event.asked.get("groups_names") or ())
+            gone = set(event.request_body.get("groups_names") or ())
             for key in [key for key in self._last if key[0] in gone]:
                 del self._last[key]
         elif event.request is not None:

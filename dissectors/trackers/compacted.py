@@ -30,7 +30,7 @@ class Compacted:
                 if result.get("resource_type") == _TOPIC and not result.get("error_code"):
                     self._take(connection, result.get("resource_name"), result.get("configs"))
             return
-        asked = event.asked if isinstance(event, ResponseReceived) else None
+        asked = event.request_body if isinstance(event, ResponseReceived) else None
         if asked is None:
             return
         if message.api == "CreateTopics":

@@ -57,7 +57,7 @@ class ConnectionEndings:
             return
         if event.by != "server":
             self.cause = LEFT_OPEN
-        elif not event.half_frames[1]:  # else an answer was cut
+        elif not event.incomplete_frames[1]:  # else an answer was cut
             self.cause = self._judge(event, flight, connection)
 
     def _judge(self, event: ConnectionEnded, flight: InFlight, connection: ConnectionState) -> str | None:

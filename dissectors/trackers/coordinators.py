@@ -89,7 +89,7 @@ def verdicts(event: ResponseReceived) -> list[CoordinatorAnswer]:
 
 
 def _found(event: ResponseReceived) -> list[CoordinatorAnswer]:
-    asked, message = event.asked, event.message
+    asked, message = event.request_body, event.message
     if asked is None or message is None:
         return []
     kind = KINDS.get(asked.get("key_type", 0), "key")
@@ -106,7 +106,7 @@ def _found(event: ResponseReceived) -> list[CoordinatorAnswer]:
 
 def _answered(event: ResponseReceived) -> list[CoordinatorAnswer]:
     request, message = event.request, event.message
-    if request is None or message is None or not request.message.reads_well:
+    if request is None or message is None or not request.message.well_formed:
         return []
     if message.api in _BY_TRANSACTION:
         kind, key = "transactional id", summary.transactional_id(request.message)

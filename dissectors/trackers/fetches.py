@@ -101,7 +101,7 @@ class Fetches:
         """Take a request's offsets into its session, and look through a response once for all rules."""
         if isinstance(event, ResponseReceived):
             self._response(event, connection)
-        elif isinstance(event, BytesSkipped) or event.damaged or not event.message.reads_well:
+        elif isinstance(event, BytesSkipped) or event.damaged or not event.message.well_formed:
             self._sessions.clear()
         elif event.message.body.get("session_epoch", -1) > 0:
             self._follow(event.message.body)
@@ -147,8 +147,8 @@ class Fetches:
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         self.is_empty, self.refused = False, []
-        message, asked = event.message, event.asked
-        if message is None or event.damaged or not message.reads_well:
+        message, asked = event.message, event.request_body
+        if message is None or event.damaged or not message.well_formed:
             return
         body = message.body
         answers = body.get("responses")

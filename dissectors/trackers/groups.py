@@ -24,8 +24,8 @@ class MisledGroups:
     def observe(self, event: ResponseReceived, _: Any) -> None:
         """Take in a response that departs."""
         message = event.message
-        if message is not None and (message.diagnosis is not None or not message.reads_well):
-            self._since[(event.asked or {}).get("group_id", "")] = event.at
+        if message is not None and (message.diagnosis is not None or not message.well_formed):
+            self._since[(event.request_body or {}).get("group_id", "")] = event.at
 
     def holds(self, group: str, at: int) -> bool:
         """Whether a group's members were lately told what departs."""

@@ -149,7 +149,7 @@ class InFlight:
         correlation_id = message.correlation_id
         if event.damaged:
             pass
-        elif message.reads_well:
+        elif message.well_formed:
             self.id_before, self._latest_id = self._latest_id, correlation_id
             if correlation_id < self.id_before:
                 connection.flags |= _UNPAIRED
@@ -203,7 +203,7 @@ class InFlight:
         self._blocked.clear()
 
     def _answer(self, at: int, request: RequestReceived, message: Message, connection: ConnectionState) -> None:
-        if not message.reads_well and not message.opaque:
+        if not message.well_formed and not message.opaque:
             self._suspect_at, self._suspect_request = at, -1
         elif self._suspect_request == request.offset:
             self._suspect_at = None  # the server could read it

@@ -78,7 +78,7 @@ class Members:
         self.joined, self.left = None, []
         if isinstance(event, RequestReceived | ResponseReceived):
             message = event.message
-            if message is not None and message.reads_well and not event.damaged:
+            if message is not None and message.well_formed and not event.damaged:
                 if isinstance(event, ResponseReceived):
                     self._response(event, connection)
                 elif self._members:
@@ -101,7 +101,7 @@ class Members:
             _expect(member, api, connection)
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        asked, message = event.asked, event.message
+        asked, message = event.request_body, event.message
         if asked is None or message is None:
             return
         api, body = message.api, message.body

@@ -135,7 +135,7 @@ class Producers:
         """Take in what is sent, or how it went."""
         self.resent, self.refused, self.answered = [], [], None
         message = event.message
-        well = message is not None and message.reads_well and not event.damaged
+        well = message is not None and message.well_formed and not event.damaged
         if isinstance(event, ResponseReceived):
             self._response(event, connection, well)
         elif well:

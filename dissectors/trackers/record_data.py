@@ -133,7 +133,7 @@ class RecordData:
         message = event.message
         if message is None or message.api != "Fetch" or isinstance(event, RequestReceived):
             return False
-        asked = event.asked
+        asked = event.request_body
         is_large = asked is not None and event.size > asked.get("max_bytes", event.size)
         return is_large or (message.version < _FORMAT_2_SINCE and bool(self.parts))
 

@@ -84,7 +84,7 @@ class StoredBatches:
         if event.message.api == "Produce":
             self._produced(event, connection)
         elif parts := record_data(event, connection).parts:
-            offsets = connection.state(Fetches).offsets(event.asked or {})
+            offsets = connection.state(Fetches).offsets(event.request_body or {})
             for part in parts:
                 self._fetched(part, offsets.get(part.place), event, connection)
             if self.skipped or self.rewritten:
@@ -114,7 +114,7 @@ class StoredBatches:
             _remember(log, batch.base_offset, Stored(batch.last_offset, event.at, header))
 
     def _produced(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        message, asked = event.message, event.asked
+        message, asked = event.message, event.request_body
         if asked is None or message is None:
             return
         compacted = connection.run.state(Compacted).topics

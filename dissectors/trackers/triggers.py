@@ -74,7 +74,7 @@ class Trigger:
 
     def matches(self, way: _EventKind, flags: int) -> bool:
         """Whether it wants an event; `flags` count for frames."""
-        if way.kind not in self.events or not (way.reads_well or self.broken):
+        if way.kind not in self.events or not (way.well_formed or self.broken):
             return False
         if way.kind not in _FRAMES:
             return True
@@ -89,7 +89,7 @@ class _EventKind(NamedTuple):
     kind: Hashable
     api: str | None = None
     version: int | None = None
-    reads_well: bool = True
+    well_formed: bool = True
 
 
 def flags_of(event: RequestReceived | ResponseReceived, *, first: bool, sasl: bool) -> int:
@@ -98,17 +98,17 @@ def flags_of(event: RequestReceived | ResponseReceived, *, first: bool, sasl: bo
     message = event.message
     if message is None:
         return flags | _UNKNOWN
-    if not message.reads_well or message.decode_warnings or event.damaged:
+    if not message.well_formed or message.decode_warnings or event.damaged:
         flags |= _IRREGULAR
-    if message.tagged and message.reads_well:
+    if message.tagged and message.well_formed:
         flags |= _TAGGED
     if type(event) is ResponseReceived:
         request = event.request
-        if request is None or event.passed_over:
+        if request is None or event.overtaken:
             flags |= _UNPAIRED
         if request is not None and event.at - request.at >= LONG:
             flags |= _SLOW
-        if message.may_refuse and errors(message):
+        if message.may_have_errors and errors(message):
             flags |= _REFUSED
     return flags
 
@@ -153,7 +153,7 @@ class Dispatch(Generic[T]):
             message = event.message
             if message is None or message.layout is None:  # numbers off the wire are many
                 return self._chosen(kind, None, None, False, flags, subscribed)
-            well = message.reads_well and not event.damaged
+            well = message.well_formed and not event.damaged
             return self._chosen(kind, message.api, message.version, well, flags, subscribed)
         if kind is DeadlinePassed:
             return self._timed().get(event.code, ())
@@ -164,11 +164,11 @@ class Dispatch(Generic[T]):
         kind: Hashable,
         api: str | None = None,
         version: int | None = None,
-        reads_well: bool = True,
+        well_formed: bool = True,
         flags: int = 0,
         subscribed: Subscribed = NOBODY_SUBSCRIBED,
     ) -> tuple[T, ...]:
-        way = _EventKind(kind, api, version, reads_well)
+        way = _EventKind(kind, api, version, well_formed)
         return tuple(
             listener
             for listener, triggers, code in self._listeners()

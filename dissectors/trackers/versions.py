@@ -117,7 +117,7 @@ class Versions:
             server.answered.add((key, asked.version))
         if key not in PRELUDE and not server.lets_in:
             server.lets_in = connection.sasl_mechanism is None
-        if key in (METADATA, API_VERSIONS) and event.message is not None and event.message.reads_well:
+        if key in (METADATA, API_VERSIONS) and event.message is not None and event.message.well_formed:
             if key == API_VERSIONS:
                 self._advertised(event.message.body, server)
             else:

@@ -155,7 +155,7 @@ def _steps_back(connection: ConnectionState) -> Iterator[Problem]:
 
 def _behind(event: ResponseReceived, client: _Client, ends: _Ends, connection: ConnectionState) -> Iterator[Problem]:
     """Commits behind the end that this client itself was told: what it cannot have read."""
-    asked = event.asked or {}
+    asked = event.request_body or {}
     commits = connection.run.state(Commits)
     told = 0
     for topic in asked.get("topics") or ():

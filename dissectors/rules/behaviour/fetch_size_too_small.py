@@ -93,7 +93,7 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
 
 
 def _note_pieces(event: ResponseReceived, connection: ConnectionState) -> None:
-    asked, message = event.asked, event.message
+    asked, message = event.request_body, event.message
     if asked is None or message is None or connection.state(Fetches).is_empty:
         return
     offsets = connection.state(Fetches).offsets(asked)

@@ -129,7 +129,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     https://github.com/kafka-rust/kafka-rust/issues/57
     """
     fetches = connection.state(Fetches)
-    asked = event.asked
+    asked = event.request_body
     message = event.message
     if not fetches.is_empty or asked is None or message is None:
         return

@@ -64,7 +64,7 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://kafka.apache.org/protocol#The_Messages_ListOffsets
     https://github.com/nisshi-io/nisshi/blob/main/compat/librdkafka/FINDINGS.md
     """
-    asked, message = event.asked, event.message
+    asked, message = event.request_body, event.message
     if asked is None or message is None:
         return
     times = {place: row.get("timestamp", -1) for place, row, _ in _rows(asked)}

@@ -78,7 +78,7 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     https://github.com/apache/kafka/pull/13796
     """
     producers = connection.run.state(Producers)
-    if not producers.refused or (asked := event.asked) is None or event.message is None:
+    if not producers.refused or (asked := event.request_body) is None or event.message is None:
         return
     for place, code, where in producers.refused:
         if code != _OUT_OF_ORDER_SEQUENCE_NUMBER or (batch := batches_asked(asked).get(place)) is None:

@@ -72,7 +72,7 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
     lost = connection.state(_OutOfRange).offsets
     if isinstance(event, ResponseReceived):
         fetches = connection.state(Fetches)
-        if fetches.refused and (asked := event.asked) is not None and not is_follower(asked):
+        if fetches.refused and (asked := event.request_body) is not None and not is_follower(asked):
             offsets = fetches.offsets(asked)
             for place, code, _ in fetches.refused:
                 if code == OFFSET_OUT_OF_RANGE and place in offsets:

@@ -85,7 +85,7 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
     https://kafka.apache.org/documentation/#producerconfigs_acks
     https://github.com/seaweedfs/seaweedfs/pull/7231
     """
-    message, asked = event.message, event.asked
+    message, asked = event.message, event.request_body
     if message is None or asked is None or event.request is None:
         return
     acknowledged = connection.run.state(_Acknowledged)

@@ -78,7 +78,7 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
     https://github.com/apache/kafka/pull/9832
     """
     message, request = event.message, event.request
-    if message is None or request is None or (asked := event.asked) is None:
+    if message is None or request is None or (asked := event.request_body) is None:
         return
     found = _error(event, message, connection)
     if found is None:

@@ -51,7 +51,7 @@ def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Ite
     https://kafka.apache.org/protocol#protocol_common
     https://kafka.apache.org/documentation/#brokerconfigs_socket.request.max.bytes
     """
-    sent, received = event.half_frames
+    sent, received = event.incomplete_frames
     if event.by not in ("client", "server") or not (sent or received):
         return
     flight = connection.state(InFlight)

@@ -77,7 +77,7 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     https://github.com/redpanda-data/redpanda/issues/25636
     https://github.com/IBM/sarama/issues/992
     """
-    if not event.passed_over or event.request is None:
+    if not event.overtaken or event.request is None:
         return
     waiting = connection.state(InFlight).waiting
     oldest = next(iter(waiting.values()), None)

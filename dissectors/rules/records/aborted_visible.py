@@ -62,7 +62,11 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
     """
     data = record_data(event, connection)
-    if not data.attributes & CONTROL or event.asked is None or event.asked.get("isolation_level") != _READ_COMMITTED:
+    if (
+        not data.attributes & CONTROL
+        or event.request_body is None
+        or event.request_body.get("isolation_level") != _READ_COMMITTED
+    ):
         return
     for part in data.parts:
         found = _unlisted(part)

@@ -82,7 +82,7 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
     https://kafka.apache.org/documentation/#compaction
     https://github.com/apache/kafka/blob/trunk/storage/src/main/java/org/apache/kafka/storage/internals/log/LogValidator.java
     """
-    asked, message = event.asked, event.message
+    asked, message = event.request_body, event.message
     compacted = connection.run.state(Compacted).topics
     refused = connection.run.state(Producers).refused
     if asked is None or message is None or not (compacted or refused):

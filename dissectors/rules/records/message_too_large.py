@@ -73,9 +73,9 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-126+-+Allow+KafkaProducer+to+split+and+resend+oversized+batches
     """
     refused = connection.run.state(Producers).refused
-    if not refused or event.asked is None or event.message is None:
+    if not refused or event.request_body is None or event.message is None:
         return
-    data = sent(event.asked)
+    data = sent(event.request_body)
     for place, code, where in refused:
         batch = first_batch(data.get(place)) if code == _MESSAGE_TOO_LARGE else None
         if batch is not None:

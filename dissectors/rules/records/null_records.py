@@ -54,7 +54,7 @@ def null_records(event: ResponseReceived, connection: ConnectionState) -> Iterat
     https://github.com/ydb-platform/ydb/pull/52234
     https://github.com/estuary/flow/pull/1693
     """
-    if event.asked is None or event.message is None:
+    if event.request_body is None or event.message is None:
         return
     for part in record_data(event, connection).null:
         yield Problem(

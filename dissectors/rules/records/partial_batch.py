@@ -60,7 +60,7 @@ def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Itera
     https://github.com/tulios/kafkajs/issues/11
     """
     message = event.message
-    if message is None or message.version < _FIRST_BATCH_WHOLE or event.asked is None:
+    if message is None or message.version < _FIRST_BATCH_WHOLE or event.request_body is None:
         return
     for part in record_data(event, connection).parts:
         if part.cut_off and not part.batches:

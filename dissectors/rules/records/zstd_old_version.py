@@ -75,7 +75,7 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
     data = record_data(event, connection)
     if isinstance(event, ResponseReceived):
         for part in data.failed:
-            if part.row["error_code"] == _UNSUPPORTED_COMPRESSION_TYPE and event.asked is not None:
+            if part.row["error_code"] == _UNSUPPORTED_COMPRESSION_TYPE and event.request_body is not None:
                 yield Problem(
                     f"{spoken(part.place, connection)} is compressed with zstd, which Fetch v{message.version} does "
                     f"not support: UNSUPPORTED_COMPRESSION_TYPE, should be v{_FETCH} or later",

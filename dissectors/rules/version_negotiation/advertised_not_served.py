@@ -110,7 +110,11 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
     """
     if isinstance(event, ResponseReceived):
         message = event.message
-        if message is not None and message.body.get("error_code") == UNSUPPORTED_VERSION and event.asked is not None:
+        if (
+            message is not None
+            and message.body.get("error_code") == UNSUPPORTED_VERSION
+            and event.request_body is not None
+        ):
             ranges = connection.state(Versions).ranges(connection)
             if ranges and _serves(ranges, message) and message.api not in TELEMETRY:
                 yield Problem(

@@ -107,7 +107,7 @@ def _messages() -> list[Message]:
                     message = read_response(frame, line.api_key, line.api_version)
                 else:
                     continue
-                if message.reads_well and message.layout is not None and right_layout(message) is not None:
+                if message.well_formed and message.layout is not None and right_layout(message) is not None:
                     found[line.frame] = message
     return list(found.values())
 

@@ -7,7 +7,7 @@ import pytest
 from dissectors import records
 from dissectors.edits import Edit, EditError, frame_layout, parse, write
 from dissectors.embedded.consumer import assignment, subscription
-from dissectors.messages.message import plan
+from dissectors.messages.message import api_layouts
 from dissectors.records.layout_departures import departures
 from dissectors.records.layout_variants import WAYS
 from dissectors.rules.helpers.payload_problems import departure_of
@@ -72,7 +72,7 @@ def test_the_payload_in_a_field_is_written_under_its_own_edit() -> None:
 
 
 def test_the_payload_in_a_frame_too() -> None:
-    known = plan(11, 5)
+    known = api_layouts(11, 5)
     assert known is not None
     frame = frame_layout(known.request_header, known.request)
     values = {"header": {"client_id": "c"}, "body": {"protocols": [{"name": "range", "metadata": WHOLE}]}}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dissectors.diagnosis.candidates import Candidate, singles
 from dissectors.edits import KINDS, frame_layout, write
-from dissectors.messages.message import plan
+from dissectors.messages.message import api_layouts
 from dissectors.wire.decode import decode
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.walk import walk
@@ -26,7 +26,7 @@ NOT_CANDIDATES = {"truncated", "trailing_bytes", "record_encoding", "embedded_la
 
 @functools.lru_cache(maxsize=16)
 def frame_of(key: int, version: int, is_request: bool) -> Layout:
-    known = plan(key, version)
+    known = api_layouts(key, version)
     assert known is not None
     if is_request:
         return frame_layout(known.request_header, known.request)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dissectors.messages.message import plan
+from dissectors.messages.message import api_layouts
 from dissectors.records.layout_departures import write_departed
 from dissectors.records.layout_variants import WAYS
 from dissectors.trackers.record_data import FIRST_BATCHES, MOST_TOPICS, THEN_ONE_IN, Seen
@@ -69,7 +69,7 @@ def test_a_way_is_told_once_for_each_topic() -> None:
 
 
 def test_the_span_of_a_lone_frame_covers_the_field() -> None:
-    known = plan(1, 12)
+    known = api_layouts(1, 12)
     assert known is not None
     data = write_departed(BATCH, "record_length_int32").hex()
     body = {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": data}]}]}
@@ -92,7 +92,7 @@ def test_the_span_of_a_lone_frame_covers_the_field() -> None:
 )
 def test_a_lone_frame_may_come_out_of_a_log(batch: str) -> None:
     assert len(family(produce(f"[{batch}]"))) == 1
-    known = plan(0, 9)
+    known = api_layouts(0, 9)
     assert known is not None
     body: dict[str, Any] = {"topic_data": [{"name": "t", "partition_data": [{"records": json.loads(f"[{batch}]")}]}]}
     header = {"request_api_key": 0, "request_api_version": 9, "correlation_id": 1, "client_id": "a"}
