@@ -79,7 +79,7 @@ def errors(message: Message) -> list[ErrorField]:
 
 
 def group_id(message: Message) -> str | None:
-    """The group that a message refers to; None if it refers to batch_count groups or to none."""
+    """The group that a message refers to; None if it refers to several groups or to none."""
     if message.layout is None or not _names_group(message.layout):
         return None
     value = message.body.get("group_id")
@@ -107,7 +107,7 @@ def generation_id(message: Message) -> int | None:
 
 
 def transactional_id(message: Message) -> str | None:
-    """The transactional id that a message refers to; None if it refers to batch_count or to none."""
+    """The transactional id that a message refers to; None if it refers to several or to none."""
     if message.layout is None or not _names_transaction(message.layout):
         return None
     body = message.body

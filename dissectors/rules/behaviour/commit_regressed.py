@@ -131,7 +131,7 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, connection: Connect
 
 
 def _steps_back(connection: ConnectionState) -> Iterator[Problem]:
-    for key, before, now in connection.run.state(Commits).back[:_MOST_TOLD]:
+    for key, before, now in connection.run.state(Commits).regressions[:_MOST_TOLD]:
         group, topic, partition = key
         what = f"the committed offset of group {group!r} for {topic}[{partition}] goes back from {before.offset} to "
         if before.committer == now.committer:

@@ -68,7 +68,7 @@ def illegal_sasl_state(event: RequestReceived | ResponseReceived, connection: Co
     if message is None or (isinstance(event, ResponseReceived) and message.api not in _LOGIN):
         return
     authentication = connection.state(Authentication)
-    if authentication.again:
+    if authentication.is_reauthentication:
         return  # X011 and X012
     if isinstance(event, RequestReceived):
         if authentication.awaits_token and message.api not in _LOGIN:

@@ -10,7 +10,7 @@ import pytest
 from dissectors.messages.message import api_layouts
 from dissectors.records.layout_departures import write_departed
 from dissectors.records.layout_variants import WAYS
-from dissectors.trackers.record_data import FIRST_BATCHES, MOST_TOPICS, THEN_ONE_IN, Seen
+from dissectors.trackers.record_data import FIRST_BATCHES, MOST_TOPICS, THEN_ONE_IN, BatchSampler
 from dissectors.wire.encode import encode
 from kproxy.inspection.explain import explain
 from tests.kproxy.captured import DATA, findings_of
@@ -116,18 +116,18 @@ def test_a_record_that_is_too_large_is_an_error_when_it_comes_again() -> None:
 
 
 def test_batches_after_the_first_are_looked_into_now_and_then() -> None:
-    seen = Seen()
-    chosen = [seen.chooses(True, "t", 1) for _ in range(2 * THEN_ONE_IN)]
+    seen = BatchSampler()
+    chosen = [seen.selects(True, "t", 1) for _ in range(2 * THEN_ONE_IN)]
     assert all(chosen[:FIRST_BATCHES])
     assert sum(chosen) == FIRST_BATCHES + 2
-    assert seen.chooses(False, "t", 1)
-    assert not seen.chooses(True, "u", 1_000_000)
+    assert seen.selects(False, "t", 1)
+    assert not seen.selects(True, "u", 1_000_000)
 
 
 def test_topics_beyond_a_bound_are_counted_together() -> None:
-    seen = Seen()
+    seen = BatchSampler()
     for number in range(10_000):
-        seen.chooses(True, f"topic-{number}", 1)
+        seen.selects(True, f"topic-{number}", 1)
     assert len(seen.batches) <= MOST_TOPICS + 1
 
 
