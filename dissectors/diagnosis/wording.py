@@ -1,4 +1,4 @@
-"""Wording: a departure as a sentence, and what to change."""
+"""Describes a departure: a sentence, and a hint what to change."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dissectors.wire.layout import WIDTHS, Layout
 
 
 def sentence(edit: Edit, right: Layout) -> str:
-    """What is written, and what should be.
+    """A sentence with what was written and what is right.
 
     Args:
-        edit: How the writer departs; the steps of it are said one after the other.
-        right: The right layout, of the frame.
+        edit: The departure; its steps are described one after the other.
+        right: Kafka's layout of the frame.
     """
     return ", and ".join(_step(step, layout) for step, layout in _layouts(edit, right))
 
@@ -25,7 +25,7 @@ def hint(edit: Edit, right: Layout, version: int) -> str:
 
 
 def _layouts(edit: Edit, right: Layout) -> Iterator[tuple[Edit, Layout]]:
-    """Each step with the layout that it departs from."""
+    """Each step with the layout that it is applied to."""
     for step in edit.steps:
         yield step, right
         right = step.apply(right)
@@ -115,7 +115,7 @@ def _change(edit: Edit, right: Layout, version: int) -> str:
 
 
 def _struct(right: Layout, path: str) -> Layout | None:
-    """The struct that holds the field at a path, in the right layout of a frame."""
+    """The struct that contains the field at a path, in the right layout of a frame."""
     *above, _ = parts(path) or ("",)
     struct = right if above[:1] == ["header"] else next(one.struct for one in right.fields if one.name == "body")
     for part in above:
@@ -125,7 +125,7 @@ def _struct(right: Layout, path: str) -> Layout | None:
 
 
 def _where(struct: Layout, place: int, *, without: int | None = None) -> str:
-    """``first``, or ``after error_code``: a place among the fields of a struct, one of which may be taken out."""
+    """``first`` or ``after error_code``: an index among the fields of a struct, of which one may be left out."""
     names = [one.name for index, one in enumerate(struct.fields) if index != without]
     if place == 0:
         return f"first, before {names[0]}" if names else "first"

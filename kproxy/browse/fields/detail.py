@@ -11,7 +11,7 @@ import msgspec
 
 from dissectors import edits
 from dissectors.diagnosis import Diagnosis, KnownDepartures, examine
-from dissectors.diagnosis.diagnose import repaired, right_layout
+from dissectors.diagnosis.diagnose import apply_diagnosis, right_layout
 from dissectors.messages.message import Message, api_layouts
 from dissectors.messages.sensitive import may_hold_secrets, withheld
 from kproxy.browse.fields.field import FieldView, ancestors, covering
@@ -94,7 +94,7 @@ def _settled(message: Message, line: FrameLine, request: RequestLine | None) -> 
         return message
     for found in line.findings:
         if (diagnosis := _diagnosed(message, found)) is not None:
-            return repaired(message, diagnosis)
+            return apply_diagnosis(message, diagnosis)
     asked = message_of(request) if request is not None and not message.is_request else None
     return examine(message, asked, KnownDepartures(), "")
 

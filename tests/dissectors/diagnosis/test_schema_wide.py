@@ -18,7 +18,7 @@ import pytest
 
 from dissectors import schemas
 from dissectors.diagnosis import Diagnosis, diagnose
-from dissectors.diagnosis.candidates import Candidate, singles
+from dissectors.diagnosis.candidates import Candidate, single_edits
 from dissectors.diagnosis.diagnose import right_layout
 from dissectors.edits import Edit, EditError, frame_layout, write
 from dissectors.messages.message import Message, api_layouts, read_request, read_response
@@ -52,7 +52,7 @@ def cases(
     parts = (known.request_header, known.request) if is_request else (known.response_header, known.response)
     right = frame_layout(*parts)
     kinds: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in singles(right, version):
+    for candidate in single_edits(right, version):
         kinds[candidate.edit.kind].append(candidate)
     for kind, candidates in kinds.items():
         made = (case(random.choice(candidates), right, key, version, is_request, random, source) for _ in range(TRIES))
