@@ -1,4 +1,4 @@
-"""How secrets are left out of a tree and of raw bytes; `dissectors.messages.sensitive` says which fields they are."""
+"""Removes secrets from trees and raw bytes; `dissectors.messages.sensitive` defines which fields are secret."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["may_hold_secrets", "redact_tree", "redacted", "redacted_frame", "unr
 
 
 def redact_tree(message: Message, nodes: list[Node]) -> list[tuple[int, int]]:
-    """Replace the secrets in a tree made by `walk_message`, also an expanded one; return their spans in the frame."""
+    """Replace the secrets in a tree from `walk_message`, expanded or not; return their spans in the frame."""
     body = next((node for node in nodes if node.name == "body"), None)
     if unreadable_secret(message):
         if body is not None:
@@ -56,7 +56,7 @@ def _redact_nodes(
 
 
 def _withhold(nodes: list[Node], spans: list[tuple[int, int]]) -> None:
-    """Take the bytes out of every value that shares some with these spans."""
+    """Replace every value that overlaps these spans."""
     for node in nodes:
         overlaps = any(node.start < end and start < node.end for start, end in spans)
         if overlaps and isinstance(node.value, bytes):
@@ -66,7 +66,7 @@ def _withhold(nodes: list[Node], spans: list[tuple[int, int]]) -> None:
 
 
 def redacted_frame(message: Message) -> bytes:
-    """The frame with the bytes of its secrets set to zero; lengths stay."""
+    """The frame with the bytes of its secrets set to zero, so that lengths do not change."""
     if not may_hold_secrets(message) and not embedded.holds_secret_topic(message):
         return message.frame
     frame = bytearray(message.frame)

@@ -7,7 +7,7 @@ from functools import partial
 
 from dissectors.embedded import redaction
 from dissectors.embedded.lazy import LateExpander
-from dissectors.embedded.locations import TopicName, spots
+from dissectors.embedded.locations import TopicName, embedded_locations
 from dissectors.messages import value_annotations
 from dissectors.messages.message import Message, walk_message
 from dissectors.messages.sensitive import withheld
@@ -50,7 +50,7 @@ class WireFields:
         }
         body = next((node for node in tree.nodes if node.name == "body"), None)
         if body is not None and message.layout is not None:
-            self._expander.struct(body.children, message.body, spots(message.layout))
+            self._expander.struct(body.children, message.body, embedded_locations(message.layout))
         self.secrets = self._expander.secrets
         if redaction.may_hold_secrets(message):
             self.secrets += redaction.redact_tree(message, tree.nodes)
