@@ -72,7 +72,7 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
 
     Returns:
         None if the right layout is the most probable, or if the schemas do not have the message. Never raises; the work
-            is bounded whatever the size of the frame.
+        is bounded whatever the size of the frame.
     """
     right = right_layout(message)
     if right is None:

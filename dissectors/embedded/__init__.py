@@ -34,7 +34,7 @@ def expand(message: Message, topic_name: TopicName = no_name) -> Row:
 
     Returns:
         The form described in this package's docstring. Never raises. Secrets in records are withheld; for secrets in
-            fields of the message, see `presentable`.
+        fields of the message, see `presentable`.
     """
     return _expand(message, message.body, topic_name)
 

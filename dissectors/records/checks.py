@@ -1,4 +1,4 @@
-"""What is wrong with record data: the header and CRC of every batch, and the records of those that are looked into."""
+"""Checks record data: header and CRC of every batch, and the records of selected batches."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.formats import LOG_OVERHEAD, BatchEntry, counted, entries
 from dissectors.records.record_checks import BatchSpan, look_into, look_into_message
 
-#: Bad batches of one message that are looked into more closely; their like is told once anyway.
+#: The number of bad batches per message whose records are examined; further ones would be reported as repeats.
 MOST_SUSPECTS = 4
 
-# Length, attributes, both deltas, key, value and count of headers take a byte each at least.
+# Length, attributes, two deltas, key length, value length and header count take at least a byte each.
 _SMALLEST_RECORD = 7
 
-# Without the checks of `BatchSpan(...)`: this is done for every batch that goes by.
+# Faster than `BatchSpan(...)`: this is done for every batch.
 _new = tuple.__new__
 
 _MESSAGE = struct.Struct(">qiIbb")
@@ -31,9 +31,9 @@ _TIMESTAMP = struct.Struct(">18xq")
 
 
 class Examined(NamedTuple):
-    """The whole batches and messages of a field, what is wrong, and how many bytes of a cut-off one follow.
+    """The complete batches and messages of a field, their faults, and the size of a truncated one at the end.
 
-    `suspects` counts the bad ones that were looked into.
+    `suspects` is the number of bad batches whose records were examined.
     """
 
     batches: list[BatchSpan]
@@ -43,9 +43,9 @@ class Examined(NamedTuple):
 
 
 def sound_batch(data: bytes | memoryview, start: int, end: int, *, produced: bool) -> BatchSpan | None:
-    """The batch of format 2 in ``data[start:end]``, if `examine` has nothing to say of it short of looking into it.
+    """The batch in ``data[start:end]`` if it is of format 2 and `examine` would find no fault in its header and CRC.
 
-    That is what most are, found quickly.
+    A fast check for the usual case.
     """
     size = end - start
     if size < HEADER.size:
@@ -65,7 +65,7 @@ def sound_batch(data: bytes | memoryview, start: int, end: int, *, produced: boo
 
 
 class _Examination:
-    """One field being examined."""
+    """The examination of one field."""
 
     def __init__(self, data: bytes | memoryview, wanted: Callable[[int], bool], produced: bool, most: int) -> None:
         self.data = data
@@ -77,7 +77,7 @@ class _Examination:
         self.suspects = 0
 
     def sound(self, index: int, batch: BatchSpan) -> None:
-        """Take a batch of format 2 whose header and CRC are right."""
+        """Add a batch of format 2 with a valid header and CRC."""
         self.batches.append(batch)
         if self.wanted(batch.records_count) and self.suspects < self.most:
             found = list(look_into(self.data, index, batch, produced=self.produced))
@@ -85,7 +85,7 @@ class _Examination:
             self.suspects += bool(found)
 
     def batch(self, index: int, start: int, end: int) -> None:
-        """Take a batch of format 2 with which something is wrong."""
+        """Add a batch of format 2 with an invalid header or CRC."""
         data = self.data
         if end - start < HEADER.size:
             says = f"batch_length {end - start - LOG_OVERHEAD} is too small for the header of a batch"
@@ -109,7 +109,7 @@ class _Examination:
             self.faults += found
 
     def message(self, index: int, start: int, end: int) -> None:
-        """Take a message of format 0 or 1."""
+        """Add a message of format 0 or 1."""
         data = self.data
         offset, size, crc, magic, attributes = _MESSAGE.unpack_from(data, start)
         timestamp = _TIMESTAMP.unpack_from(data, start)[0] if magic and end - start >= _TIMESTAMP.size else -1
@@ -126,7 +126,7 @@ class _Examination:
             self.suspects += bool(found)
 
     def tail(self, index: int, entry: BatchEntry) -> None:
-        """Take what is no whole batch."""
+        """Add bytes that are not a complete batch."""
         start = entry.start
         if entry.fault is not None:
             kind = FaultKind.MAGIC if entry.fault.path == ("magic",) else FaultKind.LENGTH
@@ -144,7 +144,7 @@ class _Examination:
             self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), *place, says, proven=False))
 
     def _other_checksum(self, index: int, batch: BatchSpan, computed: int) -> bool:
-        """Note that the CRC is wrong; whether it is the checksum of the same bytes in another way."""
+        """Report a wrong CRC; return whether it is another common checksum of the same bytes."""
         start = batch.start + (CRC_START if batch.magic == 2 else message_set.CRC_START) - 4
         place = (str(index), "crc"), start, start + 4
         crcs = f"0x{computed:08x}", f"0x{batch.crc:08x}"
@@ -173,13 +173,13 @@ class _Examination:
 def examine(
     data: bytes | memoryview, *, wanted: Callable[[int], bool], produced: bool, most_suspects: int = MOST_SUSPECTS
 ) -> Examined:
-    """Look at the header and CRC of every batch, and into those that are wanted or whose headers contradict themselves.
+    """Check the header and CRC of every batch, and the records of selected and of contradictory ones.
 
     Args:
         data: The value of a ``records`` field.
-        wanted: Whether to look into the next batch, which has that many records by its header.
-        produced: A client writes them; else they come from a broker's log, with gaps and perhaps a cut-off end.
-        most_suspects: Bad batches that are looked into.
+        wanted: Whether to examine the records of the next batch; its argument is the count in the batch header.
+        produced: Whether a client wrote the data; a broker's log may have gaps and a truncated end.
+        most_suspects: The number of bad batches whose records are examined.
 
     Never raises.
     """

@@ -1,4 +1,4 @@
-"""Control records: what the key of a record in a control batch says."""
+"""Decodes the keys of control records."""
 
 from __future__ import annotations
 

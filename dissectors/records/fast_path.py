@@ -1,4 +1,4 @@
-"""The records of a batch of format 2 straight to values: the hot path of decoding."""
+"""Decodes the records of a batch of format 2 to values: the hot path of decoding."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dissectors.wire.primitives import TEXT_ERRORS, Irregularity
 
 
 def read_records(data: bytes, header: dict[str, Any]) -> list[dict[str, Any]]:
-    """The hot path. Any doubt raises Irregularity or IndexError, and the careful path says what is wrong.
+    """Decode all records. Any irregularity raises Irregularity or IndexError; the slow path then reports what is wrong.
 
-    Positions only grow, so that comparing them with the end of a record and of the data finds what runs over.
+    Positions only grow, so comparing them with the end of a record and of the data detects overruns.
     """
     base_offset, base_timestamp = header["base_offset"], header["base_timestamp"]
     records: list[dict[str, Any]] = []

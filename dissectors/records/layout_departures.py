@@ -1,4 +1,4 @@
-"""How records of format 2 are written wrongly: what else their bytes can be read as, and batches written so."""
+"""Recognises records of format 2 in wrong encodings, and writes them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from dissectors.records.varint import read_zigzag, write_zigzag
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import TEXT_ERRORS, Irregularity, write_uvarint
 
-#: What is looked at: bytes once decompressed, and records.
+#: Limits: decompressed bytes, and records.
 MOST_BYTES = 4 << 20
 MOST_RECORDS = 10_000
 
-_NULLS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)  # -1 of 32 and of 64 bits, as an unsigned varint
+_NULLS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)  # -1 in 32 and in 64 bits, as unsigned varints
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A way in which all records of a batch can be read.
+    """An encoding in which all records of a batch can be read.
 
-    `written` is its name; `offset` is the first byte that departs, counted from the start of the batch, or the start
-    of the compressed bytes; `size` is how many bytes stand there for the field, 0 if it is missing.
+    `written` is its name. `offset` is the first wrong byte, counted from the start of the batch, or the start of the
+    compressed bytes; `size` is the size of that field, 0 if it is missing.
     """
 
     written: str
@@ -40,14 +40,13 @@ class Departure:
 
 
 def departures(batch: bytes) -> tuple[Departure, ...]:
-    """How the records of a batch are written wrongly, the likeliest way first.
+    """The wrong encodings in which the records of a batch can be read, the most probable first.
 
-    A way counts if it reads the right number of records to the last byte, with offsets that grow; bytes that two ways
-    leave alike give both. There is none for a batch that reads as it should, and none where more than `MOST_BYTES` or
-    `MOST_RECORDS` would have to be read.
+    An encoding matches if it reads the right number of records to the last byte, with increasing offsets; several may
+    match. Empty for a batch that decodes, and for batches over `MOST_BYTES` or `MOST_RECORDS`.
 
     Args:
-        batch: From its base offset to its end, of format 2.
+        batch: A batch of format 2, from its base offset to its end.
     """
     if len(batch) < HEADER.size:
         return ()
@@ -80,13 +79,13 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
 
 
 def write_departed(batch: Mapping[str, Any], written: str) -> bytes:
-    """Write a batch, in the shape that `dissectors.records.encode` takes, with its records in one of the `WAYS`.
+    """Encode a batch, in the form of `dissectors.records.encode`, with its records in one of the `WAYS`.
 
-    Length and CRC are right. Null has no place in an unsigned varint: it becomes the 32 bits of -1.
+    Length and CRC are right. An unsigned varint cannot encode null, which becomes the 32 bits of -1.
 
     Raises:
-        EncodeError: A value that the format cannot hold.
-        KeyError: No such way.
+        EncodeError: A value does not fit the format.
+        KeyError: The encoding is unknown.
     """
     way = WAYS[written]
     data = encode([batch])
@@ -114,10 +113,10 @@ class _Reading(NamedTuple):
 
 
 def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
-    """Read all records in this way: whether timestamps speak against it, and where the first departing field stands.
+    """Read all records in this encoding: whether timestamps contradict it, and where the first wrong field is.
 
     Raises:
-        Irregularity, IndexError: They are not written so.
+        Irregularity, IndexError: The records do not have this encoding.
     """
     length, attributes = _READERS[way.length], _READERS[way.attributes]
     timestamp_delta, offset_delta = _READERS[way.timestamp_delta], _READERS[way.offset_delta]

@@ -1,4 +1,4 @@
-"""What is wrong inside a batch or message: its records read, decompressed if need be, and the first fault named."""
+"""Checks the records of a batch or message, decompressed if needed, and reports the first fault."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
 from dissectors.wire.primitives import Irregularity
 
-#: What one batch may decompress to, to be looked into.
+#: The limit of decompressed bytes for examining a batch.
 MOST_BYTES = 16 << 20
 
-#: A batch that decompresses to more than `MOST_BYTES`, and to more than this many times its size, is meant to.
+#: A batch over `MOST_BYTES` with a larger compression ratio than this is a compression bomb.
 BOMB_RATIO = 100
 
-#: The same of a compressed message of format 0 or 1, whose records are walked one by one.
+#: The limit for a compressed message of format 0 or 1, whose records are walked one by one.
 MOST_BYTES_OF_A_MESSAGE = 2 << 20
 
-#: Records of a bad batch that are read one by one to find the first that cannot be read.
+#: The number of records of a bad batch that are read one by one to find the first bad one.
 MOST_RECORDS = 10_000
 
 _COUNT_AT = batches.HEADER.size - 4
@@ -36,7 +36,7 @@ _INT32, _INT64 = 2**31, 2**63
 
 
 class BatchSpan(NamedTuple):
-    """Where a batch stands in its field and what its header says; a message of format 0 or 1 has some of it."""
+    """The position of a batch in its field, and its header; messages of formats 0 and 1 have only some fields."""
 
     start: int
     end: int
@@ -56,15 +56,15 @@ class BatchSpan(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Of the last record that the batch had when it was written."""
+        """The offset of the last record that the batch had when it was written."""
         return self.base_offset + self.last_offset_delta
 
 
 class Payload:
-    """The records of a batch of format 2, once decompressed, and where they stand in the field.
+    """The decompressed records of a batch of format 2, and their position in the field.
 
     Raises:
-        DecodeError: They cannot be decompressed.
+        DecodeError: Decompression failed.
     """
 
     def __init__(self, data: bytes | memoryview, batch: BatchSpan, decompressor: Decompressor) -> None:
@@ -75,19 +75,19 @@ class Payload:
             self.data = decompressor.decompress(batch.attributes & 7, self.data, offset=self.start)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Bytes of the records as bytes of the field: all compressed ones if they are compressed."""
+        """The span in the field of bytes of the records: all compressed bytes if they are compressed."""
         return (self.start, self.end) if self.compressed else (self.start + start, self.start + end)
 
     def records(self, count: int) -> list[dict[str, Any]]:
-        """As `dissectors.records.decode` gives them, with deltas in place of offsets and timestamps.
+        """The records in the form of `dissectors.records.decode`, with deltas as offsets and timestamps.
 
         Raises:
-            Irregularity, IndexError: They cannot be read.
+            Irregularity, IndexError: The records do not decode.
         """
         return read_records(self.data, {"base_offset": 0, "base_timestamp": 0, "records_count": count})
 
     def field(self, index: int, name: str) -> tuple[int, int]:
-        """Where a field of a record stands, all records before it being readable."""
+        """The span of a field of a record; all records before it must decode."""
         pos = 0
         for _ in range(index):
             size, pos = read_zigzag(self.data, pos)
@@ -98,12 +98,12 @@ class Payload:
 
 
 def look_into(data: bytes | memoryview, index: int, batch: BatchSpan, *, produced: bool) -> Iterator[Fault]:
-    """Faults of the records in the batch that stands at `index` in its field."""
+    """The faults of the records in the batch at `index` of its field."""
     decompressor = Decompressor(MOST_BYTES)
     try:
         payload = Payload(data, batch, decompressor)
     except DecodeError as error:
-        if decompressor.left:  # else it was too much to look into
+        if decompressor.left:  # else the limit was exceeded
             yield _undecompressed(index, batch, batches.HEADER.size, error)
         elif (batch.end - batch.start) * BOMB_RATIO < MOST_BYTES and error.message.startswith("decompresses to more"):
             yield _bomb(index, batch)
@@ -118,7 +118,7 @@ def look_into(data: bytes | memoryview, index: int, batch: BatchSpan, *, produce
 
 
 def look_into_message(data: bytes | memoryview, index: int, message: BatchSpan) -> Iterator[Fault]:
-    """Faults inside a message of format 0 or 1 that stands at `index` in its field."""
+    """The faults inside the message of format 0 or 1 at `index` of its field."""
     own = bytes(data[message.start : message.end])
     cursor = Cursor(own, 0, len(own))
     decompressor = Decompressor(MOST_BYTES_OF_A_MESSAGE)
@@ -224,7 +224,7 @@ def _unreadable(data: bytes | memoryview, index: int, batch: BatchSpan, payload:
         return Fault(FaultKind.ABSURD_COUNT, count_path, *says_count, says, got=str(count))
     if error is None:
         if found == MOST_RECORDS:
-            return None  # something is wrong with a later one
+            return None  # a later record is wrong
         more, rest, _ = _first_unreadable(payload.data[pos:], MOST_RECORDS)
         if found < count or pos + rest == len(payload.data):
             says = f"records_count is {count}, {counted(found + more, 'record')} are there"
@@ -247,7 +247,7 @@ class _Stop(NamedTuple):
 
 
 def _first_unreadable(data: bytes, count: int) -> _Stop:
-    """How many of `count` records can be read, where the next begins, and why that cannot be read, if it is there."""
+    """The number of readable records of `count`, the position of the next one, and its error, if it is present."""
     pos = 0
     one = {"base_offset": 0, "base_timestamp": 0, "records_count": 1}
     for found in range(min(count, MOST_RECORDS)):
