@@ -11,18 +11,18 @@ ValueT = TypeVar("ValueT")
 
 
 class BoundedDict(OrderedDict[KeyT, ValueT]):
-    """A dict that drops its oldest entry when it would exceed `most`. Setting or touching an entry makes it newest."""
+    """A dict that drops its oldest entry beyond `max_size` entries. Setting or touching an entry makes it newest."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_size: int) -> None:
         super().__init__()
-        self.most = most
+        self.max_size = max_size
 
     def __setitem__(self, key: KeyT, value: ValueT) -> None:
         before = len(self)
         super().__setitem__(key, value)
         if len(self) == before:
             self.move_to_end(key)
-        elif before >= self.most:
+        elif before >= self.max_size:
             self.popitem(last=False)
 
     def touch(self, key: KeyT, make: Callable[[], ValueT]) -> ValueT:

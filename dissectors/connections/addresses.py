@@ -48,8 +48,8 @@ def canonical(host: str) -> str:
 
 def is_address(host: str) -> bool:
     """Whether a host is an IP address or `localhost`, not a name that has to be resolved."""
-    known = canonical(host)
-    return known == LOOPBACK or is_fixed(known)
+    name = canonical(host)
+    return name == LOOPBACK or is_fixed(name)
 
 
 @functools.lru_cache(maxsize=4096)

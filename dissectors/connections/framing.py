@@ -54,7 +54,7 @@ class NotKafka(NamedTuple):
 
 
 class ProxyHeaderSkipped(NamedTuple):
-    """A PROXY protocol header was passed over."""
+    """A PROXY protocol header was skipped."""
 
     version: int
     size: int

@@ -20,18 +20,18 @@ def writes_same_bytes(right: Layout, layout: Layout, read: Values, other: Values
         other: The values read in the other layout. A field of `right` that it lacks may have any value; a field that
             `right` lacks too has its default, as in encoding.
     """
-    known = {one.name: one for one in (*right.fields, *right.tagged)}
+    right_fields = {one.name: one for one in (*right.fields, *right.tagged)}
     for one in layout.fields:
         if one.writes is not None:
             continue
-        if one.name not in other and (one.name in known or read.get(one.name) != one.default):
+        if one.name not in other and (one.name in right_fields or read.get(one.name) != one.default):
             return False
-        if one.name in other and not _same(known.get(one.name), one, read.get(one.name), other[one.name]):
+        if one.name in other and not _same(right_fields.get(one.name), one, read.get(one.name), other[one.name]):
             return False
     for one in layout.tagged:
         if (one.name in read) != (one.name in other):
             return False
-        if one.name in read and not _same(known.get(one.name), one, read[one.name], other[one.name]):
+        if one.name in read and not _same(right_fields.get(one.name), one, read[one.name], other[one.name]):
             return False
     return bool(read.get("_tags") == other.get("_tags"))
 
@@ -45,6 +45,7 @@ def _same(right: Field | None, one: Field, read: Any, other: Any) -> bool:
     if not isinstance(other, list) or len(read) != len(other):
         return False
     return all(
-        isinstance(there, Mapping) and writes_same_bytes(struct, layout_of_element(one, index), here, there)
-        for index, (here, there) in enumerate(zip(read, other, strict=True))
+        isinstance(other_value, Mapping)
+        and writes_same_bytes(struct, layout_of_element(one, index), value, other_value)
+        for index, (value, other_value) in enumerate(zip(read, other, strict=True))
     )

@@ -51,14 +51,16 @@ def choices(pair: FrameLayouts, proposals: Proposals, most: float = float("inf")
     return made
 
 
-def second_edits(pair: FrameLayouts, proposals: Proposals, trace: Trace, known: Set[int], on: Proposal) -> list[Choice]:
+def second_edits(
+    pair: FrameLayouts, proposals: Proposals, trace: Trace, right_ids: Set[int], on: Proposal
+) -> list[Choice]:
     """The proposals for a second edit, as far as reading with the first one got; the most common first.
 
     Args:
         pair: The layouts under the first edit.
         proposals: The proposals for the message.
         trace: The reading under the first edit.
-        known: The ids of the structs of the right layout.
+        right_ids: The ids of the structs of the right layout.
         on: The first edit.
     """
     made = whole_frame_choices(pair, of_header(pair.header), SECOND_MOST)
@@ -71,7 +73,7 @@ def second_edits(pair: FrameLayouts, proposals: Proposals, trace: Trace, known: 
     for location in struct_locations(pair.body) if on.field in WHOLE else _struct_locations(pair.body):
         if not (reach := trace.reach(location)):
             continue
-        if on.field in WHOLE or id(location.layout) in known:
+        if on.field in WHOLE or id(location.layout) in right_ids:
             local = proposals.of(location, SECOND_MOST)
         else:
             local = of_struct(pair.body.name, proposals.version, location.path, location.layout, SECOND_MOST, reach)

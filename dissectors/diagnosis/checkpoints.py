@@ -225,8 +225,8 @@ class Trace:
             if inner is None:
                 pos = step(frame, pos)
             elif isinstance(inner, Nested):
-                there, pos = inner.present(frame, pos)
-                pos = self._struct(inner.part, pos, entry, index) if there else pos
+                present, pos = inner.present(frame, pos)
+                pos = self._struct(inner.part, pos, entry, index) if present else pos
             else:
                 pos = self._array(inner, pos, entry, index)
         points.append(Checkpoint(pos, frame.cost, frame.work))

@@ -55,7 +55,7 @@ class FrameReading:
         self.horizon = 0
         self.exchange: Replacement | None = None
         self.copies: dict[object, bytes] = {}
-        self._known: dict[tuple[object, int], tuple[int, float] | int] = {}
+        self._cached: dict[tuple[object, int], tuple[int, float] | int] = {}
 
     def begin(self, limit: float, horizon: int) -> None:
         """Start a reading of at most `horizon` fields and at most `limit` bits."""
@@ -63,13 +63,13 @@ class FrameReading:
 
     def once(self, key: object, step: Step, pos: int) -> int:
         """Run a step and return its end; cached by key and position unless a limit stopped it."""
-        known = self._known.get((key, pos))
-        if known is None:
+        cached = self._cached.get((key, pos))
+        if cached is None:
             return self.uncached(key, step, pos)
-        if isinstance(known, int):
-            raise Misfit(known)
-        self.cost += known[1]
-        return known[0]
+        if isinstance(cached, int):
+            raise Misfit(cached)
+        self.cost += cached[1]
+        return cached[0]
 
     def uncached(self, key: object, step: Step, pos: int) -> int:
         """As `once`, but run the step even if its result is cached."""
@@ -79,9 +79,9 @@ class FrameReading:
         except (TooExpensive, WorkExhausted):
             raise
         except Misfit as misfit:
-            self._known[key, pos] = misfit.at
+            self._cached[key, pos] = misfit.at
             raise
-        self._known[key, pos] = end, self.cost - before
+        self._cached[key, pos] = end, self.cost - before
         return end
 
 

@@ -79,7 +79,7 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
         return None
     words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
     reads = message.error is None and message.end == len(message.frame)
-    doubtful = reads and all(odd.kind == "implausible" for odd in message.decode_warnings)
+    doubtful = reads and all(warning.kind == "implausible" for warning in message.decode_warnings)
     most = COMMON if doubtful else float("inf")
     search = Search(
         message.frame, right, message.version, reads=reads, left=message.trailing, most=most, words=words, usual=usual,

@@ -52,14 +52,14 @@ class FrameLayouts(NamedTuple):
 
 def _cached_result(layout: Layout, proposal: Proposal, apply: Callable[[Edit], Layout]) -> Layout:
     """The cached result of a proposal; the unchanged layout if the proposal does not apply to an edited one."""
-    known, key = _under(layout), (proposal.kind, proposal.arguments)
-    if key not in known:
+    results, key = _under(layout), (proposal.kind, proposal.arguments)
+    if key not in results:
         try:
             made = apply(proposal.edit)
         except EditError:
             made = layout
-        known[key] = None if made == layout else made
-    return known[key] or layout
+        results[key] = None if made == layout else made
+    return results[key] or layout
 
 
 @cached_on_owner

@@ -27,15 +27,15 @@ class KnownDepartures:
     """The departures of a run."""
 
     def __init__(self) -> None:
-        self._known: BoundedDict[_Key, list[Diagnosis]] = BoundedDict(MOST_MESSAGES)
+        self._departures: BoundedDict[_Key, list[Diagnosis]] = BoundedDict(MOST_MESSAGES)
         self._kinds: BoundedDict[tuple[str, bool], Counter[str]] = BoundedDict(MOST_MESSAGES)
         self._failed_searches: BoundedDict[_Key, int] = BoundedDict(MOST_MESSAGES)
 
     def explain(self, message: Message, request: Message | None, server: str) -> Diagnosis | None:
         """The diagnosis of a frame: a known one if it fits, otherwise a new one."""
         key = (server, message.api_key, message.version, message.is_request)
-        known = self._known.touch(key, list)
-        for each in known:
+        departures = self._departures.touch(key, list)
+        for each in departures:
             if found := apply_known(message, each):
                 return found
         failed_searches = self._failed_searches.get(key, 0)
@@ -51,8 +51,8 @@ class KnownDepartures:
         else:
             self._failed_searches[key] = 0
             kinds[diagnosis.edit.kind] += 1
-            if len(known) < MOST_EACH:
-                known.append(diagnosis)
+            if len(departures) < MOST_EACH:
+                departures.append(diagnosis)
         return diagnosis
 
 
@@ -71,7 +71,9 @@ def examine(message: Message, request: Message | None, learned: KnownDepartures,
     if message.opaque:
         return message
     reads = message.error is None and message.end == len(message.frame)
-    if reads and not (message.decode_warnings and any(odd.kind in SUSPICIOUS for odd in message.decode_warnings)):
+    if reads and not (
+        message.decode_warnings and any(warning.kind in SUSPICIOUS for warning in message.decode_warnings)
+    ):
         return message
     diagnosis = learned.explain(message, request, server)
     return message if diagnosis is None else apply_diagnosis(message, diagnosis)

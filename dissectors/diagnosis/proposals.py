@@ -94,12 +94,12 @@ class Proposal:
     def _written(self, one: Field) -> Field:
         """The field as changed by the edit, shared by all structs that contain it."""
         key = (self.kind, self.field.endswith("[]"), self.arguments)
-        known = _written_fields(one)
-        made = known.get(key)
-        if made is None:
+        results = _written_fields(one)
+        result = results.get(key)
+        if result is None:
             edit = replace(self.edit, field=_name(self.field))
-            made = known[key] = edit.apply(Layout("", (one,))).fields[0]
-        return made
+            result = results[key] = edit.apply(Layout("", (one,))).fields[0]
+        return result
 
 
 @cached_on_owner
@@ -127,19 +127,19 @@ def of_header(header: Layout) -> tuple[Proposal, ...]:
 
 @functools.lru_cache(64)
 def _of_header(name: str, fields: tuple[str, ...], flexible: bool) -> tuple[Proposal, ...]:
-    made = []
+    result = []
     for written in versions(name):
         prior = 6.0 if name == "RequestHeader" and not written else 5.0
-        made.append(Proposal("header_version", "header", (written,), prior))
+        result.append(Proposal("header_version", "header", (written,), prior))
     if name == "ResponseHeader":
-        made.append(Proposal("duplicated_prefix", "header.correlation_id", ("correlation_id",), 7.0))
-        made.append(Proposal("duplicated_prefix", "size", ("size",), 9.0))
+        result.append(Proposal("duplicated_prefix", "header.correlation_id", ("correlation_id",), 7.0))
+        result.append(Proposal("duplicated_prefix", "size", ("size",), 9.0))
     elif "client_id" in fields:
-        made.append(Proposal("length_encoding", "header.client_id", ("compact",), 9.0))
-        made.append(Proposal("field_missing", "header.client_id", (fields.index("client_id"),), 9.0))
+        result.append(Proposal("length_encoding", "header.client_id", ("compact",), 9.0))
+        result.append(Proposal("field_missing", "header.client_id", (fields.index("client_id"),), 9.0))
     if flexible:
-        made.append(Proposal("tag_buffer_extra", "header._tags", (), 9.0))
-    return tuple(made)
+        result.append(Proposal("tag_buffer_extra", "header._tags", (), 9.0))
+    return tuple(result)
 
 
 def of_body(body: Layout, version: int) -> tuple[Proposal, ...]:
@@ -149,19 +149,19 @@ def of_body(body: Layout, version: int) -> tuple[Proposal, ...]:
 
 @functools.lru_cache(1024)
 def _of_body(name: str, version: int, flexible: bool) -> tuple[Proposal, ...]:
-    made = []
+    result = []
     for other in versions(name):
         if other != version:
             prior = 5.0 + 0.25 * abs(other - version)
-            made.append(Proposal("body_version", "*", (other, None), prior))
-            if (wanted := header_of(name, other)) != header_of(name, version):
-                made.append(Proposal("body_version", "*", (other, wanted), prior + 0.5))
+            result.append(Proposal("body_version", "*", (other, None), prior))
+            if (header_version := header_of(name, other)) != header_of(name, version):
+                result.append(Proposal("body_version", "*", (other, header_version), prior + 0.5))
     written = ("fixed" if flexible else "compact",)
-    made.append(Proposal("flexibility", "*", written, 5.0))
+    result.append(Proposal("flexibility", "*", written, 5.0))
     if name.endswith("Response"):
-        made.append(Proposal("generic_error_body", "*", (), 5.5))
-    made.append(Proposal("length_encoding", "*", written, 6.5))
+        result.append(Proposal("generic_error_body", "*", (), 5.5))
+    result.append(Proposal("length_encoding", "*", written, 6.5))
     if flexible:
-        made.append(Proposal("length_off_by_one", "*", (-1,), 7.5))
-        made.append(Proposal("length_off_by_one", "*", (1,), 8.0))
-    return tuple(made)
+        result.append(Proposal("length_off_by_one", "*", (-1,), 7.5))
+        result.append(Proposal("length_off_by_one", "*", (1,), 8.0))
+    return tuple(result)

@@ -76,12 +76,12 @@ def _second_look(frame: bytes, close: list[Ranked]) -> list[Ranked]:
     same: dict[tuple[object, ...], Ranked] = {}
     for each in close:
         walked = walk(each.layout, frame, 4)
-        known = same.setdefault((each.loose, *_leaves(walked.nodes)), each)
-        if known is each:
+        same_reading = same.setdefault((each.loose, *_leaves(walked.nodes)), each)
+        if same_reading is each:
             each.values = walked.values
             each.cost += relation_cost(walked.values.get("header") or {}, walked.values.get("body") or {})
-        elif each.edit is not None and known.edit is not None:
-            known.also.append(each.edit)
+        elif each.edit is not None and same_reading.edit is not None:
+            same_reading.also.append(each.edit)
     return list(same.values())
 
 

@@ -98,8 +98,8 @@ def _replica_roles(values: Values, nodes: set[Any] | None) -> float:
 def _order(values: Values) -> float:
     cost = 0.0
     for names, wrong in _ASCENDING:
-        known = [value for name in names if isinstance(value := values.get(name), int) and value >= 0]
-        cost += wrong * (known != sorted(known))
+        numbers = [value for name in names if isinstance(value := values.get(name), int) and value >= 0]
+        cost += wrong * (numbers != sorted(numbers))
     for one, other, wrong in _TOGETHER:
         if one in values and other in values and isinstance(values[one], int) and isinstance(values[other], int):
             cost += wrong * ((values[one] < 0) != (values[other] < 0))

@@ -231,8 +231,8 @@ class Search:
             edit = _edit(proposal, element)
             self._keep(edit if base.edit is None else base.edit.followed_by(edit), cost + rarity, rarity)
 
-    def _try_all(self, base: _Base, wanted: list[Choice]) -> None:
-        for choice in wanted:
+    def _try_all(self, base: _Base, chosen: list[Choice]) -> None:
+        for choice in chosen:
             if self._frame.work > 0:
                 self._try(base, choice)
 
@@ -246,7 +246,7 @@ class Search:
                     self._try(base, choice, element)
 
     def _try_pairs(self, tried: list[Choice]) -> None:
-        known = frozenset(id(location.layout) for _, _, location in tried if location is not None)
+        right_ids = frozenset(id(location.layout) for _, _, location in tried if location is not None)
         done: dict[tuple[int, int], FrameLayouts] = {}
         for proposal, element, prior in self._bases(tried):
             edit, is_whole = _edit(proposal, element), proposal.field in WHOLE
@@ -256,7 +256,7 @@ class Search:
             done[key] = pair  # keeps it alive, so that its id stays unique
             more = prior + SECOND
             base = _Base(edit, pair, Trace(self._frame, pair, self._best + WINDOW - more, self._horizon), more)
-            second = second_edits(pair, self._proposals, base.trace, known, proposal)
+            second = second_edits(pair, self._proposals, base.trace, right_ids, proposal)
             self._frame.work -= MAKE * len(second)
             self._try_all(base, second)
             if self._frame.work <= 0:

@@ -33,16 +33,16 @@ class StructSteps:
     __slots__ = ("copies", "inner", "min_size", "steps")
 
     def __init__(self, layout: Layout) -> None:
-        made = [_step(one) for one in layout.fields]
+        readers = [_step(one) for one in layout.fields]
         names = [one.name for one in layout.fields]
-        steps = [step for step, _ in made]
+        steps = [step for step, _ in readers]
         #: Whether a field occurs twice; the second occurrence is compared with the first.
         self.copies = len(set(names)) < len(names) or names[:2] == ["size", "correlation_id"]
         self.inner: dict[int, Array | Nested] = {}
         if self.copies:
             steps = _with_duplicates(names, steps)
         else:
-            self.inner = {index: inner for index, (_, inner) in enumerate(made) if inner is not None}
+            self.inner = {index: inner for index, (_, inner) in enumerate(readers) if inner is not None}
         if layout.flexible:
             steps.append(_tags(layout))
         self.steps = tuple(steps)
@@ -91,8 +91,8 @@ class Nested:
 
     def read(self, frame: FrameReading, pos: int) -> int:
         """Read the field."""
-        there, pos = self.present(frame, pos)
-        return self.part.read(frame, pos) if there else pos
+        present, pos = self.present(frame, pos)
+        return self.part.read(frame, pos) if present else pos
 
 
 class Array:
@@ -186,11 +186,11 @@ def copied(key: tuple[object, str], step: Step, *, first: bool) -> Step:
     def read(frame: FrameReading, start: int) -> int:
         before, end = frame.cost, step(frame, start)
         raw = frame.data[start:end]
-        wanted = None if first else frame.copies.get(key)
+        expected = None if first else frame.copies.get(key)
         if key[1] == "size" and start == 4:  # a size in the header is that of the rest of the frame
-            wanted = (frame.end - 8).to_bytes(4, "big")
-        if wanted is not None:
-            if raw != wanted:
+            expected = (frame.end - 8).to_bytes(4, "big")
+        if expected is not None:
+            if raw != expected:
                 raise Misfit(start)
             frame.cost = max(before + 1, frame.cost - value_costs.COPY)
         frame.copies[key] = raw
@@ -200,7 +200,7 @@ def copied(key: tuple[object, str], step: Step, *, first: bool) -> Step:
 
 
 def _tags(layout: Layout) -> Step:
-    known = {one.tag: step_of(one) for one in layout.tagged}
+    tagged_steps = {one.tag: step_of(one) for one in layout.tagged}
     twice, unsized = layout.tag_fault == "twice", -1
     if layout.tag_fault.startswith("size "):
         unsized = int(layout.tag_fault.removeprefix("size "))
@@ -214,7 +214,7 @@ def _tags(layout: Layout) -> Step:
             for _ in range(number):
                 tag, at = uvarint(frame, pos)
                 size, at = uvarint(frame, at)
-                one = known.get(tag)
+                one = tagged_steps.get(tag)
                 sized = one is None or tag != unsized
                 if at + size > frame.end and sized:
                     raise Misfit(pos)

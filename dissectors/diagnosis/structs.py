@@ -34,8 +34,8 @@ def of_struct(
     reach: int = MOST_STEPS,
 ) -> list[Proposal]:
     """The edits of a struct, unordered: those with a prior of at most `most` bits and a step before `reach`."""
-    known = others(name, version, tuple(part.removesuffix("[]") for part in path), struct)
-    return list(_Struct(path, struct, known, version, most, reach).proposals())
+    others_found = others(name, version, tuple(part.removesuffix("[]") for part in path), struct)
+    return list(_Struct(path, struct, others_found, version, most, reach).proposals())
 
 
 class Proposals:
@@ -76,9 +76,9 @@ class _Struct:
     """Proposes edits for one struct."""
 
     def __init__(
-        self, path: tuple[str, ...], struct: Layout, known: Others, version: int, most: float, reach: int
+        self, path: tuple[str, ...], struct: Layout, others_found: Others, version: int, most: float, reach: int
     ) -> None:
-        self._path, self._struct, self._known, self._version, self._reach = path, struct, known, version, reach
+        self._path, self._struct, self._others, self._version, self._reach = path, struct, others_found, version, reach
         self._deeper = 0.3 * len(path)
         self._above = "".join(f"{part}." for part in path)
         self._most = most - self._deeper
@@ -112,7 +112,7 @@ class _Struct:
         if not self._last and self._path and not self._struct.flexible:
             return  # the struct would be empty
         # Missing fields are usually recent ones: the writer stopped at an older version.
-        age = min(self._known.since.get(one.name, self._version), self._version)
+        age = min(self._others.since.get(one.name, self._version), self._version)
         prior = 4.0 if one.name == THROTTLE else 5.5 if age == self._version > 0 else 6.2 if age else 6.5
         yield from self._propose("field_missing", one.name, (index,), prior, index, one)
 
@@ -153,10 +153,10 @@ class _Struct:
                 yield "length_off_by_one", of, -1, 9.5
                 yield "length_off_by_one", of, 1, 10.5
         if one.length is not None and not one.nullable and (one.struct is None or one.array):
-            yield "null_in_non_nullable", name, self._known.nullable.get(name), 5.0
+            yield "null_in_non_nullable", name, self._others.nullable.get(name), 5.0
 
     def _of_others(self) -> Iterator[Proposal]:
-        for name, (version, natural, one) in self._known.fields.items():
+        for name, (version, natural, one) in self._others.fields.items():
             for place in range(min(self._last + 2, self._reach)):
                 near = 5.0 if place == natural else 6.5 if place in (0, self._last + 1) else 7.5
                 prior = 3.5 if name == THROTTLE else near
@@ -167,7 +167,7 @@ class _Struct:
         if struct.flexible:
             if struct.fields or not self._path:
                 yield from self._propose("tag_buffer_missing", "_tags", (), 5.0, step)
-            for name, one in self._known.tags.items():
+            for name, one in self._others.tags.items():
                 yield from self._propose("tag_below_version", name, (one.tag,), 6.0, step, one)
         yield from self._propose("tag_buffer_extra", "_tags", (), 7.5 if struct.flexible else 5.5, step)
         for one in struct.tagged:

@@ -31,11 +31,11 @@ def of_other_version(message: Message, path: tuple[str | int, ...], tag: int) ->
     if message.layout is None or path[:1] == ("header",):
         return None
     names = tuple(part for part in path if isinstance(part, str))
-    return _known(message.layout.name, names, tag)
+    return _find(message.layout.name, names, tag)
 
 
 @functools.lru_cache(maxsize=1024)
-def _known(name: str, names: tuple[str, ...], tag: int) -> Known | None:
+def _find(name: str, names: tuple[str, ...], tag: int) -> Known | None:
     for version in versions(name):
         struct: Layout | None = layout_of(name, version)
         path = ""

@@ -38,7 +38,7 @@ def _step(edit: Edit, right: Layout) -> str:
         case "field_moved" if struct:
             to, from_ = detail["to"], detail["from"]
             belongs = _where(struct, from_, without=from_)
-            return f"{edit.field} stands {_where(struct, to, without=from_)} and belongs {belongs}"
+            return f"{edit.field} is written {_where(struct, to, without=from_)} and belongs {belongs}"
         case "field_missing" if struct:
             where = detail["where"]
             return (
@@ -48,7 +48,7 @@ def _step(edit: Edit, right: Layout) -> str:
             return f"{edit.field} is written twice, the second time {_where(struct, detail['where'])}"
         case "field_from_version" if struct:
             return (
-                f"{edit.field} of version {detail['from_version']} stands {_where(struct, detail['place'])}, "
+                f"{edit.field} of version {detail['from_version']} is written {_where(struct, detail['place'])}, "
                 "which this version does not have"
             )
         case "header_version":
@@ -83,9 +83,9 @@ def _change(edit: Edit, right: Layout, version: int) -> str:
             return f"write the layout of version {version}, or do not offer more than version {detail['body_version']}"
         case "flexibility" | "length_encoding":
             flexible = detail["written"] == "fixed"
-            wanted = "compact lengths (N + 1 as unsigned varint)" if flexible else "int16 and int32 lengths"
+            lengths = "compact lengths (N + 1 as unsigned varint)" if flexible else "int16 and int32 lengths"
             tags = " and a tag buffer after each struct" if flexible and edit.kind == "flexibility" else ""
-            return f"write {wanted}{tags} in version {version} (KIP-482), or do not offer this version"
+            return f"write {lengths}{tags} in version {version} (KIP-482), or do not offer this version"
         case "length_off_by_one":
             return "a compact length is the length plus one; 0 is null (KIP-482)"
         case "header_version":

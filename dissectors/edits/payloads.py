@@ -11,7 +11,7 @@ from dissectors.edits.write import write
 from dissectors.embedded.registry import VERSION, lenient
 from dissectors.records.formats import entries
 from dissectors.records.layout_departures import write_departed
-from dissectors.records.layout_variants import WAYS
+from dissectors.records.layout_variants import ENCODINGS
 from dissectors.wire.decode import decode
 from dissectors.wire.edit import Edit, EditError, kind
 from dissectors.wire.errors import DecodeError
@@ -36,14 +36,14 @@ def _records(values: Mapping[str, Any], field: str, written: str) -> Mapping[str
 
 
 def _records_sentence(field: str, written: str) -> str:
-    return f"in {field} {WAYS[written].sentence if written in WAYS else f'records are written as {written}'}"
+    return f"in {field} {ENCODINGS[written].sentence if written in ENCODINGS else f'records are written as {written}'}"
 
 
 @kind("record_encoding", "written", sentence=_records_sentence, values=_records)
 def record_encoding(layout: Layout, field: str, written: str) -> Layout:
-    """Write records of format 2 in one of `layout_variants.WAYS`; length and CRC of the batches are right."""
-    if written not in WAYS:
-        raise EditError(f"unknown record encoding {written}; use one of {', '.join(WAYS)}")
+    """Write records of format 2 in one of `layout_variants.ENCODINGS`; length and CRC of the batches are right."""
+    if written not in ENCODINGS:
+        raise EditError(f"unknown record encoding {written}; use one of {', '.join(ENCODINGS)}")
     return _checked(layout, field, "records")
 
 
@@ -72,7 +72,7 @@ def _payload(values: Mapping[str, Any], field: str, payload: str, edit: Edit) ->
     values=_payload,
 )
 def embedded_layout(layout: Layout, field: str, payload: str, edit: Edit) -> Layout:
-    """Write a payload that begins with its version, e.g. ConsumerProtocolSubscription, under an edit of its own."""
+    """Write a payload that begins with its version, e.g. ConsumerProtocolSubscription, under another edit."""
     del edit  # whether it applies depends on the payload's version
     try:
         schemas.message(payload)

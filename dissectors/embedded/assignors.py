@@ -43,8 +43,8 @@ def assignment_user_data(data: bytes, rows: Rows) -> Layout | None:
     assignor = _assignor(rows)
     if assignor == "stream":
         return streams.assignment(data)
-    known = streams.assignment_of(data) if assignor is None else None
-    return exact(data, (known,)) if known else None
+    layout = streams.assignment_of(data) if assignor is None else None
+    return exact(data, (layout,)) if layout else None
 
 
 def _assignor(rows: Rows) -> str | None:

@@ -9,7 +9,7 @@ from dissectors.messages.sensitive import SECRET_TOPICS
 from dissectors.wire.node import Node
 
 
-class LateExpander(Expander):
+class LazyExpander(Expander):
     """Expands payloads immediately, and remembers where record data is.
 
     `record_data` has the topic and the enclosing structs by the `id` of the node, which the caller must keep alive;

@@ -28,9 +28,9 @@ def assignment(data: bytes) -> Layout | None:
     """
     if not data:
         return None
-    if (known := assignment_of(data)) is None:
+    if (layout := assignment_of(data)) is None:
         raise DecodeError(f"AssignmentInfo has no version {_version(data)}", offset=0)
-    return known
+    return layout
 
 
 def assignment_of(data: bytes) -> Layout | None:

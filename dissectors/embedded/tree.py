@@ -96,7 +96,7 @@ class Expander:
         data = node.value
         walked = records.walk(self.frame, node.end - len(data), node.end)
         guarded = topic in SECRET_TOPICS
-        if guarded and not _sound(walked.nodes):
+        if guarded and not _are_intact(walked.nodes):
             self._hide(node, pinned=False)
             return
         node.children = walked.nodes
@@ -164,7 +164,7 @@ def _is_compressed(batch: Node) -> bool:
     return (_value(batch, "attributes") or 0) & 7 != 0
 
 
-def _sound(batches: list[Node]) -> bool:
+def _are_intact(batches: list[Node]) -> bool:
     """As in `dissectors.embedded.values`: whether all batches are intact, except a truncated last one."""
     whole = batches[:-1] if len(batches) > 1 and _child(batches[-1].children, "truncated") else batches
     return all((crc := _child(batch.children, "crc")) and crc.meaning == "valid" for batch in whole)

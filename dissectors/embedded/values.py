@@ -54,7 +54,7 @@ def _put_payload(made: Row, name: str, reader: Reader, rows: Rows, *, guarded: b
 def _record_data(data: bytes | memoryview, topic: str | None, rows: Rows) -> list[Row] | str:
     batches = records.decode(data)
     guarded = topic in SECRET_TOPICS
-    if guarded and not _sound(batches):
+    if guarded and not _are_intact(batches):
         return withheld(data)
     for batch in batches:
         owner = CONTROL if batch.get("is_control") else topic
@@ -65,7 +65,7 @@ def _record_data(data: bytes | memoryview, topic: str | None, rows: Rows) -> lis
     return batches
 
 
-def _sound(batches: list[Row]) -> bool:
+def _are_intact(batches: list[Row]) -> bool:
     """Whether all batches are intact: otherwise types may be wrong, or it is a later piece of a snapshot."""
     whole = batches[:-1] if len(batches) > 1 and "truncated" in batches[-1] else batches
     return all(batch.get("crc_valid") for batch in whole)

@@ -18,15 +18,15 @@ def read_digits(text: str) -> bytes:
     if array:
         end = text.find("}", array)
         end = len(text) if end < 0 else end
-        if (again := text.find("{", array)) >= 0:
-            raise error_at(text, again, "another array begins here: pass one frame at a time")
+        if (next_start := text.find("{", array)) >= 0:
+            raise error_at(text, next_start, "another array begins here: pass one frame at a time")
         text = _blank(text[:array]) + text[array:end]
     digits: list[str] = []
     half, end = "", 0  # the first digit of a byte that is split by a line break
     for found in _WORD.finditer(text):
         word, at = found[0], found.start()
         if half and "\n" not in text[end:at]:
-            raise _odd(text, end, half)
+            raise _odd_count(text, end, half)
         end = found.end()
         if word[:2] in ("0x", "0X"):
             word, at = word[2:], at + 2
@@ -43,11 +43,11 @@ def read_digits(text: str) -> bytes:
         half = word[-1] if len(word) % 2 else ""
         digits.append(word[:-1] if half else word)
     if half:
-        raise _odd(text, end, half)
+        raise _odd_count(text, end, half)
     return bytes.fromhex("".join(digits))
 
 
-def _odd(text: str, end: int, digit: str) -> HexError:
+def _odd_count(text: str, end: int, digit: str) -> HexError:
     return error_at(text, end - 1, f"odd number of hex digits: the last one is '{digit}'")
 
 

@@ -36,8 +36,8 @@ def read_escapes(text: str) -> bytes:
         at = between.end()
     else:
         raise error_at(text, at, "this string is not closed on its line: add the quote, or write a line break as \\n")
-    if (again := re.compile(r"\\[x0-7]").search(text, at)) is not None:
-        raise error_at(text, again.start(), "another string follows: pass one frame at a time")
+    if (next_string := re.compile(r"\\[x0-7]").search(text, at)) is not None:
+        raise error_at(text, next_string.start(), "another string follows: pass one frame at a time")
     if re.search(r"printf\s+\$?$", text[:first]) and (percent := text.find("%", first, at)) >= 0:
         raise error_at(text, percent, "printf interprets '%': write it as \\x25")
     return data

@@ -13,7 +13,7 @@ from dissectors.records.compression import Decompressor, compress
 from dissectors.records.encode import encode
 from dissectors.records.fast_path import read_records
 from dissectors.records.formats import LOG_OVERHEAD, TIMESTAMP_TYPE
-from dissectors.records.layout_variants import WAYS, RecordLayout
+from dissectors.records.layout_variants import ENCODINGS, RecordLayout
 from dissectors.records.varint import read_zigzag, write_zigzag
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import TEXT_ERRORS, Irregularity, write_uvarint
@@ -68,18 +68,18 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
     else:
         return ()
     found = []
-    for rank, (name, way) in enumerate(WAYS.items()):
+    for rank, (name, encoding) in enumerate(ENCODINGS.items()):
         try:
-            doubtful, start, end = _read(payload, header, way)
+            doubtful, start, end = _read(payload, header, encoding)
         except (Irregularity, IndexError):
             continue
         place = (HEADER.size, 0) if codec else (HEADER.size + start, end - start)
-        found.append((doubtful, rank, Departure(name, *place, way.sentence)))
+        found.append((doubtful, rank, Departure(name, *place, encoding.sentence)))
     return tuple(departure for _, _, departure in sorted(found, key=lambda each: each[:2]))
 
 
 def write_departed(batch: Mapping[str, Any], written: str) -> bytes:
-    """Encode a batch, in the form of `dissectors.records.encode`, with its records in one of the `WAYS`.
+    """Encode a batch, in the form of `dissectors.records.encode`, with its records in one of the `ENCODINGS`.
 
     Length and CRC are right. An unsigned varint cannot encode null, which becomes the 32 bits of -1.
 
@@ -87,13 +87,13 @@ def write_departed(batch: Mapping[str, Any], written: str) -> bytes:
         EncodeError: A value does not fit the format.
         KeyError: The encoding is unknown.
     """
-    way = WAYS[written]
+    encoding = ENCODINGS[written]
     data = encode([batch])
     header = _header(data)
     payload, codec = data[HEADER.size :], header["attributes"] & 7
     if codec:
         payload = Decompressor().decompress(codec, payload, offset=0)
-    layout_problems = b"".join(_written(record, header, way) for record in read_records(payload, header))
+    layout_problems = b"".join(_written(record, header, encoding) for record in read_records(payload, header))
     if codec:
         layout_problems = compress(codec, layout_problems)
     head = bytearray(data[: HEADER.size])
@@ -112,16 +112,16 @@ class _Reading(NamedTuple):
     end: int
 
 
-def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
+def _read(data: bytes, header: dict[str, Any], encoding: RecordLayout) -> _Reading:
     """Read all records in this encoding: whether timestamps contradict it, and where the first wrong field is.
 
     Raises:
         Irregularity, IndexError: The records do not have this encoding.
     """
-    length, attributes = _READERS[way.length], _READERS[way.attributes]
-    timestamp_delta, offset_delta = _READERS[way.timestamp_delta], _READERS[way.offset_delta]
-    key_length, value_length = _READERS[way.key_length], _READERS[way.value_length]
-    headers_count = _READERS[way.headers_count]
+    length, attributes = _READERS[encoding.length], _READERS[encoding.attributes]
+    timestamp_delta, offset_delta = _READERS[encoding.timestamp_delta], _READERS[encoding.offset_delta]
+    key_length, value_length = _READERS[encoding.key_length], _READERS[encoding.value_length]
+    headers_count = _READERS[encoding.headers_count]
     size_of_all = len(data)
     latest = header["max_timestamp"] - header["base_timestamp"]
     pos = 0
@@ -130,7 +130,7 @@ def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
     for _ in range(header["records_count"]):
         start = pos
         size, pos = length(data, pos)
-        body = start if way.length_counts_itself else pos
+        body = start if encoding.length_counts_itself else pos
         at_attributes = pos
         attribute, pos = attributes(data, pos)
         at_timestamp = pos
@@ -149,10 +149,10 @@ def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
         if attribute or min(key_size, value_size) < -1 or not 0 <= count <= size_of_all or pos > size_of_all:
             raise Irregularity
         for _ in range(count):
-            pos = _skip_header(data, pos, way)
-        if pos > size_of_all or (way.length is not None and pos != body + size):
+            pos = _skip_header(data, pos, encoding)
+        if pos > size_of_all or (encoding.length is not None and pos != body + size):
             raise Irregularity
-        if way.offset_delta is not None:
+        if encoding.offset_delta is not None:
             if offset <= last:
                 raise Irregularity
             last = offset
@@ -166,15 +166,15 @@ def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
                 "key_length": (at_key, after_key_length),
                 "value_length": (at_value, after_value_length),
                 "headers_count": (at_headers, after_count),
-            }[way.departs]
+            }[encoding.departs]
     if pos != size_of_all or last > header["last_offset_delta"] or departs is None:
         raise Irregularity
-    doubtful = latest == 0 if way.timestamp_delta is None else largest != latest
+    doubtful = latest == 0 if encoding.timestamp_delta is None else largest != latest
     return _Reading(doubtful and not header["attributes"] & TIMESTAMP_TYPE, *departs)
 
 
-def _skip_header(data: bytes, pos: int, way: RecordLayout) -> int:
-    read = _READERS[way.header_length]
+def _skip_header(data: bytes, pos: int, encoding: RecordLayout) -> int:
+    read = _READERS[encoding.header_length]
     size, pos = read(data, pos)
     if size < 0:
         raise Irregularity
@@ -242,20 +242,20 @@ _WRITERS: dict[str | None, Callable[[int], bytes]] = {
 }
 
 
-def _written(record: dict[str, Any], header: dict[str, Any], way: RecordLayout) -> bytes:
-    body = _WRITERS[way.attributes](0)
-    body += _WRITERS[way.timestamp_delta](record["timestamp"] - header["base_timestamp"])
-    body += _WRITERS[way.offset_delta](record["offset"] - header["base_offset"])
-    body += _sized(record["key"], way.key_length) + _sized(record["value"], way.value_length)
-    if way.headers_count is not None:
-        body += _WRITERS[way.headers_count](len(record["headers"]))
+def _written(record: dict[str, Any], header: dict[str, Any], encoding: RecordLayout) -> bytes:
+    body = _WRITERS[encoding.attributes](0)
+    body += _WRITERS[encoding.timestamp_delta](record["timestamp"] - header["base_timestamp"])
+    body += _WRITERS[encoding.offset_delta](record["offset"] - header["base_offset"])
+    body += _sized(record["key"], encoding.key_length) + _sized(record["value"], encoding.value_length)
+    if encoding.headers_count is not None:
+        body += _WRITERS[encoding.headers_count](len(record["headers"]))
         for each in record["headers"]:
-            body += _sized(each["key"].encode("utf-8", TEXT_ERRORS), way.header_length)
-            body += _sized(each["value"], way.header_length)
+            body += _sized(each["key"].encode("utf-8", TEXT_ERRORS), encoding.header_length)
+            body += _sized(each["value"], encoding.header_length)
     size = len(body)
-    if way.length_counts_itself:
+    if encoding.length_counts_itself:
         size += next(own for own in range(1, 6) if len(write_zigzag(size + own)) == own)
-    return _WRITERS[way.length](size) + body
+    return _WRITERS[encoding.length](size) + body
 
 
 def _sized(data: bytes | None, encoding: str) -> bytes:

@@ -35,7 +35,7 @@ def _lengths(encoding: str, **others: str) -> dict[str, Any]:
 
 
 #: By name, the most probable first.
-WAYS = {
+ENCODINGS = {
     "record_length_int32": RecordLayout(
         "length", "the length of each record is an int32, not a zigzag varint", length="int32"
     ),

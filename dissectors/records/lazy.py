@@ -17,7 +17,7 @@ from dissectors.wire.node import Node
 WRAPPED_LIMIT = 8 << 20
 
 
-class LateBatch(NamedTuple):
+class LazyBatch(NamedTuple):
     """A batch: its node and, for a complete batch of format 2, an iterator of its records.
 
     The last child of the node is then ``records``, without children; `records` yields them, and perhaps a last leaf
@@ -28,7 +28,7 @@ class LateBatch(NamedTuple):
     records: Iterator[Node] | None = None
 
 
-def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> Iterator[LateBatch]:
+def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> Iterator[LazyBatch]:
     """Read ``frame[start:end]`` as `dissectors.records.walk` does, as far as the iterators are consumed.
 
     Errors are the meanings of nodes that could not be read. Never raises.
@@ -41,12 +41,12 @@ def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -
             header = begin_batch(cursor)
             holder = Node("records", cursor.pos, entry.end)
             node.children.append(holder)
-            yield LateBatch(node, _records(cursor, holder, header, decompressor))
+            yield LazyBatch(node, _records(cursor, holder, header, decompressor))
         else:
             node, error = walk_entry(frame, index, entry, old)
             if error is not None:
-                node.meaning = _said(error)
-            yield LateBatch(node)
+                node.meaning = _sentence(error)
+            yield LazyBatch(node)
 
 
 def _records(cursor: Cursor, holder: Node, header: dict[str, Any], decompressor: Decompressor) -> Iterator[Node]:
@@ -60,8 +60,8 @@ def _records(cursor: Cursor, holder: Node, header: dict[str, Any], decompressor:
     except DecodeError as error:
         yield from partial
         start, end = (holder.start if header["attributes"] & 7 else cursor.pos), holder.end
-        yield Node("unread", start, end, cursor.data[start:end], meaning=_said(error))
+        yield Node("unread", start, end, cursor.data[start:end], meaning=_sentence(error))
 
 
-def _said(error: DecodeError) -> str:
+def _sentence(error: DecodeError) -> str:
     return sentence(error) if error.path else error.message

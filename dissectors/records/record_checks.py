@@ -13,7 +13,7 @@ from dissectors.records.fast_path import read_records
 from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.formats import counted
 from dissectors.records.layout_departures import departures
-from dissectors.records.layout_variants import WAYS
+from dissectors.records.layout_variants import ENCODINGS
 from dissectors.records.varint import read_zigzag
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
@@ -97,7 +97,7 @@ class Payload:
         return self.span(found.start, found.end)
 
 
-def look_into(data: bytes | memoryview, index: int, batch: BatchSpan, *, produced: bool) -> Iterator[Fault]:
+def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, produced: bool) -> Iterator[Fault]:
     """The faults of the records in the batch at `index` of its field."""
     decompressor = Decompressor(MOST_BYTES)
     try:
@@ -117,7 +117,7 @@ def look_into(data: bytes | memoryview, index: int, batch: BatchSpan, *, produce
     yield from _deltas(index, batch, payload, records, produced=produced)
 
 
-def look_into_message(data: bytes | memoryview, index: int, message: BatchSpan) -> Iterator[Fault]:
+def check_wrapped_records(data: bytes | memoryview, index: int, message: BatchSpan) -> Iterator[Fault]:
     """The faults inside the message of format 0 or 1 at `index` of its field."""
     own = bytes(data[message.start : message.end])
     cursor = Cursor(own, 0, len(own))
@@ -126,9 +126,9 @@ def look_into_message(data: bytes | memoryview, index: int, message: BatchSpan) 
         for inner in message_set.walk_message(cursor, decompressor):
             crc = inner["crc"]
             if message.attributes & 7 and crc.meaning != "valid":
-                says = f"the CRC of a message inside the compressed one is 0x{crc.value:08x}, {crc.meaning}"
+                text = f"the CRC of a message inside the compressed one is 0x{crc.value:08x}, {crc.meaning}"
                 place = message.start + crc.start, message.start + crc.end
-                yield Fault(FaultKind.CRC, (str(index), "value"), *place, says)
+                yield Fault(FaultKind.CRC, (str(index), "value"), *place, text)
                 return
     except DecodeError as error:
         if not decompressor.left:
@@ -142,17 +142,17 @@ def look_into_message(data: bytes | memoryview, index: int, message: BatchSpan) 
 
 def _undecompressed(index: int, batch: BatchSpan, start: int, error: DecodeError) -> Fault:
     codec = codec_name(batch.attributes)
-    says = f"the attributes say {codec}, the payload is {error.message}"
+    text = f"the attributes say {codec}, the payload is {error.message}"
     path = (str(index), "records" if batch.magic == 2 else "value")
-    return Fault(FaultKind.COMPRESSION, path, batch.start + start, batch.end, says, expected=codec)
+    return Fault(FaultKind.COMPRESSION, path, batch.start + start, batch.end, text, expected=codec)
 
 
 def _bomb(index: int, batch: BatchSpan) -> Fault:
     start = batch.start + batches.HEADER.size
-    says = (
+    text = (
         f"{counted(batch.end - start, 'byte')} of {codec_name(batch.attributes)} decompress to over {MOST_BYTES} bytes"
     )
-    return Fault(FaultKind.BOMB, (str(index), "records"), start, batch.end, says, f"at most {MOST_BYTES} bytes")
+    return Fault(FaultKind.BOMB, (str(index), "records"), start, batch.end, text, f"at most {MOST_BYTES} bytes")
 
 
 def _deltas(
@@ -164,20 +164,20 @@ def _deltas(
         bad = _first_wrong(offsets, counted_up if produced else None)
         if bad is not None:
             which, should = bad
-            says = f"record {which} has offset delta {offsets[which]}, should be {should}"
+            text = f"record {which} has offset delta {offsets[which]}, should be {should}"
             place = payload.field(which, "offset_delta")
             where = (str(index), "records", str(which), "offset_delta")
-            yield Fault(FaultKind.OFFSETS, where, *place, says, should, str(offsets[which]), proven=False)
+            yield Fault(FaultKind.OFFSETS, where, *place, text, should, str(offsets[which]), proven=False)
             return
     last = len(offsets) - 1 if produced else max(offsets, default=-1)
     if batch.last_offset_delta < last or (produced and batch.last_offset_delta != last and records):
-        says = (
+        text = (
             f"last_offset_delta is {batch.last_offset_delta}, the last of {counted(len(records), 'record')} has {last}"
         )
         start = batch.start + batches.CRC_START + 2
         got = str(batch.last_offset_delta)
         path = (str(index), "last_offset_delta")
-        yield Fault(FaultKind.LAST_OFFSET, path, start, start + 4, says, str(last), got, proven=False)
+        yield Fault(FaultKind.LAST_OFFSET, path, start, start + 4, text, str(last), got, proven=False)
     for which, record in enumerate(records):
         if not -_INT32 <= (delta := record["timestamp"]) < _INT32:
             yield _far_timestamp(index, batch, payload, which, delta)
@@ -201,42 +201,42 @@ def _far_timestamp(index: int, batch: BatchSpan, payload: Payload, which: int, d
     path = (str(index), "records", str(which), "timestamp_delta")
     timestamp = batch.base_timestamp + delta
     if timestamp < -1 or timestamp >= _INT64:
-        says = f"record {which} has timestamp {timestamp}: {batch.base_timestamp} and a delta of {delta}"
-        return Fault(FaultKind.TIMESTAMP, path, *place, says, got=str(timestamp), proven=False)
-    says = f"the timestamp delta {delta} of record {which} takes more than 32 bits"
-    return Fault(FaultKind.TIMESTAMP, path, *place, says, got=str(delta), proven=False)
+        text = f"record {which} has timestamp {timestamp}: {batch.base_timestamp} and a delta of {delta}"
+        return Fault(FaultKind.TIMESTAMP, path, *place, text, got=str(timestamp), proven=False)
+    text = f"the timestamp delta {delta} of record {which} takes more than 32 bits"
+    return Fault(FaultKind.TIMESTAMP, path, *place, text, got=str(delta), proven=False)
 
 
 def _unreadable(data: bytes | memoryview, index: int, batch: BatchSpan, payload: Payload) -> Fault | None:
-    if ways := departures(bytes(data[batch.start : batch.end])):
-        way, *rivals = ways
-        start = batch.start + way.offset
-        end = batch.end if payload.compressed else start + way.size
-        where = (str(index), "records", "0", WAYS[way.written].departs)
-        says = "; or ".join(each.sentence for each in ways)
-        return Fault(FaultKind.ENCODING, where, start, end, says, departure=way, rivals=tuple(rivals))
+    if found_departures := departures(bytes(data[batch.start : batch.end])):
+        encoding, *rivals = found_departures
+        start = batch.start + encoding.offset
+        end = batch.end if payload.compressed else start + encoding.size
+        where = (str(index), "records", "0", ENCODINGS[encoding.written].departs)
+        text = "; or ".join(each.sentence for each in found_departures)
+        return Fault(FaultKind.ENCODING, where, start, end, text, departure=encoding, rivals=tuple(rivals))
     count = batch.records_count
     found, pos, error = _first_unreadable(payload.data, count)
     says_count = batch.start + _COUNT_AT, batch.start + _COUNT_AT + 4
     count_path = (str(index), "records_count")
     if count < 0 or count > len(payload.data):
-        says = f"records_count is {count}, {counted(len(payload.data), 'byte')} of records are there"
-        return Fault(FaultKind.ABSURD_COUNT, count_path, *says_count, says, got=str(count))
+        text = f"records_count is {count}, {counted(len(payload.data), 'byte')} of records follow"
+        return Fault(FaultKind.ABSURD_COUNT, count_path, *says_count, text, got=str(count))
     if error is None:
         if found == MOST_RECORDS:
             return None  # a later record is wrong
         more, rest, _ = _first_unreadable(payload.data[pos:], MOST_RECORDS)
         if found < count or pos + rest == len(payload.data):
-            says = f"records_count is {count}, {counted(found + more, 'record')} are there"
-            return Fault(FaultKind.COUNT, count_path, *says_count, says, str(found + more), str(count))
+            text = f"records_count is {count}, {counted(found + more, 'record')} follow"
+            return Fault(FaultKind.COUNT, count_path, *says_count, text, str(found + more), str(count))
         left = len(payload.data) - pos
-        says = f"{counted(left, 'byte')} left in the batch after its {counted(count, 'record')}"
-        return Fault(FaultKind.LENGTH, (str(index), "records"), *payload.span(pos, pos + left), says)
+        text = f"{counted(left, 'byte')} left in the batch after its {counted(count, 'record')}"
+        return Fault(FaultKind.LENGTH, (str(index), "records"), *payload.span(pos, pos + left), text)
     path = (str(index), "records", str(found), *error.path)
     place = payload.span(error.offset, _varint_end(payload.data, error.offset))
     if error.path[:1] == ("headers",) and error.path[2:] == ("key",) and error.message.startswith("length is -"):
-        says = f"the key of header {error.path[1]} of record {found} is null"
-        return Fault(FaultKind.HEADER_KEY, path, *place, says, got=error.message.removeprefix("length is "))
+        text = f"the key of header {error.path[1]} of record {found} is null"
+        return Fault(FaultKind.HEADER_KEY, path, *place, text, got=error.message.removeprefix("length is "))
     return Fault(FaultKind.LENGTH, path, *place, f"record {found} does not read: {error.message}")
 
 

@@ -200,9 +200,9 @@ def header_versions(api_key: int, version: int) -> tuple[int, int]:
 
     Source: KIP-482, KIP-511, Kafka's ApiMessageType.
     """
-    known = _apis()[api_key]
-    flexible = known.flexible_from is not None and version >= known.flexible_from
-    return known.headers.get(version) or ((2, 1) if flexible else (1, 0))
+    api = _apis()[api_key]
+    flexible = api.flexible_from is not None and version >= api.flexible_from
+    return api.headers.get(version) or ((2, 1) if flexible else (1, 0))
 
 
 @functools.cache
@@ -245,8 +245,8 @@ def enum(name: str) -> dict[int, str]:
 @functools.cache
 def _records(kind: str) -> dict[tuple[str, int], str]:
     """(component, key) -> name, for one type of message."""
-    wanted = f'"type":"{kind}"'.encode()
-    found = [_message(name) for name, line in _lines().items() if wanted in line]
+    marker = f'"type":"{kind}"'.encode()
+    found = [_message(name) for name, line in _lines().items() if marker in line]
     return {(each["component"], each["apiKey"]): each["name"] for each in found if each["type"] == kind}
 
 

@@ -53,8 +53,8 @@ def refused_from() -> Mapping[tuple[int, int], str]:
 @functools.cache
 def _known_to_lines() -> frozenset[int]:
     """APIs that brokers of any KRaft line serve to clients."""
-    known = map(lines.line, lines.lines())
-    return frozenset(key for line in known if line.kraft for key in line.served)
+    all_lines = map(lines.line, lines.lines())
+    return frozenset(key for line in all_lines if line.kraft for key in line.served)
 
 
 def _numbers(release: str) -> list[int]:

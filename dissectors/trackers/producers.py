@@ -170,7 +170,7 @@ class Producers:
             return
         key = server, batch.producer_id, place
         track = self._tracks.get(key)
-        given = self._assigned_ids.get(batch.producer_id, 0)  # a cluster made anew gives the same ids again
+        given = self._assigned_ids.get(batch.producer_id, 0)  # a recreated cluster assigns the same ids again
         if track is None or batch.epoch > track.epoch or track.started_at < given:
             track = self._tracks[key] = _ProducerTrack(attempt.at, batch.epoch, batch.sequence)
         elif batch.epoch < track.epoch:

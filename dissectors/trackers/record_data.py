@@ -11,7 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import ProblemPlace, locate
 from dissectors.messages.message import Message
 from dissectors.records.batch import HEADER
-from dissectors.records.checks import MOST_SUSPECTS, examine, sound_batch
+from dissectors.records.checks import MOST_SUSPECTS, examine, valid_batch
 from dissectors.records.compression import CODECS
 from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.formats import CONTROL
@@ -149,7 +149,7 @@ class RecordData:
         assert self.message is not None
         produced, topic = self.message.is_request, place[0]
         sampler = connection.state(BatchSampler)
-        batch = sound_batch(data, 0, len(data), produced=produced)
+        batch = valid_batch(data, 0, len(data), produced=produced)
         if batch is not None and not sampler.selects(produced, topic, batch.records_count):
             part = PartitionData(place, path, row, [batch], 0)
         else:
@@ -176,7 +176,7 @@ class RecordData:
         produced = self.message.is_request
         batches, faults, cut_off, suspects = examine(
             data,
-            wanted=lambda count: chosen or sampler.selects(produced, place[0], count),
+            selects=lambda count: chosen or sampler.selects(produced, place[0], count),
             produced=produced,
             most_suspects=MOST_SUSPECTS - self.suspects,
         )

@@ -9,7 +9,7 @@ import pytest
 
 from dissectors.messages.message import api_layouts
 from dissectors.records.layout_departures import write_departed
-from dissectors.records.layout_variants import WAYS
+from dissectors.records.layout_variants import ENCODINGS
 from dissectors.trackers.record_data import FIRST_BATCHES, MOST_TOPICS, THEN_ONE_IN, BatchSampler
 from dissectors.wire.encode import encode
 from kproxy.inspection.explain import explain
@@ -53,12 +53,12 @@ def test_int32_lengths_in_a_real_conversation_are_told_once_and_alone(client: st
     assert finding.span == (132, 136)
 
 
-@pytest.mark.parametrize("written", list(WAYS))
+@pytest.mark.parametrize("written", list(ENCODINGS))
 def test_each_way_is_told_alone(written: str) -> None:
     data = write_departed(BATCH, written).hex()
     [told] = [each for each in findings(produce(f'"{data}"')) if each.code.startswith("R")]
     assert told.code == "R007"
-    assert WAYS[written].sentence in told.message
+    assert ENCODINGS[written].sentence in told.message
     assert told.blame == "client"
 
 
