@@ -1,4 +1,4 @@
-"""LeaderDenials: partitions whose supposed leader denies it, and what Metadata answers afterwards."""
+"""LeaderDenials: partitions whose supposed leader answers NOT_LEADER_OR_FOLLOWER, and what Metadata says afterwards."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Event = RequestReceived | ResponseReceived | BytesSkipped | FramingLost | Connec
 
 @dataclass(slots=True)
 class MemberConnection:
-    """The connection of a member: after `lost_at` (ns) its requests may have been lost."""
+    """The connection of a member: up to `lost_at` (ns), some of its requests may have been lost."""
 
     lost_at: int = -1
 
