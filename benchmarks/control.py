@@ -26,7 +26,7 @@ from pathlib import Path
 
 from relay import cpu_seconds, process
 
-from dissectors.messages.message import plan
+from dissectors.messages.message import api_layouts
 from dissectors.wire.encode import encode
 from kproxy.control.client import connect
 from kproxy.control.paths import find
@@ -39,7 +39,7 @@ FULL_LOAD_S = 0.3  # more, and the inspector has too much to catch up with
 
 def frames(answers: bool) -> bytes:
     """`IDS` requests or their answers, all of one size."""
-    known = plan(HEARTBEAT, VERSION)
+    known = api_layouts(HEARTBEAT, VERSION)
     assert known is not None
     made = bytearray()
     for number in range(IDS):

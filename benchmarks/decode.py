@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from dissectors.messages.message import plan, read_request, read_response
+from dissectors.messages.message import api_layouts, read_request, read_response
 from dissectors.wire.decode import decode
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.kproxy.captured import DATA, lines_of
@@ -48,7 +48,7 @@ def bodies() -> dict[Kind, list[bytes]]:
 def kproxy(kind: Kind) -> Reader:
     """What the proxy, `dissect` and the built-in broker read with."""
     key, version, is_request = kind
-    known = plan(key, version)
+    known = api_layouts(key, version)
     assert known is not None
     return functools.partial(decode, known.request if is_request else known.response)
 

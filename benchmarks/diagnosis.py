@@ -32,8 +32,8 @@ def large() -> None:
             began = time.process_time()
             found = diagnose(message)
             taken.append(1000 * (time.process_time() - began))
-        said = f"{found.edit.kind} {found.edit.field}, {found.confidence:.2f}" if found else "nothing"
-        print(f"{name}: first {taken[0]:.1f} ms, then {min(taken[1:]):.1f} ms ({said})")
+        text = f"{found.edit.kind} {found.edit.field}, {found.confidence:.2f}" if found else "nothing"
+        print(f"{name}: first {taken[0]:.1f} ms, then {min(taken[1:]):.1f} ms ({text})")
 
 
 def small(count: int) -> None:

@@ -1,8 +1,8 @@
-"""Failures: exceptions that are bugs in kproxy, as values.
+"""Failure: an unexpected exception, i.e. a bug in kproxy, as a value.
 
-One frame that provokes a bug must not end the inspection of the others. So decoding a frame, each tracker, each rule
-and each trace line is a step of its own: an unexpected exception ends that step, becomes a `Failure`, and is reported
-by the rule K007 (`dissectors.rules.failed`) with the frame. Everything else goes on.
+A frame that triggers a bug must not stop the inspection of other frames. Decoding a frame, each tracker, each rule and
+each trace line are therefore separate steps: an unexpected exception ends only its step, becomes a `Failure`, and is
+reported by rule K007 (`dissectors.rules.failed`) with the frame.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PACKAGES = ("dissectors", "kproxy")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An unexpected exception: the step that it ended, its type, its message, and the innermost lines of our code."""
+    """An unexpected exception: its step, its type, its message, and the innermost lines of kproxy's code."""
 
     step: str
     kind: str
@@ -34,7 +34,7 @@ class Failure:
 
     @property
     def title(self) -> str:
-        """Step and type of the exception: what may be shown even where its message may hold a secret."""
+        """Step and type of the exception, without its message, which could contain a secret."""
         return f"internal error while {self.step}: {self.kind}"
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Failure:
 
 
 def _places(traceback: TracebackType | None) -> list[str]:
-    """File and line of each frame, outermost first; files from their package on."""
+    """File and line of each stack frame, outermost first; paths start at the package."""
     found = []
     while traceback is not None:
         parts = traceback.tb_frame.f_code.co_filename.replace("\\", "/").split("/")

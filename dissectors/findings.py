@@ -1,4 +1,4 @@
-"""A finding: what is wrong, where, who is to blame, what to do."""
+"""Problems that rules report, and findings: problems with the code of their rule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dissectors.messages.diagnosis_result import Diagnosis
 
 
 class Severity(StrEnum):
-    """How bad: an error breaks somebody, a warning works but is wrong or risky."""
+    """An error breaks a client or a broker; a warning works but is wrong or risky."""
 
     INFO = "info"
     WARNING = "warning"
@@ -18,18 +18,18 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a rule's check yields: a sentence, and where. The span is half-open and counts from the length prefix.
+    """What a rule reports: a sentence and its place. The span is half-open and counts from the length prefix.
 
     Args:
-        message: One sentence that stands alone: what is there, and what should be.
+        message: One self-contained sentence: what was observed and what was expected.
         path: The field as users write it, e.g. ``brokers[1].port``.
         hint: What to do about it.
-        blame: Who is wrong, where that is not what the rule says.
-        severity: How bad, where that is not what the rule says.
-        expected, got: The two sides of the sentence, where they can be said in a few words.
-        cause: What tells this problem apart from another of the same rule at the same API and field, e.g. the topic:
-            a problem is told once per cause, then counted.
-        diagnosis: How the layout departs, if that is what is wrong.
+        blame: The responsible side, if it differs from the rule's.
+        severity: The severity, if it differs from the rule's.
+        expected, got: The expected and the observed value, if a few words suffice.
+        cause: Distinguishes root causes of one rule at the same API and field, e.g. the topic. Each root cause is
+            reported once; repeats are counted.
+        diagnosis: How the frame departs from its layout, if that is the problem.
     """
 
     message: str
@@ -47,7 +47,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem with the name of the rule that saw it."""
+    """A problem with code, name, severity and blame from its rule."""
 
     code: str
     name: str

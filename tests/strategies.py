@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dissectors import schemas
-from dissectors.messages.message import plan
+from dissectors.messages.message import api_layouts
 from dissectors.schemas import VersionRange
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import Field, Layout, layout
@@ -81,7 +81,7 @@ _WEDGES = st.binary(max_size=3) | st.sampled_from(
 def requests(draw: st.DrawFn) -> bytes:
     """Whole request frames of any API version."""
     key, version = draw(st.sampled_from(API_VERSIONS))
-    known = plan(key, version)
+    known = api_layouts(key, version)
     assert known is not None
     header = draw(values(known.request_header)) | {"request_api_key": key, "request_api_version": version}
     return framed(encode(known.request_header, header) + encode(known.request, draw(values(known.request))))
@@ -91,7 +91,7 @@ def requests(draw: st.DrawFn) -> bytes:
 def responses(draw: st.DrawFn) -> tuple[bytes, int, int]:
     """Whole response frames with the API key and version that they answer."""
     key, version = draw(st.sampled_from(API_VERSIONS))
-    known = plan(key, version)
+    known = api_layouts(key, version)
     assert known is not None
     header = draw(values(known.response_header))
     return (

@@ -1,16 +1,16 @@
-"""Addresses as text: what can be said of two of them without a resolver."""
+"""Parses and compares addresses without a resolver."""
 
 from __future__ import annotations
 
 import functools
 import ipaddress
 
-#: What every address of the machine itself is called here.
+#: The canonical name of every loopback address.
 LOOPBACK = "loopback"
 
 
 def split(address: str) -> tuple[str, int] | None:
-    """Host and port of ``host:port`` or ``[v6]:port``, None if it is neither (a Unix socket)."""
+    """Host and port of ``host:port`` or ``[v6]:port``; None for other addresses, e.g. a Unix socket."""
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit():
         return None
@@ -23,18 +23,18 @@ def join(host: str, port: int) -> str:
 
 
 def host_of(address: str) -> str:
-    """The host of ``host:port``, as it stands there."""
+    """The host of ``host:port``, unchanged."""
     return address.rpartition(":")[0]
 
 
 def is_local(address: str) -> bool:
-    """Whether ``host:port`` is loopback, or the address is a Unix socket: what goes there is on no wire."""
+    """Whether ``host:port`` is loopback or the address is a Unix socket: traffic to it does not leave the machine."""
     return address.startswith("unix:") or canonical(host_of(address)) == LOOPBACK
 
 
 @functools.lru_cache(maxsize=4096)
 def canonical(host: str) -> str:
-    """One spelling of a host: names in lower case, IPv6 in short, all of loopback as `LOOPBACK`."""
+    """The canonical form of a host: lower-case names, compressed IPv6, `LOOPBACK` for all loopback addresses."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost":
         return LOOPBACK
@@ -47,14 +47,14 @@ def canonical(host: str) -> str:
 
 
 def is_address(host: str) -> bool:
-    """Whether a host is an address, `localhost` among them, and no name that may lead anywhere."""
-    known = canonical(host)
-    return known == LOOPBACK or is_fixed(known)
+    """Whether a host is an IP address or `localhost`, not a name that has to be resolved."""
+    name = canonical(host)
+    return name == LOOPBACK or is_fixed(name)
 
 
 @functools.lru_cache(maxsize=4096)
 def is_fixed(host: str) -> bool:
-    """Whether a canonical host is an IP address that says by itself which machine it is: no name, no loopback."""
+    """Whether a canonical host is an IP address of one machine: not a name, loopback, or the unspecified address."""
     try:
         return not ipaddress.ip_address(host).is_unspecified
     except ValueError:

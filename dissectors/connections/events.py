@@ -1,4 +1,4 @@
-"""What a connection tells: frames, and what became of bytes that are none. Times are nanoseconds since the epoch."""
+"""The events of a connection: frames, gaps, deadlines, its end. Times are nanoseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 from dissectors.failures import Failure
 from dissectors.messages.message import Message
 
-#: Why frames went by a relay unseen: its inspector could not keep up.
+#: The reason of gaps in a relay's connections: the inspector could not keep up.
 BEHIND = "the inspector was behind"
 
 
 class Direction(IntEnum):
-    """Which way bytes travel: from the client, or to it."""
+    """REQUEST is client to server; RESPONSE is server to client."""
 
     REQUEST = 0
     RESPONSE = 1
@@ -22,9 +22,9 @@ class Direction(IntEnum):
 
 @dataclass(slots=True)
 class ConnectionOpened:
-    """A connection begins. Addresses are ``host:port``; `listener` is where a relay took it.
+    """A connection was opened. Addresses are ``host:port``; `listener` is the relay's address, if a relay accepted it.
 
-    `midstream`: its first bytes may be the middle of a frame.
+    `midstream`: the capture may begin in the middle of a frame.
     """
 
     at: int
@@ -37,10 +37,10 @@ class ConnectionOpened:
 
 @dataclass(slots=True)
 class RequestReceived:
-    """A whole request frame. `offset` counts the bytes of its direction before it.
+    """A whole request frame. `offset` is its position in the stream of its direction.
 
-    `expects_response` is false for a Produce with acks=0; `damaged` says why a frame could not be had whole. `note` is
-    for whoever watches: it stays with the request and comes back with its response.
+    `expects_response` is False for a Produce with acks=0. `damaged` is the reason why only part of the frame was
+    captured. `note` is free for the caller: it stays with the request and is available with its response.
     """
 
     at: int
@@ -54,9 +54,9 @@ class RequestReceived:
 
 @dataclass(slots=True)
 class ResponseReceived:
-    """A whole response frame with the request that it answers, None if nobody asked.
+    """A whole response frame with its request, None if no request in flight has its correlation id.
 
-    `passed_over` counts the requests that are older and still wait: Kafka answers in order.
+    `overtaken` is the number of older requests still in flight: Kafka responds in order.
     """
 
     at: int
@@ -65,19 +65,19 @@ class ResponseReceived:
     correlation_id: int
     message: Message | None
     request: RequestReceived | None
-    passed_over: int = 0
+    overtaken: int = 0
     damaged: str | None = None
 
     @property
-    def asked(self) -> dict[str, Any] | None:
-        """The body of the request, None if it is not known or does not read well."""
+    def request_body(self) -> dict[str, Any] | None:
+        """The body of the request; None if the request is unknown or not well-formed."""
         request = self.request
-        return request.message.body if request is not None and request.message.reads_well else None
+        return request.message.body if request is not None and request.message.well_formed else None
 
 
 @dataclass(slots=True)
 class TokenReceived:
-    """A SASL token outside Kafka's framing of requests (after SaslHandshake v0). Its bytes are a secret."""
+    """A SASL token without a Kafka header (after SaslHandshake v0). Its bytes are a secret and not kept."""
 
     at: int
     offset: int
@@ -87,10 +87,9 @@ class TokenReceived:
 
 @dataclass(slots=True)
 class FramingLost:
-    """No Kafka frame begins here; nothing more is said of this direction.
+    """No Kafka frame begins here; this direction yields no more events.
 
-    `protocol` names what it is instead, if that is known: ``TLS``, ``HTTP``, ``SSH``; `size` is what the length prefix
-    says.
+    `protocol` is the detected protocol, if any: ``TLS``, ``HTTP``, ``SSH``. `size` is the value of the length prefix.
     """
 
     direction: Direction
@@ -104,7 +103,7 @@ class FramingLost:
 
 @dataclass(slots=True)
 class ProxyHeaderReceived:
-    """A PROXY protocol header (HAProxy's, v1 or v2) before the first frame; `size` bytes were passed over."""
+    """A PROXY protocol header (HAProxy's, v1 or v2) of `size` bytes before the first frame."""
 
     at: int
     size: int
@@ -113,7 +112,7 @@ class ProxyHeaderReceived:
 
 @dataclass(slots=True)
 class BytesSkipped:
-    """Bytes that were not decoded: lost by the capture, or passed over while looking for a frame."""
+    """Bytes that were not decoded: missing in the capture, or skipped while looking for a frame."""
 
     direction: Direction
     offset: int
@@ -124,11 +123,11 @@ class BytesSkipped:
 
 
 @dataclass(slots=True)
-class FrameInPart:
-    """A frame is under way: `have` of its bytes are here, and it says to have `size` (0 as long as that is not known).
+class FrameIncomplete:
+    """A frame is incomplete: `have` of its bytes were received; `size` is its total size, 0 while that is unknown.
 
-    Told where a chunk ends inside a frame, so unlike other events it depends on how a stream is cut. With `have` 0 no
-    frame is under way any more.
+    It is reported if a chunk ends inside a frame, so unlike other events it depends on the chunks. `have` is 0 once no
+    frame is incomplete.
     """
 
     at: int
@@ -139,24 +138,24 @@ class FrameInPart:
 
 @dataclass(slots=True)
 class ConnectionEnded:
-    """The end of a connection; `unanswered` in the order they were asked.
+    """The end of a connection. `unanswered` are the requests in flight, oldest first.
 
-    `half_frames` are the bytes of a frame that never became whole, by direction. `by` is who ended it (``client``,
-    ``server``, ``proxy``) and `how` (``fin``, ``reset``, or in words), None if that is not known.
+    `incomplete_frames` are the bytes of incomplete frames, by direction. `by` is the side that ended it (``client``,
+    ``server``, ``proxy``) and `how` is ``fin``, ``reset`` or a description; both are None if unknown.
     """
 
     at: int
     unanswered: list[RequestReceived] = field(default_factory=list)
-    half_frames: tuple[int, int] = (0, 0)
+    incomplete_frames: tuple[int, int] = (0, 0)
     by: str | None = None
     how: str | None = None
 
 
 @dataclass(slots=True)
 class DeadlinePassed:
-    """What was expected has not happened by `at`.
+    """An expected event has not happened by `at`.
 
-    `code` is the rule that waited for it, or the name that a tracker gave the deadline; `about` was put down with it.
+    `code` is the code of the rule, or the name that a tracker gave the deadline; `about` is the value given with it.
     """
 
     at: int
@@ -166,19 +165,19 @@ class DeadlinePassed:
 
 @dataclass(slots=True)
 class InspectionFailed:
-    """A step of the inspection has raised an unexpected exception: a bug in kproxy.
+    """A step of the inspection raised an unexpected exception: a bug in kproxy.
 
-    `about` is the event that was looked at, None where there was none yet.
+    `about` is the event being inspected, None if there was none yet.
     """
 
     at: int
     failure: Failure
     about: Any = None
 
-    # Not called `message`: a finding of ours is not one about that API.
+    # Not called `message`: rules select events by that attribute, and a bug in kproxy is not a problem of that API.
     @property
     def frame_message(self) -> Message | None:
-        """The message of the frame, if there is one."""
+        """The message of the frame being inspected, if any."""
         found: Message | None = getattr(self.about, "message", None)
         return found
 
@@ -191,7 +190,7 @@ Event: TypeAlias = (
     | FramingLost
     | ProxyHeaderReceived
     | BytesSkipped
-    | FrameInPart
+    | FrameIncomplete
     | ConnectionEnded
     | DeadlinePassed
     | InspectionFailed

@@ -1,4 +1,4 @@
-"""Names a byte stream that is no Kafka by how it begins."""
+"""Detects other protocols by the first bytes of a stream."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class OtherProtocol(NamedTuple):
-    """What a stream is instead of Kafka, and what to do about it."""
+    """The protocol of a stream, and what to do about it."""
 
     protocol: str
     hint: str
@@ -22,7 +22,7 @@ _MQTT = OtherProtocol("MQTT", "an MQTT client; check the port")
 _HEALTH_CHECK = OtherProtocol("ZooKeeper", "a ZooKeeper health check; check the port")
 _SESSION = OtherProtocol("ZooKeeper", "a ZooKeeper session; clients since Kafka 3 are given brokers, not ZooKeeper")
 
-#: What cannot be a Kafka length is told by four bytes: more may never come.
+#: Four bytes suffice for these, which are too large for a length prefix; more bytes may never arrive.
 _BY_FOUR_BYTES = {
     **dict.fromkeys(
         (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"HTTP", b"PRI "), _HTTP
@@ -35,22 +35,22 @@ _BY_FOUR_BYTES = {
 }
 _POSTGRESQL_WANTS_TLS = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 
-#: Bytes after which `detect_protocol` never changes its mind.
+#: More bytes than these do not change the result of `detect_protocol`.
 START_BYTES = 32
 
 PROXY_V1 = b"PROXY "
 PROXY_V2 = b"\r\n\r\n\x00\r\nQUIT\n"
 _PROXY_V1_MOST = 107
-#: Bytes after which `proxy_header` knows the size of a header.
+#: With these bytes `proxy_header` knows the size of a header.
 PROXY_BYTES = _PROXY_V1_MOST
 
 
 def detect_protocol(start: bytes) -> OtherProtocol | None:
-    """What a stream with these first bytes is, None if it may be Kafka.
+    """Detect the protocol of a stream by its first bytes; None if it may be Kafka.
 
-    A TLS record is one of handshake (22) or alert (21), version 3.0 to 3.4. An MQTT CONNECT has its length, a varint,
-    before the length of the protocol's name. A ZooKeeper session opens with 44 or 45 bytes: protocol version 0, at
-    byte 16 a timeout of less than 65 s, at byte 28 the length of a password, 16.
+    A TLS record is a handshake (22) or alert (21) of version 3.0 to 3.4. An MQTT CONNECT has its length, a varint,
+    before the length of the protocol name. A ZooKeeper session opens with 44 or 45 bytes: protocol version 0, a timeout
+    of less than 65 s at byte 16, and 16, the length of the password, at byte 28.
     """
     if len(start) >= 3 and start[0] in (0x15, 0x16) and start[1] == 3 and start[2] <= 4:
         return _TLS
@@ -65,14 +65,14 @@ def detect_protocol(start: bytes) -> OtherProtocol | None:
 
 
 class ProxyHeader(NamedTuple):
-    """A PROXY protocol header; `size` is more than there is of it while it is not whole."""
+    """A PROXY protocol header. While it is incomplete, `size` is larger than the bytes received."""
 
     version: int
     size: int
 
 
 def proxy_header(start: bytes) -> ProxyHeader | None:
-    """The PROXY protocol header that a stream begins with, None if it begins with none.
+    """The PROXY protocol header at the start of a stream, None if there is none.
 
     Source: the PROXY protocol, versions 1 and 2 (haproxy.org, doc/proxy-protocol.txt).
     """

@@ -1,28 +1,28 @@
-"""Finds the next frame in a stream that was entered in the middle."""
+"""Finds the next frame after bytes were lost or a capture began mid-stream."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
 
-#: A frame that may begin somewhere is waited for and read, unless it is longer than this: it is believed if nothing
-#: else was found in as many bytes.
-MAX_JUDGED_BYTES = 16 * 1024
-#: A length and a correlation id.
+#: A candidate frame is decoded to check it once it is complete. A longer one is accepted without decoding after so many
+#: bytes, if no other frame was found by then.
+MAX_CHECKED_BYTES = 16 * 1024
+#: The smallest frame: a length prefix and a correlation id.
 LEAST_BYTES = 8
 
 
 class FrameFinder:
-    """Of all places where a frame may begin, finds the one whose frame is the first to be whole and reads well.
+    """Finds, of all positions where a frame may begin, the first whose frame is complete and decodes.
 
-    So it does not matter how the stream is cut, and a number in some payload that looks like the length of a long frame
-    holds nothing up.
+    The result does not depend on the chunks of the stream, and a number in a payload that looks like the length of a
+    long frame does not delay it.
 
     Args:
-        head: Bytes that `plausible` looks at.
-        plausible: Whether a frame may begin at that position of a buffer, as far as it is there.
-        readable: Whether a whole frame can be one.
-        max_frame_bytes: A longer length prefix cannot be one.
+        head: Number of bytes that `plausible` needs.
+        plausible: Whether a frame may begin at that position of a buffer, as far as it was received.
+        readable: Whether the bytes of a whole frame decode.
+        max_frame_bytes: The largest valid length prefix.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class FrameFinder:
         self._plausible = plausible
         self._readable = readable
         self._longest = 4 + max_frame_bytes
-        self._next = 0  # where in the stream it has not looked yet
-        self._candidates: list[tuple[int, int]] = []  # heap: where it can be judged, where it begins
+        self._next = 0  # stream position up to which candidates were collected
+        self._candidates: list[tuple[int, int]] = []  # heap: (position for the check, position of its first byte)
 
     def find(self, buffer: bytearray, offset: int) -> int | None:
-        """Where in `buffer`, whose first byte stands at `offset` in the stream, the next frame begins.
+        """The index in `buffer` of the next frame. `offset` is the stream position of the buffer's first byte.
 
-        None if that is not known yet: of what was looked through, the last `held` bytes have to be there next time.
+        None if it is not known yet; the caller must keep the last `held` bytes for the next call.
         """
         end = offset + len(buffer)
         highest = self._longest >> 24
@@ -51,7 +51,7 @@ class FrameFinder:
                 continue
             if self._plausible(buffer, at):
                 begins = offset + at
-                heapq.heappush(self._candidates, (begins + min(extent, MAX_JUDGED_BYTES), begins))
+                heapq.heappush(self._candidates, (begins + min(extent, MAX_CHECKED_BYTES), begins))
         self._next = max(self._next, end - self._head + 1)
         while self._candidates and self._candidates[0][0] <= end:
             at = heapq.heappop(self._candidates)[1] - offset
@@ -62,17 +62,17 @@ class FrameFinder:
 
     def _is_frame(self, buffer: bytearray, at: int) -> bool:
         extent = _extent(buffer, at)
-        if extent > MAX_JUDGED_BYTES:
-            return self._plausible(buffer, at)  # which sees more of it now
+        if extent > MAX_CHECKED_BYTES:
+            return self._plausible(buffer, at)  # more of the client id has arrived by now
         return self._readable(bytes(buffer[at : at + extent]))
 
     @property
     def held(self) -> int:
-        """How many of the last bytes may belong to a frame that is to be found."""
-        return MAX_JUDGED_BYTES if self._candidates else self._head - 1
+        """The number of last bytes that may belong to a frame yet to be found."""
+        return MAX_CHECKED_BYTES if self._candidates else self._head - 1
 
     def forget(self) -> None:
-        """What comes next does not follow what was seen so far."""
+        """Drop all candidates: the next bytes do not continue the previous ones."""
         self._candidates.clear()
 
 

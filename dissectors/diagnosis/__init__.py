@@ -1,7 +1,7 @@
-"""Diagnosis: how a frame that does not read well departs from its layout.
+"""Diagnosis: finds how a frame that does not decode departs from its layout.
 
-`diagnose` looks at one frame. `examine` returns the message as it reads under its diagnosis; it remembers how peers
-depart, so that the next frame is read in that way at once.
+`diagnose` inspects one frame. `examine` returns the message as decoded under its diagnosis, and remembers the
+departures of each peer, so that the next frame with the same one is decoded without a search.
 """
 
 from dissectors.diagnosis.departures_by_peer import KnownDepartures, examine

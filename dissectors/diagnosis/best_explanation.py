@@ -1,4 +1,4 @@
-"""Chooses, of the edits that fit a frame, the one that explains most."""
+"""Chooses, among edits that read a frame equally well, the one that explains the others."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from dissectors.wire.layout import Field, Layout, layout_of_element
 Values = Mapping[str, Any]
 
 
-def leaves_the_same(right: Layout, layout: Layout, read: Values, other: Values) -> bool:
-    """Whether a writer in a layout leaves the same bytes for values that another reading of them found.
+def writes_same_bytes(right: Layout, layout: Layout, read: Values, other: Values) -> bool:
+    """Whether encoding values in `layout` gives the same bytes from which another layout read different values.
 
     Args:
-        right: How it should be.
-        layout: Of the writer.
-        read: What was read in it: all of a struct.
-        other: What was read in another layout. What it lacks of the right one could be anything; what that lacks too
-            has its default, as where a frame is written.
+        right: Kafka's layout.
+        layout: The writer's layout.
+        read: All fields of a struct, as read in `layout`.
+        other: The values read in the other layout. A field of `right` that it lacks may have any value; a field that
+            `right` lacks too has its default, as in encoding.
     """
-    known = {one.name: one for one in (*right.fields, *right.tagged)}
+    right_fields = {one.name: one for one in (*right.fields, *right.tagged)}
     for one in layout.fields:
         if one.writes is not None:
             continue
-        if one.name not in other and (one.name in known or read.get(one.name) != one.default):
+        if one.name not in other and (one.name in right_fields or read.get(one.name) != one.default):
             return False
-        if one.name in other and not _same(known.get(one.name), one, read.get(one.name), other[one.name]):
+        if one.name in other and not _same(right_fields.get(one.name), one, read.get(one.name), other[one.name]):
             return False
     for one in layout.tagged:
         if (one.name in read) != (one.name in other):
             return False
-        if one.name in read and not _same(known.get(one.name), one, read[one.name], other[one.name]):
+        if one.name in read and not _same(right_fields.get(one.name), one, read[one.name], other[one.name]):
             return False
     return bool(read.get("_tags") == other.get("_tags"))
 
@@ -41,10 +41,11 @@ def _same(right: Field | None, one: Field, read: Any, other: Any) -> bool:
         return bool(read == other)
     struct = right.struct if right is not None and right.struct is not None else one.struct
     if not one.array:
-        return isinstance(other, Mapping) and leaves_the_same(struct, one.struct, read, other)
+        return isinstance(other, Mapping) and writes_same_bytes(struct, one.struct, read, other)
     if not isinstance(other, list) or len(read) != len(other):
         return False
     return all(
-        isinstance(there, Mapping) and leaves_the_same(struct, layout_of_element(one, index), here, there)
-        for index, (here, there) in enumerate(zip(read, other, strict=True))
+        isinstance(other_value, Mapping)
+        and writes_same_bytes(struct, layout_of_element(one, index), value, other_value)
+        for index, (value, other_value) in enumerate(zip(read, other, strict=True))
     )

@@ -1,4 +1,4 @@
-"""Checkpoints in the reading of a frame: another reading that differs in one struct continues from there."""
+"""Checkpoints of reading a frame, from which a reading that differs in one struct can resume."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple, Protocol
 
 from dissectors.diagnosis import value_costs
 from dissectors.diagnosis.costs import FrameReading, Replacement, Step
-from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
-from dissectors.diagnosis.struct_reader import Array, Nested, StructSteps, part_of
+from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
+from dissectors.diagnosis.struct_reader import Array, Nested, StructSteps, compiled_struct
 from dissectors.wire.layout import Layout
 
 
 class Layouts(Protocol):
-    """Those of header and body."""
+    """The layouts of header and body."""
 
     @property
     def header(self) -> Layout: ...
@@ -21,8 +21,8 @@ class Layouts(Protocol):
     def body(self) -> Layout: ...
 
 
-class Point(NamedTuple):
-    """A moment of a reading: where, what it had cost, and the work that was left."""
+class Checkpoint(NamedTuple):
+    """A checkpoint: position, cost so far, and remaining work."""
 
     pos: int
     cost: float
@@ -30,20 +30,20 @@ class Point(NamedTuple):
 
 
 class Proposed(Protocol):
-    """An edit of a struct: the first step that it changes, and what reads the struct then."""
+    """An edit of a struct: the first step that it changes, and the steps that replace the struct's."""
 
     @property
     def step(self) -> int: ...
 
-    def exchange(self, spot: StructLocation) -> Replacement: ...
+    def exchange(self, location: StructLocation) -> Replacement: ...
 
 
 class StructLocation(NamedTuple):
-    """A struct of a body: its path, and the way to it.
+    """A struct of a body: its path, and its position in the compiled layout.
 
-    `ups` are the parts that hold it with the index of the step in each, outermost first; `above` the arrays on the way,
-    of which `outer` is the first. `array` is the one whose elements have `fixed` bytes at least beside those of the
-    struct itself.
+    `ups` are the enclosing structs with the index of the step in each, outermost first. `above` are the enclosing
+    arrays, `outer` is the first of them. `array` is the array whose elements have at least `fixed` bytes besides this
+    struct.
     """
 
     path: tuple[str, ...]
@@ -55,19 +55,20 @@ class StructLocation(NamedTuple):
     array: Array | None = None
     fixed: int = 0
 
-    def exchange(self, steps: tuple[Step, ...], least: int) -> Replacement:
-        """What reads this struct with other steps."""
-        return Replacement(self.part, steps, self.above, self.array, max(self.fixed + least, 1))
+    def exchange(self, steps: tuple[Step, ...], min_size: int) -> Replacement:
+        """The replacement of this struct's steps."""
+        return Replacement(self.part, steps, self.above, self.array, max(self.fixed + min_size, 1))
 
 
 class _Entry(NamedTuple):
-    """The first time that a struct was read: where each step of it began, and where the last one ended.
+    """The first reading of a struct: a checkpoint before each step and one after the last.
 
-    `up` holds it in its step `at`, as the first of `number` elements of `array` if it is in one.
+    `up` is the enclosing struct, which reads this one in its step `at`; if that step reads `array`, this struct is the
+    first of `number` elements.
     """
 
     part: StructSteps
-    points: list[Point]
+    points: list[Checkpoint]
     up: _Entry | None
     at: int
     array: Array | None
@@ -75,19 +76,20 @@ class _Entry(NamedTuple):
 
 
 class _Opened(NamedTuple):
-    """An array of the body: of how many elements, behind the count, and where each of them began."""
+    """An array in the body: its count of elements, and a checkpoint at each of them."""
 
     entry: _Entry
     at: int
     number: int
-    first: Point
-    begun: list[Point]
+    first: Checkpoint
+    starts: list[Checkpoint]
 
 
 class Trace:
-    """The reading of a frame under one layout.
+    """A reading of a frame under one layout.
 
-    `end` is where it ended, None if it did not get that far; then `stopped` says why. `cost` is that of what was read.
+    `end` is the position where it ended, None if it stopped early; then `stopped` is the reason. `cost` is the cost so
+    far.
     """
 
     def __init__(self, frame: FrameReading, pair: Layouts, limit: float, horizon: int) -> None:
@@ -100,29 +102,29 @@ class Trace:
         self.stopped: Misfit | None = None
         frame.begin(limit, horizon)
         try:
-            pos = part_of(pair.header).read(frame, 4)
-            body = part_of(pair.body)
-            self.end = frame.anew(body, lambda _, at: self._struct(body, at), pos)
+            pos = compiled_struct(pair.header).read(frame, 4)
+            body = compiled_struct(pair.body)
+            self.end = frame.uncached(body, lambda _, at: self._struct(body, at), pos)
         except Misfit as misfit:
-            self.stopped = type(misfit)(misfit.at)  # without the traceback, which holds this trace
+            self.stopped = type(misfit)(misfit.at)  # without the traceback, which refers to this trace
         self.cost = frame.cost
 
-    def resume(self, spot: StructLocation, proposal: Proposed, limit: float) -> int:
-        """Where the frame ends if a struct is read as proposed; what it costs is in the frame then.
+    def resume(self, location: StructLocation, proposal: Proposed, limit: float) -> int:
+        """Read the frame with a proposal applied to one struct; return the end. The cost is in the `FrameReading`.
 
         Raises:
-            Misfit: And `TooDear`, `Spent`; where this reading ended before that, it is what ended it.
+            Misfit: Or its subclasses. If this reading stopped earlier, the same exception as then.
         """
-        entry, index = self._entries.get(spot.part), proposal.step
+        entry, index = self._entries.get(location.part), proposal.step
         if entry is None:
-            entry, index = self._above(spot)
+            entry, index = self._above(location)
         if entry is None or index >= len(entry.points):
-            raise self._as_before(limit)
+            raise self._earlier_misfit(limit)
         if entry.points[index].cost > limit:
-            raise TooDear(entry.points[index].pos)
-        frame, exchange = self._frame, proposal.exchange(spot)
-        steps = exchange.steps if entry.part is spot.part else entry.part.steps
-        pos = self._go_on(entry.points[index], limit)
+            raise TooExpensive(entry.points[index].pos)
+        frame, exchange = self._frame, proposal.exchange(location)
+        steps = exchange.steps if entry.part is location.part else entry.part.steps
+        pos = self._resume_at(entry.points[index], limit)
         frame.exchange = exchange
         try:
             frame.work -= len(steps) - index
@@ -132,38 +134,38 @@ class Trace:
         finally:
             frame.exchange = None
 
-    def reach(self, spot: StructLocation) -> int:
-        """How many steps of a struct this reading began, its end for one more; 0 if it did not get there."""
-        entry = self._entries.get(spot.part)
+    def reach(self, location: StructLocation) -> int:
+        """The number of steps of a struct that this reading started, plus one if it finished them; 0 if none."""
+        entry = self._entries.get(location.part)
         if entry is not None:
             return len(entry.points)
-        entry, index = self._above(spot)
-        return len(spot.part.steps) + 1 if entry is not None and index < len(entry.points) else 0
+        entry, index = self._above(location)
+        return len(location.part.steps) + 1 if entry is not None and index < len(entry.points) else 0
 
-    def _above(self, spot: StructLocation) -> tuple[_Entry | None, int]:
-        """Of a struct that was not read yet, or not where it was looked at: the innermost step that would hold it."""
-        for part, at in reversed(spot.ups):
+    def _above(self, location: StructLocation) -> tuple[_Entry | None, int]:
+        """The innermost step that encloses a struct without an entry."""
+        for part, at in reversed(location.ups):
             entry = self._entries.get(part)
             if entry is not None:
                 return entry, at
         return None, 0
 
-    def resume_in_one(self, spot: StructLocation, proposal: Proposed, element: int, limit: float) -> int:
-        """The same, where that is so in one element alone of the array of the body that holds the struct."""
-        array, frame = spot.outer, self._frame
+    def resume_in_one(self, location: StructLocation, proposal: Proposed, element: int, limit: float) -> int:
+        """As `resume`, but apply the proposal only in one element of the array that contains the struct."""
+        array, frame = location.outer, self._frame
         opened = self._opened.get(array) if array else None
         if opened is None or array is None or element >= opened.number:
-            raise self._as_before(limit)
+            raise self._earlier_misfit(limit)
         number = opened.number
         begin = element
-        if not opened.begun:  # so many elements cannot be there, unless one of them is smaller
+        if not opened.starts:  # the count of elements only fits if one of them is smaller
             begin = 0
             if number > frame.end - opened.first.pos:
                 raise Misfit(opened.entry.points[opened.at].pos)
-        elif element >= len(opened.begun):
-            raise self._as_before(limit)
-        exchange = proposal.exchange(spot)
-        pos = self._go_on(opened.begun[begin] if opened.begun else opened.first, limit)
+        elif element >= len(opened.starts):
+            raise self._earlier_misfit(limit)
+        exchange = proposal.exchange(location)
+        pos = self._resume_at(opened.starts[begin] if opened.starts else opened.first, limit)
         try:
             for index in range(begin, number):
                 frame.exchange = exchange if index == element else None
@@ -175,30 +177,30 @@ class Trace:
         finally:
             frame.exchange = None
 
-    def _as_before(self, limit: float) -> Misfit:
+    def _earlier_misfit(self, limit: float) -> Misfit:
         self._frame.cost = self.cost
         if self.stopped is None:
             return Misfit(self._frame.end)
-        return TooDear(self.stopped.at) if self.cost > limit else type(self.stopped)(self.stopped.at)
+        return TooExpensive(self.stopped.at) if self.cost > limit else type(self.stopped)(self.stopped.at)
 
-    def _go_on(self, point: Point, limit: float) -> int:
+    def _resume_at(self, point: Checkpoint, limit: float) -> int:
         frame = self._frame
         frame.cost, frame.limit = point.cost, limit
         frame.horizon = max(frame.work - self._horizon + self._began - point.work, 0)
         return point.pos
 
     def _finish(self, entry: _Entry, pos: int) -> int:
-        """Read what is behind the steps of a struct that were read last."""
+        """Read the rest of the frame after the steps of a struct."""
         frame = self._frame
         if frame.cost > frame.limit:
-            raise TooDear(pos)
+            raise TooExpensive(pos)
         while entry.up is not None:
             if entry.array is not None:
                 pos = entry.array.rest(frame, pos, 1, entry.number)
             for each in entry.up.part.steps[entry.at + 1 :]:
                 pos = each(frame, pos)
             if frame.cost > frame.limit:
-                raise TooDear(pos)
+                raise TooExpensive(pos)
             entry = entry.up
         return pos
 
@@ -211,25 +213,25 @@ class Trace:
         array: Array | None = None,
         number: int = 0,
     ) -> int:
-        frame, points = self._frame, list[Point]()
+        frame, points = self._frame, list[Checkpoint]()
         entry = _Entry(part, points, up, at, array, number)
         self._entries[part] = entry
         frame.work -= len(part.steps) + 1
         if frame.work < frame.horizon:
-            raise Spent(pos)
+            raise WorkExhausted(pos)
         for index, step in enumerate(part.steps):
-            points.append(Point(pos, frame.cost, frame.work))
+            points.append(Checkpoint(pos, frame.cost, frame.work))
             inner = part.inner.get(index)
             if inner is None:
                 pos = step(frame, pos)
             elif isinstance(inner, Nested):
-                there, pos = inner.present(frame, pos)
-                pos = self._struct(inner.part, pos, entry, index) if there else pos
+                present, pos = inner.present(frame, pos)
+                pos = self._struct(inner.part, pos, entry, index) if present else pos
             else:
                 pos = self._array(inner, pos, entry, index)
-        points.append(Point(pos, frame.cost, frame.work))
+        points.append(Checkpoint(pos, frame.cost, frame.work))
         if frame.cost > frame.limit:
-            raise TooDear(pos)
+            raise TooExpensive(pos)
         return pos
 
     def _array(self, array: Array, start: int, entry: _Entry, at: int) -> int:
@@ -237,18 +239,18 @@ class Trace:
 
         def elements(frame: FrameReading, start: int) -> int:
             number, pos = array.count(frame, start)
-            begun: list[Point] = []
+            starts: list[Checkpoint] = []
             if entry.up is None and number > 0:
-                first = Point(pos, frame.cost + value_costs.count(number), frame.work)
-                self._opened[array] = _Opened(entry, at, number, first, begun)
-            pos = array.admit(frame, start, number, pos, array.least)
+                first = Checkpoint(pos, frame.cost + value_costs.count(number), frame.work)
+                self._opened[array] = _Opened(entry, at, number, first, starts)
+            pos = array.check_count(frame, start, number, pos, array.min_size)
             for index in range(number):
                 if entry.up is None:
-                    begun.append(Point(pos, frame.cost, frame.work))
-                if index == 0 and array.odd != 0:
+                    starts.append(Checkpoint(pos, frame.cost, frame.work))
+                if index == 0 and array.exception_index != 0:
                     pos = self._struct(array.part, pos, entry, at, array, number)
                 else:
                     pos = array.rest(frame, pos, index, index + 1)
             return pos
 
-        return frame.anew(array, elements, start)
+        return frame.uncached(array, elements, start)

@@ -1,6 +1,6 @@
 """Reads the values of a frame as fast as possible and adds up their costs in bits.
 
-It stops at the first bytes that cannot be, and as soon as the reading costs more than another one that is known.
+Reading stops at the first invalid bytes, or when it costs more than the best reading so far.
 `dissectors.diagnosis.struct_reader` reads the structs.
 """
 
@@ -12,37 +12,37 @@ from typing import NamedTuple
 
 from dissectors.diagnosis import value_costs
 from dissectors.diagnosis.length_prefixes import length_reader
-from dissectors.diagnosis.misfit import Misfit, Spent, TooDear
+from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
 from dissectors.wire.layout import CODES, WIDTHS, Field
 
-#: Elements of an array of integers that are looked at; they stand for the others.
+#: The number of integers in an array that are evaluated; they represent the others.
 SAMPLE = 16
 
-#: Reads a field at a position and gives where it ends.
+#: (frame reading, position) -> end of the field.
 Step = Callable[["FrameReading", int], int]
 
 
 class Replacement(NamedTuple):
-    """The steps that stand in for those of one part (`dissectors.diagnosis.struct_reader`).
+    """Steps that replace those of one struct (`dissectors.diagnosis.struct_reader`).
 
-    `above` are the arrays that hold it, of which nothing may be remembered; `array` is the one whose elements have
-    `least` bytes then. Parts and arrays are compared by identity only.
+    `above` are the enclosing arrays, whose results must not be cached; `array` is the one whose elements then have at
+    least `min_size` bytes. Structs and arrays are compared by identity.
     """
 
     part: object
     steps: tuple[Step, ...]
     above: frozenset[object]
     array: object
-    least: int
+    min_size: int
 
 
 class FrameReading:
-    """One frame and what has been read of it so far, by whatever layouts.
+    """A frame, and what any reading has found in it so far.
 
     Args:
         data: The frame, length prefix included.
-        words: Strings that the request or the connection has named.
-        work: Fields that may be read in all.
+        words: Strings from the request or the connection.
+        work: The number of fields that may be read in total.
     """
 
     def __init__(self, data: bytes, words: frozenset[bytes], work: int) -> None:
@@ -55,38 +55,38 @@ class FrameReading:
         self.horizon = 0
         self.exchange: Replacement | None = None
         self.copies: dict[object, bytes] = {}
-        self._known: dict[tuple[object, int], tuple[int, float] | int] = {}
+        self._cached: dict[tuple[object, int], tuple[int, float] | int] = {}
 
     def begin(self, limit: float, horizon: int) -> None:
-        """Read from the start: at most `horizon` fields, for at most `limit` bits."""
+        """Start a reading of at most `horizon` fields and at most `limit` bits."""
         self.cost, self.limit, self.horizon = 0.0, limit, max(self.work - horizon, 0)
 
     def once(self, key: object, step: Step, pos: int) -> int:
-        """Where a step ends that begins at a position, remembered by its key unless the limits cut it short."""
-        known = self._known.get((key, pos))
-        if known is None:
-            return self.anew(key, step, pos)
-        if isinstance(known, int):
-            raise Misfit(known)
-        self.cost += known[1]
-        return known[0]
+        """Run a step and return its end; cached by key and position unless a limit stopped it."""
+        cached = self._cached.get((key, pos))
+        if cached is None:
+            return self.uncached(key, step, pos)
+        if isinstance(cached, int):
+            raise Misfit(cached)
+        self.cost += cached[1]
+        return cached[0]
 
-    def anew(self, key: object, step: Step, pos: int) -> int:
-        """The same, read again if it is known."""
+    def uncached(self, key: object, step: Step, pos: int) -> int:
+        """As `once`, but run the step even if its result is cached."""
         before = self.cost
         try:
             end = step(self, pos)
-        except (TooDear, Spent):
+        except (TooExpensive, WorkExhausted):
             raise
         except Misfit as misfit:
-            self._known[key, pos] = misfit.at
+            self._cached[key, pos] = misfit.at
             raise
-        self._known[key, pos] = end, self.cost - before
+        self._cached[key, pos] = end, self.cost - before
         return end
 
 
 def value_reader(one: Field, length: str | None, *, nullable: bool) -> Step:
-    """What reads a value of a field that has its length written so, if it has one."""
+    """A step that reads a value of a field, with its length encoding if it has one."""
     if length is None:
         return _fixed(one)
     get = length_reader(length)
@@ -145,7 +145,7 @@ def _fixed(one: Field) -> Step:
 
 
 def array_reader(one: Field) -> Step:
-    """What reads an array of values, once at each place."""
+    """A step that reads an array of primitive values, cached by position."""
     assert one.length is not None
     count, nullable = length_reader(one.length), one.nullable
     element = value_reader(one, one.element_length, nullable=False)
@@ -171,7 +171,7 @@ def array_reader(one: Field) -> Step:
             if not index % SAMPLE:
                 frame.work -= SAMPLE
                 if frame.work < frame.horizon:
-                    raise Spent(at)
+                    raise WorkExhausted(at)
             at = element(frame, at)
         return at
 

@@ -1,4 +1,4 @@
-"""One frame that does not read well: the edit that explains it best, where, and how sure that is."""
+"""Diagnoses one frame: the edit that explains it best, its place, and the confidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dissectors.diagnosis.search import Search
 from dissectors.diagnosis.value_costs import ordinary
 from dissectors.edits import LOOSE, Edit, frame_layout, write
 from dissectors.messages.diagnosis_result import Diagnosis, Rival
-from dissectors.messages.message import Message, plan
+from dissectors.messages.message import Message, api_layouts
 from dissectors.messages.sensitive import may_hold_secrets
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import EncodeError
@@ -22,39 +22,39 @@ from dissectors.wire.layout import Layout
 from dissectors.wire.paths import render
 from dissectors.wire.walk import walk
 
-#: Bits by which an edit must be cheaper than the right layout where that reads to the last byte too.
+#: How many bits cheaper an edit must be than the right layout if that decodes the whole frame too.
 MARGIN = 30.0
 
-#: Bits that an ordinary frame costs at most, at all and for each byte; random numbers cost twice as many.
+#: The highest cost of an ordinary frame in bits, fixed and per byte; random numbers cost twice as much.
 ORDINARY = 30.0
 ORDINARY_BYTE = 4.5
 
-#: Rivals that are named, and how likely they must be.
+#: The number of reported rivals, and their lowest confidence.
 MOST_RIVALS = 5
 LEAST_RIVAL = 0.02
 
-#: Words of a request that the response may repeat.
+#: Strings of a request that are expected in its response.
 MOST_WORDS = 500
 
-#: Bytes that are tried to find out how many are missing.
+#: The most bytes to append in order to find out how many are missing.
 MOST_LACKING = 4096
 
-#: Bytes of a large frame in which its first departure is looked for.
+#: In large frames, the number of bytes in which the first departure is searched.
 BEGINNING = 8 << 10
 
-#: The confidence from which a frame is read as the diagnosis has it.
+#: The confidence from which a frame is decoded under its diagnosis.
 LIKELY = 0.5
 
-#: The confidence of "bytes trail" and "it is cut off" at most: they explain nearly everything.
+#: The highest confidence of trailing bytes and truncation, which explain nearly everything.
 MOST_LOOSE = 0.6
 
-#: Elements of an array that are tried alone.
+#: The number of elements of an array that are tried separately.
 MOST_SUSPECTS = 3
 
 
 def right_layout(message: Message) -> Layout | None:
-    """The layout that a message should have, None if the schemas do not know its version."""
-    known = plan(message.api_key, message.version)
+    """Kafka's layout of a message, None if the schemas do not know its version."""
+    known = api_layouts(message.api_key, message.version)
     if known is None:
         return None
     if message.is_request:
@@ -63,23 +63,23 @@ def right_layout(message: Message) -> Layout | None:
 
 
 def diagnose(message: Message, request: Message | None = None, usual: frozenset[str] = frozenset()) -> Diagnosis | None:
-    """Find the edit of its layout under which a frame reads best.
+    """Find the edit that explains a frame best.
 
     Args:
-        message: As read by the right layout; it is not changed.
-        request: What a response answers, if that is known: topics and groups that it named are likely in the response.
-        usual: Kinds of edits that the same peer was seen to make.
+        message: The message as decoded by the right layout; it is not changed.
+        request: The request of a response, if known: its topics and groups are likely in the response.
+        usual: Kinds of edits that the same peer has made before.
 
     Returns:
-        None if the right layout is the likeliest, or if no schema has the message. Never raises; the work is bounded
-        whatever the size of the frame.
+        None if the right layout is the most probable, or if the schemas do not have the message. Never raises; the work
+        is bounded whatever the size of the frame.
     """
     right = right_layout(message)
     if right is None:
         return None
     words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
     reads = message.error is None and message.end == len(message.frame)
-    doubtful = reads and all(odd.kind == "implausible" for odd in message.decode_warnings)
+    doubtful = reads and all(warning.kind == "implausible" for warning in message.decode_warnings)
     most = COMMON if doubtful else float("inf")
     search = Search(
         message.frame, right, message.version, reads=reads, left=message.trailing, most=most, words=words, usual=usual,
@@ -90,7 +90,7 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
     best = ranked[0]
     if best.edit is None:
         return None
-    if fits is not None:  # the right layout reads it too: only what makes an ordinary frame of it is worth a word
+    if fits is not None:  # the right layout decodes it too: report only what turns it into an ordinary frame
         if (
             best.prior > COMMON
             or best.cost > fits - MARGIN
@@ -104,7 +104,7 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
 
 
 def _elements(message: Message) -> dict[str, list[int]]:
-    """Elements one of which alone may be written wrongly: those before the byte where reading stopped."""
+    """Elements that may be the only ones written wrong: those before the byte where decoding stopped."""
     found: dict[str, list[int]] = {}
     for one in message.layout.fields if message.layout else ():
         value = message.body.get(one.name)
@@ -125,8 +125,8 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         path = render(message.error.path) if message.error else ""
         if edit.kind == "trailing_bytes":
             surplus = len(frame) - end
-        elif (lack := _lack(frame, right)) is not None:
-            edit, surplus = Edit.of("truncated", "*", bytes=lack), -lack
+        elif (missing_bytes := _missing_byte_count(frame, right)) is not None:
+            edit, surplus = Edit.of("truncated", "*", bytes=missing_bytes), -missing_bytes
     else:
         size = len(frame) if len(frame) <= SMALL else BEGINNING
         walked = walk(best.layout, frame, 4, size)
@@ -135,11 +135,11 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         shown = place.path[1:] if place.path[:1] == ("body",) else place.path
         path = render(shown)
         surplus = _surplus(frame, right, walked.values)
-    said = f"{message.api} v{message.version} {'request' if message.is_request else 'response'}: "
-    said += wording.sentence(edit, right)
+    text = f"{message.api} v{message.version} {'request' if message.is_request else 'response'}: "
+    text += wording.sentence(edit, right)
     if surplus:
         count = abs(surplus)
-        said += f" ({count} byte{'s' * (count != 1)} too {'many' if surplus > 0 else 'few'})"
+        text += f" ({count} byte{'s' * (count != 1)} too {'many' if surplus > 0 else 'few'})"
     rivals = [Rival(each.edit, round(each.confidence, 3)) for each in ranked[1:] if each.edit is not None]
     return Diagnosis(
         edit=edit,
@@ -147,18 +147,18 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         path=path,
         start=place.start,
         end=max(place.start, place.end),
-        sentence=said,
+        sentence=text,
         hint=wording.hint(edit, right, message.version),
         surplus=surplus,
         also=tuple(best.also),
         rivals=tuple(rival for rival in rivals if rival.confidence >= LEAST_RIVAL)[:MOST_RIVALS],
-        # Made anew: those of the search hold all that was tried on top of them.
+        # A new layout: those of the search refer to everything that was tried on top of them.
         layout=None if edit.kind in LOOSE else edit.apply(right),
     )
 
 
-def _lack(frame: bytes, right: Layout) -> int | None:
-    """How many bytes a frame lacks at least: so many zeros more, and it can be read. None beyond a few thousand."""
+def _missing_byte_count(frame: bytes, right: Layout) -> int | None:
+    """The smallest number of missing bytes, found by appending zeros; None beyond a few thousand."""
     if len(frame) > SMALL:
         return None
     walked = walk(right, frame + bytes(MOST_LACKING), 4)
@@ -189,11 +189,11 @@ def _words(values: Any) -> Iterator[bytes]:
             yield value.encode("utf-8", "replace")
 
 
-def repaired(message: Message, diagnosis: Diagnosis) -> Message:
-    """The message with its diagnosis, and with what its frame holds under that."""
-    diagnosed = replace(message, diagnosis=diagnosis, reads_well=False, errors_seen=None)
+def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
+    """The message with its diagnosis, decoded under it."""
+    diagnosed = replace(message, diagnosis=diagnosis, well_formed=False, errors_cache=None)
     if may_hold_secrets(message):
-        return diagnosed  # what another layout makes of a secret, nothing would redact
+        return diagnosed  # redaction would not find a secret in another layout
     if diagnosis.layout is None or diagnosis.edit.kind in LOOSE or diagnosis.confidence < LIKELY:
         return diagnosed
     header, body = _parts(diagnosis.layout)
@@ -207,8 +207,8 @@ def repaired(message: Message, diagnosis: Diagnosis) -> Message:
     )  # fmt: skip
 
 
-def again(message: Message, known: Diagnosis) -> Diagnosis | None:
-    """The same departure in another frame, None if it does not read well under that."""
+def apply_known(message: Message, known: Diagnosis) -> Diagnosis | None:
+    """The same diagnosis for another frame; None if that frame does not decode under it."""
     if known.layout is None:
         return None
     header, body = _parts(known.layout)

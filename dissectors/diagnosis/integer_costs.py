@@ -1,6 +1,6 @@
-"""What numbers cost, in bits, by what a field is for: ids, epochs, counts, times, ports, codes.
+"""Costs of numbers in bits, by the purpose of the field: ids, epochs, counts, times, ports, codes.
 
-The costs follow Kafka's defaults, what brokers and clients send, and what no field of the kind can be.
+The costs follow Kafka's defaults, what brokers and clients send, and which values are impossible.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from dissectors.wire.plausibility import error_codes
 
 Cost = Callable[[Any], float]
 
-#: What a value costs that can hardly be one: an unknown error code, a port of 151552, a control character.
+#: The cost of an implausible value: an unknown error code, a port of 151552, a control character.
 WRONG = 24.0
 
 MINUTE = 60_000
 
-_GAMMA = tuple(2.0 + 1.7 * bits for bits in range(65))  # by bits of the number
+_GAMMA = tuple(2.0 + 1.7 * bits for bits in range(65))  # by number of bits
 _WIDE = tuple(3.0 + 1.2 * bits for bits in range(65))
 _ZERO = 1.0
 
-#: What a value costs that is none of those that its field can have.
+#: The cost of a value that is not in the field's set of values.
 _NOT_ONE = 16.0
 
-#: What a value costs that the schema says is the default, and what -1 does where it stands for none.
+#: The cost of the schema's default, and of -1 if it means none.
 _DEFAULT = 2.5
 _IN_USE = 5.0
 
-#: Milliseconds since the epoch of the years 2001 and 2100.
+#: Times in ms since the epoch from 2001 to 2100.
 _TIMES = range(978_307_200_000, 4_102_444_800_000)
 
-#: Durations in ms, capacities in bytes and ports that are defaults somewhere, or that many set.
+#: Common durations in ms, capacities in bytes, and ports.
 _DURATIONS = frozenset(
     {100, 200, 250, 500, 1000, 2000, 3000, 5000, 6000, 10_000, 15_000, 20_000, 30_000, 40_000, 45_000, 60_000, 120_000,
      300_000, 600_000, 900_000, 3_600_000, 86_400_000, 604_800_000}
 )  # fmt: skip
-#: Defaults of these very fields in common clients.
+#: Defaults of these fields in common clients.
 _USUAL = {
     "session_timeout_ms": frozenset({6000, 10_000, 30_000, 45_000}),
     "rebalance_timeout_ms": frozenset({60_000, 300_000}),
@@ -67,19 +67,19 @@ _ROLES: dict[str, str] = {
 
 
 def error_code(value: int) -> float:
-    """0 mostly, else one that Kafka knows."""
+    """An error code: usually 0, otherwise one of Kafka's."""
     if value == 0:
         return 0.5
     return 9.0 if value in error_codes() else 16 + WRONG
 
 
 def boolean(value: int) -> float:
-    """0 or 1, more often 0."""
+    """A boolean: 0 or 1, more often 0."""
     return 1.0 if value == 0 else 1.3 if value == 1 else WRONG
 
 
 def count(value: int) -> float:
-    """Elements of an array, bytes of a string."""
+    """A number of elements or bytes."""
     return _ZERO + 1 if value == 0 else _GAMMA[value.bit_length()]
 
 
@@ -91,7 +91,7 @@ def port(value: int) -> float:
 
 
 def throttle(value: int) -> float:
-    """Milliseconds, mostly 0."""
+    """A throttle time: ms, usually 0."""
     if value > 0:
         return 14.0 if value <= MINUTE else _GAMMA[value.bit_length()] + 3
     return 0.5 if value == 0 else 32 + WRONG
@@ -115,7 +115,7 @@ def node(value: int) -> float:
 
 
 def number(value: int) -> float:
-    """How many of something there should be: hardly none."""
+    """A count of things; rarely none."""
     return small(value) if value > 0 or value == -1 else 6.0 + small(value)
 
 
@@ -130,7 +130,7 @@ def api_key(value: int) -> float:
 
 
 def random(value: int) -> float:
-    """An id that was drawn from all positive numbers, or 0 for none."""
+    """A random positive id, or 0 for none."""
     return 32.0 if value >= 1 << 20 else 1.0 if value == 0 else 8.0 + small(value)
 
 
@@ -142,14 +142,14 @@ def wide(value: int) -> float:
 
 
 def time(value: int) -> float:
-    """Milliseconds since the epoch, or none; ListOffsets has special ones down to -6."""
+    """Milliseconds since the epoch, or none; ListOffsets has special values down to -6."""
     if value in _TIMES:
         return 36.0
     return 4.0 if value in (0, -1) else 7.0 if -7 < value < 0 else 8.0 + wide(value)
 
 
 def duration(value: int) -> float:
-    """Milliseconds that somebody set: mostly round."""
+    """A configured duration in ms: usually a round number."""
     if value in _DURATIONS:
         return 8.0
     if value <= 0:
@@ -158,14 +158,14 @@ def duration(value: int) -> float:
 
 
 def capacity(value: int) -> float:
-    """Bytes that somebody set: mostly a round number of binary digits, or the greatest there is."""
+    """A configured size in bytes: usually a round number in binary, or the maximum."""
     if value in _CAPACITIES:
         return 7.0
     return 12.0 if value > 0 and value & (value - 1) == 0 else 4.0 + small(value)
 
 
 def uuid(value: bytes) -> float:
-    """Random of version 4, or one of the reserved, which are nearly zero."""
+    """A uuid: random (version 4), or a reserved one, which is nearly zero."""
     if not any(value[:15]):
         return 4.0
     return 92.0 if value[6] >> 4 == 4 and value[8] >> 6 == 2 else 100.0
@@ -177,7 +177,7 @@ def double(value: float) -> float:
 
 
 def operations(value: int) -> float:
-    """Bits of the operations that a principal may do, mostly not asked for."""
+    """A set of ACL operations; usually not requested."""
     return 1.0 if value == -(1 << 31) else 12.0 if 0 < value < 1 << 14 else 10.0 if value == 0 else 44.0 + WRONG
 
 
@@ -192,7 +192,7 @@ _COSTS: dict[str, Cost] = {
 
 
 def integer(field: Field) -> Cost:
-    """What integers of a field cost."""
+    """The cost function for the integers of a field."""
     name = field.name
     if field.type == "bool":
         return boolean
@@ -236,12 +236,12 @@ def _with_default(field: Field, cost: Cost) -> Cost:
 
 
 def _named(name: str) -> Cost | None:
-    """The cost of a code that has a name; None if the field has no table of them."""
+    """The cost function of a field with a table of codes; None for other fields."""
     meaning = FIELDS.get(name)
-    names = {value: said for value in range(-2, 64) if meaning and (said := meaning(value))}
+    names = {value: text for value in range(-2, 64) if meaning and (text := meaning(value))}
     if len(names) < 2:
         return None
-    costs = {value: 8.0 if said == "UNKNOWN" else 3.0 for value, said in names.items()}
+    costs = {value: 8.0 if text == "UNKNOWN" else 3.0 for value, text in names.items()}
     if name.startswith("resource_type"):
-        costs |= dict.fromkeys((8, 16, 32), 4.0)  # of configurations, which have a table of their own
+        costs |= dict.fromkeys((8, 16, 32), 4.0)  # resource types of configurations have their own table
     return lambda value: costs.get(value, _NOT_ONE)

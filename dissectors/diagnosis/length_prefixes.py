@@ -1,4 +1,4 @@
-"""Prefixes: lengths and counts as they stand on the wire, and as departing writers write them."""
+"""Reads lengths and counts in Kafka's encodings and in those of departing writers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dissectors.diagnosis.misfit import Misfit
 
 
 class FrameBytes(Protocol):
-    """The frame that is read."""
+    """The frame being read."""
 
     data: bytes
     end: int
 
 
 def length_reader(encoding: str) -> Callable[[FrameBytes, int], tuple[int, int]]:
-    """What reads a length and gives it with where it ends; -1 is null."""
+    """A function that reads a length and returns it with its end; -1 is null."""
     if encoding in ("int16", "int32"):
         width = 2 if encoding == "int16" else 4
 

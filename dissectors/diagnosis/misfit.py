@@ -1,19 +1,19 @@
-"""Why a reading under a layout ends early."""
+"""Exceptions that end a reading of a frame early."""
 
 from __future__ import annotations
 
 
 class Misfit(Exception):
-    """The bytes cannot be read under the layout; `at` is where."""
+    """The bytes do not fit the layout; `at` is the offset."""
 
     def __init__(self, at: int) -> None:
         super().__init__(at)
         self.at = at
 
 
-class TooDear(Misfit):
-    """The reading costs more than is of use."""
+class TooExpensive(Misfit):
+    """The reading costs more than its limit."""
 
 
-class Spent(Misfit):
-    """The work that was granted is done."""
+class WorkExhausted(Misfit):
+    """The limit of work is reached."""

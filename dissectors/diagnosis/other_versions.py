@@ -12,10 +12,11 @@ from dissectors.wire.layout import layout as layout_of
 
 
 class Others(NamedTuple):
-    """Fields that a struct lacks, by name: the nearest version that has it, its place in the struct, and the field.
+    """The fields of a struct in other versions, in four parts.
 
-    Fields that may be null, with the first version in which they may. Tagged fields that it lacks, and the first
-    version that has each field, unless that is this one alone.
+    Fields that it lacks, by name: the nearest version that has it, its index and the field. Nullable fields, with the
+    first nullable version. Tagged fields that it lacks. The first version that has each field, except fields of this
+    version only.
     """
 
     fields: dict[str, tuple[int, int, Field]]
@@ -30,13 +31,13 @@ def versions(name: str) -> VersionRange:
 
 
 def others(name: str, version: int, path: tuple[str, ...], struct: Layout) -> Others:
-    """What other versions have in a struct.
+    """The fields of a struct in other versions.
 
     Args:
-        name: Of the message.
-        version: The one that its body should have.
+        name: Name of the message.
+        version: The version that its body should have.
         path: The names of the fields that lead to the struct.
-        struct: As it is there, maybe with edits.
+        struct: The struct, perhaps with edits.
     """
     return _others(
         name, version, path, tuple(one.name for one in struct.fields), tuple(one.name for one in struct.tagged)
@@ -63,7 +64,7 @@ def _others(name: str, version: int, path: tuple[str, ...], fields: tuple[str, .
 
 @functools.lru_cache(maxsize=1024)
 def _history(name: str, version: int, path: tuple[str, ...]) -> tuple[tuple[int, Layout], ...]:
-    """The struct at every other version, the nearest first, of two as near the later."""
+    """The struct in every other version, the nearest first, and the later one first of two equally near."""
     if not path:
         near = sorted(
             (each for each in versions(name) if each != version), key=lambda each: (abs(each - version), -each)

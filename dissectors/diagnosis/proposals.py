@@ -1,4 +1,4 @@
-"""Proposals: edits that are worth a try, with how rare each is, in bits, and what reads a struct under one."""
+"""Proposals: edits to try, with their prior in bits, and the steps that read a struct under them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dissectors.diagnosis.struct_reader import StructSteps, copied, least_of, st
 from dissectors.edits import KINDS, Edit
 from dissectors.edits.fields import moved_in, with_field, without
 from dissectors.edits.tags import with_tag
-from dissectors.wire.layout import Field, Layout, once
+from dissectors.wire.layout import Field, Layout, cached_on_owner
 
-#: The edits that there are most of: they only put the steps of a struct in another order, or one in or out.
+#: The most frequent edits: they only reorder, add or remove steps of a struct.
 _IN_STEPS = ("field_moved", "field_missing", "field_duplicated", "field_from_version")
 
 
 class Proposal:
-    """An edit, its prior in bits, and for one of a struct how to read that under it.
+    """An edit, its prior in bits, and for edits of a struct the steps that read it.
 
-    `arguments` are the details of the kind in their order, `step` is the first step of the struct that it changes, and
-    `one` the field that it adds or writes otherwise. What reads the struct is made when it is asked for, and kept.
+    `arguments` are the details of the kind, in order; `step` is the first step of the struct that it changes; `one` is
+    the field that it adds or changes. The steps are created on demand and cached.
     """
 
     __slots__ = ("_read", "arguments", "field", "kind", "one", "prior", "step")
@@ -42,31 +42,31 @@ class Proposal:
 
     @property
     def edit(self) -> Edit:
-        """The edit as a value."""
+        """The edit."""
         return Edit(self.kind, self.field, tuple(zip(KINDS[self.kind].details, self.arguments, strict=True)))
 
-    def exchange(self, spot: StructLocation) -> Replacement:
-        """What reads the struct at a spot under the edit."""
+    def exchange(self, location: StructLocation) -> Replacement:
+        """The steps that read a struct under the edit."""
         if self._read is None:
-            self._read = self._in_steps(spot.part)
+            self._read = self._in_steps(location.part)
         if self._read is None:
-            part = StructSteps(self._changed(spot.layout))
-            self._read = part.steps, part.least
-        return spot.exchange(*self._read)
+            part = StructSteps(self._changed(location.layout))
+            self._read = part.steps, part.min_size
+        return location.exchange(*self._read)
 
     def _in_steps(self, part: StructSteps) -> tuple[tuple[Step, ...], int] | None:
-        """What stands in for the steps of a part, for the edits that there are most of, which need no layout then."""
+        """The steps for the most frequent edits, derived without a layout."""
         if part.copies or self.kind not in _IN_STEPS:
             return None
-        steps, least = list(part.steps), part.least
+        steps, min_size = list(part.steps), part.min_size
         at, one = self.arguments[-1], self.one
         if self.kind == "field_moved":
             steps.insert(at, steps.pop(self.arguments[0]))
-            return tuple(steps), least
+            return tuple(steps), min_size
         assert one is not None
         if self.kind == "field_missing":
             del steps[at]
-            return tuple(steps), least - least_of(one)
+            return tuple(steps), min_size - least_of(one)
         if self.kind == "field_duplicated":
             from_ = steps.index(step_of(one))
             key = object(), one.name
@@ -74,7 +74,7 @@ class Proposal:
             steps.insert(at, copied(key, step_of(one), first=from_ >= at))
         else:
             steps.insert(at, step_of(one))
-        return tuple(steps), least + least_of(one)
+        return tuple(steps), min_size + least_of(one)
 
     def _changed(self, struct: Layout) -> Layout:
         arguments, one = self.arguments, self.one
@@ -92,19 +92,19 @@ class Proposal:
         return with_field(without(struct, index), self._written(one), index)
 
     def _written(self, one: Field) -> Field:
-        """The field as it is written under the edit, made once for all the structs that have it."""
+        """The field as changed by the edit, shared by all structs that contain it."""
         key = (self.kind, self.field.endswith("[]"), self.arguments)
-        known = _written_fields(one)
-        made = known.get(key)
-        if made is None:
+        results = _written_fields(one)
+        result = results.get(key)
+        if result is None:
             edit = replace(self.edit, field=_name(self.field))
-            made = known[key] = edit.apply(Layout("", (one,))).fields[0]
-        return made
+            result = results[key] = edit.apply(Layout("", (one,))).fields[0]
+        return result
 
 
-@once
+@cached_on_owner
 def _written_fields(one: Field) -> dict[tuple[str, bool, tuple[Any, ...]], Field]:
-    """How a field is written under each edit: by kind, whether it is one of the elements, and arguments."""
+    """The variants of a field under each edit, by kind, whether only its elements change, and arguments."""
     return {}
 
 
@@ -113,7 +113,7 @@ def _name(path: str) -> str:
 
 
 def header_of(name: str, version: int) -> int:
-    """The header version that goes with a version of a message."""
+    """The header version of a version of a message."""
     is_request = name.endswith("Request")
     api = schemas.api_by_name(name.removesuffix("Request" if is_request else "Response"))
     assert api is not None
@@ -127,19 +127,19 @@ def of_header(header: Layout) -> tuple[Proposal, ...]:
 
 @functools.lru_cache(64)
 def _of_header(name: str, fields: tuple[str, ...], flexible: bool) -> tuple[Proposal, ...]:
-    made = []
+    result = []
     for written in versions(name):
         prior = 6.0 if name == "RequestHeader" and not written else 5.0
-        made.append(Proposal("header_version", "header", (written,), prior))
+        result.append(Proposal("header_version", "header", (written,), prior))
     if name == "ResponseHeader":
-        made.append(Proposal("duplicated_prefix", "header.correlation_id", ("correlation_id",), 7.0))
-        made.append(Proposal("duplicated_prefix", "size", ("size",), 9.0))
+        result.append(Proposal("duplicated_prefix", "header.correlation_id", ("correlation_id",), 7.0))
+        result.append(Proposal("duplicated_prefix", "size", ("size",), 9.0))
     elif "client_id" in fields:
-        made.append(Proposal("length_encoding", "header.client_id", ("compact",), 9.0))
-        made.append(Proposal("field_missing", "header.client_id", (fields.index("client_id"),), 9.0))
+        result.append(Proposal("length_encoding", "header.client_id", ("compact",), 9.0))
+        result.append(Proposal("field_missing", "header.client_id", (fields.index("client_id"),), 9.0))
     if flexible:
-        made.append(Proposal("tag_buffer_extra", "header._tags", (), 9.0))
-    return tuple(made)
+        result.append(Proposal("tag_buffer_extra", "header._tags", (), 9.0))
+    return tuple(result)
 
 
 def of_body(body: Layout, version: int) -> tuple[Proposal, ...]:
@@ -149,19 +149,19 @@ def of_body(body: Layout, version: int) -> tuple[Proposal, ...]:
 
 @functools.lru_cache(1024)
 def _of_body(name: str, version: int, flexible: bool) -> tuple[Proposal, ...]:
-    made = []
+    result = []
     for other in versions(name):
         if other != version:
             prior = 5.0 + 0.25 * abs(other - version)
-            made.append(Proposal("body_version", "*", (other, None), prior))
-            if (wanted := header_of(name, other)) != header_of(name, version):
-                made.append(Proposal("body_version", "*", (other, wanted), prior + 0.5))
+            result.append(Proposal("body_version", "*", (other, None), prior))
+            if (header_version := header_of(name, other)) != header_of(name, version):
+                result.append(Proposal("body_version", "*", (other, header_version), prior + 0.5))
     written = ("fixed" if flexible else "compact",)
-    made.append(Proposal("flexibility", "*", written, 5.0))
+    result.append(Proposal("flexibility", "*", written, 5.0))
     if name.endswith("Response"):
-        made.append(Proposal("generic_error_body", "*", (), 5.5))
-    made.append(Proposal("length_encoding", "*", written, 6.5))
+        result.append(Proposal("generic_error_body", "*", (), 5.5))
+    result.append(Proposal("length_encoding", "*", written, 6.5))
     if flexible:
-        made.append(Proposal("length_off_by_one", "*", (-1,), 7.5))
-        made.append(Proposal("length_off_by_one", "*", (1,), 8.0))
-    return tuple(made)
+        result.append(Proposal("length_off_by_one", "*", (-1,), 7.5))
+        result.append(Proposal("length_off_by_one", "*", (1,), 8.0))
+    return tuple(result)

@@ -1,4 +1,4 @@
-"""Ranking: the readings that fit, those of the same bytes as one, the likeliest first, with a confidence each."""
+"""Ranking: orders the readings that fit by probability, with a confidence; merges those that read the same bytes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dissectors.diagnosis.best_explanation import leaves_the_same
-from dissectors.diagnosis.relation_costs import agreement
+from dissectors.diagnosis.best_explanation import writes_same_bytes
+from dissectors.diagnosis.relation_costs import relation_cost
 from dissectors.diagnosis.search import Found
 from dissectors.diagnosis.value_costs import TEMPER
 from dissectors.edits import LOOSE, Edit
@@ -15,22 +15,22 @@ from dissectors.wire.layout import Layout
 from dissectors.wire.node import Node
 from dissectors.wire.walk import walk
 
-#: Readings that are looked at once more, and the size of a frame up to which that is worth its time.
+#: The number of readings that get a second look, and the largest frame for which that is worthwhile.
 FINALISTS = 16
 SMALL = 32 << 10
 
-#: Bits behind the best up to which a reading is a finalist.
+#: The distance in bits from the best reading within which another one is a finalist.
 CLOSE = 16.0
 
-#: Frames in which it is worth the time to find out what other edits leave the same bytes, and how many bits less likely
-#: than another one an edit may be that stands for it too.
+#: The largest frame for which edits are compared by the bytes that they write, and how many bits less probable than
+#: another edit an edit may be that explains it too.
 NAMED = 4 << 10
 STANDS_FOR = 4.0
 
 
 @dataclass(slots=True)
 class Ranked:
-    """A reading: its edit (None is the right layout), other edits that read every byte the same, its confidence."""
+    """A reading: its edit (None for the right layout), equivalent edits, and its confidence."""
 
     edit: Edit | None
     layout: Layout
@@ -47,12 +47,12 @@ class Ranked:
 
 
 def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
-    """The readings with the evidence of a second look: first the one to name, then the likeliest first.
+    """The readings with the costs of a second look: first the one to report, then by probability.
 
     Args:
         frame: Length prefix included.
-        found: As `dissectors.diagnosis.search.Search.run` gives them.
-        right: The layout that the frame should have.
+        found: The result of `dissectors.diagnosis.search.Search.run`.
+        right: Kafka's layout of the frame.
     """
     ranked = [Ranked(each.edit, each.layout, each.cost, each.prior) for each in found]
     close = [each for each in ranked if each.cost <= ranked[0].cost + CLOSE][:FINALISTS]
@@ -66,30 +66,30 @@ def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
     if len(frame) <= NAMED:
         first, shares = _first(ranked, right), [each.confidence for each in ranked]
         ranked = [first, *(each for each in ranked if each is not first)]
-        for each, share in zip(ranked, shares, strict=True):  # the one that is named is no less likely than its rivals
+        for each, share in zip(ranked, shares, strict=True):  # the reported one is at least as probable as its rivals
             each.confidence = share
     return ranked
 
 
 def _second_look(frame: bytes, close: list[Ranked]) -> list[Ranked]:
-    """The readings with what relates their fields; those that read every byte the same are one."""
+    """The readings with the costs of relations between fields; equivalent ones are merged."""
     same: dict[tuple[object, ...], Ranked] = {}
     for each in close:
         walked = walk(each.layout, frame, 4)
-        known = same.setdefault((each.loose, *_leaves(walked.nodes)), each)
-        if known is each:
+        same_reading = same.setdefault((each.loose, *_leaves(walked.nodes)), each)
+        if same_reading is each:
             each.values = walked.values
-            each.cost += agreement(walked.values.get("header") or {}, walked.values.get("body") or {})
-        elif each.edit is not None and known.edit is not None:
-            known.also.append(each.edit)
+            each.cost += relation_cost(walked.values.get("header") or {}, walked.values.get("body") or {})
+        elif each.edit is not None and same_reading.edit is not None:
+            same_reading.also.append(each.edit)
     return list(same.values())
 
 
 def _first(ranked: list[Ranked], right: Layout) -> Ranked:
-    """Of those that are nearly as likely as the best the reading whose edit stands for most of what is likely.
+    """Of the readings nearly as probable as the best, the one whose edit explains the largest share of the others.
 
-    An edit stands for another one if it leaves the same bytes for what that one reads: no error code stands for a
-    throttle time as int16 before an error code of 0. The other way round it is chance: the code could be any.
+    An edit explains another one if it writes the same bytes for the values that the other read: a missing error code
+    explains a throttle time written as int16 before an error code of 0. The reverse is chance: the code could be any.
     """
     near = [each for each in ranked if each.cost <= ranked[0].cost + STANDS_FOR]
     others = ranked[:FINALISTS]
@@ -101,7 +101,7 @@ def _stands_for(right: Layout, one: Ranked, other: Ranked) -> bool:
         return True
     if None in (one.edit, other.edit) or one.loose or other.loose or one.values is None or other.values is None:
         return False
-    return leaves_the_same(right, one.layout, one.values, other.values)
+    return writes_same_bytes(right, one.layout, one.values, other.values)
 
 
 def _leaves(nodes: list[Node], path: tuple[str, ...] = ()) -> Iterator[tuple[object, ...]]:

@@ -1,4 +1,4 @@
-"""What relations between the fields of a readable frame cost, in bits."""
+"""Costs in bits of relations between the fields of a decoded frame."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Values = Mapping[str, Any]
 _IN_REPLICAS = ("isr_nodes", "offline_replicas", "eligible_leader_replicas", "last_known_elr")
 _NODES = ("leader_id", "controller_id")
 
-#: Fields that ascend as they stand here, and what it costs if they do not.
+#: Fields in ascending order, and the cost if they are not.
 _ASCENDING = (
     (("log_start_offset", "last_stable_offset", "high_watermark"), 6.0),
     (("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"), 6.0),
@@ -26,17 +26,17 @@ _ASCENDING = (
     (("heartbeat_interval_ms", "session_timeout_ms"), 4.0),
 )
 
-#: Pairs that are none (below 0) together or not at all, and what it costs if only one is.
+#: Pairs of fields of which both or neither are negative, and the cost if only one is.
 _TOGETHER = (("producer_id", "producer_epoch", 5.0), ("offset", "leader_epoch", 1.0))
 
-#: What tells the elements of an array apart: no two have the same.
+#: Fields that identify the elements of an array: no two have the same values.
 _KEYS = (
     "partition_index", "partition", "partition_id", "index", "node_id", "broker_id", "topic_id", "topic", "topic_name",
     "api_key", "member_id", "group_id", "name", "replica_id",
 )  # fmt: skip
 _INDEXES = frozenset({*_KEYS[:4], "api_key"})
 
-#: Arrays of numbers that hold none twice.
+#: Arrays of numbers without duplicates.
 _SETS = frozenset(
     {"replica_nodes", "isr_nodes", "replicas", "isr", "offline_replicas", "partition_indexes", "partitions",
      "broker_ids", "adding_replicas", "removing_replicas"}
@@ -46,22 +46,22 @@ _TWICE = 4.0
 _NEXT = 1.5
 _MOST_NEXT = 4.0
 
-#: What config types hold (BOOLEAN, INT, SHORT, LONG), as ConfigDef writes it.
+#: Config types with numeric or boolean values (BOOLEAN, INT, SHORT, LONG), in ConfigDef's text form.
 _NUMBERS = (3, 4, 5)
 
-#: Elements of an array that are looked at.
+#: The number of elements of an array that are evaluated.
 _SAMPLE = 20
 
 
-def agreement(header: Values, body: Values) -> float:
-    """What it costs that the fields of a frame contradict each other, less what it is worth where they agree."""
+def relation_cost(header: Values, body: Values) -> float:
+    """The cost of contradictions between fields, minus the value of agreements."""
     brokers = body.get("brokers")
     nodes = None
     if isinstance(brokers, list) and brokers and all(isinstance(each, Mapping) for each in brokers):
         nodes = {each.get("node_id", each.get("broker_id")) for each in brokers}
     cost = _members(header, body)
     for values in _structs(body):
-        cost += _offices(values, nodes) + _order(values) + _meaning(values) + _arrays(values)
+        cost += _replica_roles(values, nodes) + _order(values) + _meaning(values) + _arrays(values)
     return cost
 
 
@@ -76,8 +76,8 @@ def _structs(values: Values) -> Iterator[Values]:
                 yield from _structs(each)
 
 
-def _offices(values: Values, nodes: set[Any] | None) -> float:
-    """Leaders are replicas, mostly the first; replicas in sync are replicas; both are brokers."""
+def _replica_roles(values: Values, nodes: set[Any] | None) -> float:
+    """Leaders are replicas, usually the first; in-sync replicas are replicas; both are brokers."""
     cost = 0.0
     replicas = values.get("replica_nodes", values.get("replicas"))
     leader = values.get("leader_id", values.get("leader"))
@@ -98,8 +98,8 @@ def _offices(values: Values, nodes: set[Any] | None) -> float:
 def _order(values: Values) -> float:
     cost = 0.0
     for names, wrong in _ASCENDING:
-        known = [value for name in names if isinstance(value := values.get(name), int) and value >= 0]
-        cost += wrong * (known != sorted(known))
+        numbers = [value for name in names if isinstance(value := values.get(name), int) and value >= 0]
+        cost += wrong * (numbers != sorted(numbers))
     for one, other, wrong in _TOGETHER:
         if one in values and other in values and isinstance(values[one], int) and isinstance(values[other], int):
             cost += wrong * ((values[one] < 0) != (values[other] < 0))
@@ -120,7 +120,7 @@ def _meaning(values: Values) -> float:
 
 
 def _arrays(values: Values) -> float:
-    """Elements differ in what names them; indexes count up."""
+    """Elements differ in their identifying fields; indexes count up."""
     cost = 0.0
     for name, value in values.items():
         if not isinstance(value, list) or len(value) < 2:
@@ -130,7 +130,7 @@ def _arrays(values: Values) -> float:
             cost += _TWICE * (len(set(some)) < len(some))
         elif isinstance(value[0], Mapping):
             for key in _KEYS:
-                if key in value[0]:  # and in the last one, if that was read so far
+                if key in value[0]:  # and in the last one, if it was read so far
                     cost += _keys(key, [each[key] for each in some if key in each])
     return cost
 
@@ -145,7 +145,7 @@ def _keys(key: str, found: list[Any]) -> float:
 
 
 def _members(header: Values, body: Values) -> float:
-    """A member's id begins with the client's; the leader is one of the members."""
+    """A member id begins with the client id; the leader is one of the members."""
     cost = 0.0
     client, member = header.get("client_id"), body.get("member_id")
     if isinstance(client, str) and client and isinstance(member, str) and member:

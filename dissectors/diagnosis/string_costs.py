@@ -1,6 +1,6 @@
-"""What strings cost, in bits: first by how well the bytes read, then by whether they are what such a field holds.
+"""Costs of strings in bits: by how readable the bytes are, then by whether they suit the field.
 
-What a field says is worth a few bits and no more: two fields of one type may hold anything that people call things.
+Suiting the field is worth only a few bits: most fields may hold any name.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dissectors.diagnosis.integer_costs import WRONG
 from dissectors.wire.layout import Field
 
-#: Of a longer string its beginning stands for all of it.
+#: Only the beginning of longer strings is evaluated.
 LONG = 512
 
-#: What a word costs that is one of Kafka's, in a field that holds such, and in any other.
+#: The cost of one of Kafka's words, in a field for such words and in other fields.
 _IN_PLACE = 3.0
 _WORD = 14.0
 
-#: What it costs if a string is not one of the few words that a field can hold.
+#: The cost of a string outside the small set of values that its field can have.
 _NOT_ONE = 8.0
 _SELDOM = 3.0
 
@@ -42,7 +42,7 @@ _PROTOCOLS = {
 }
 _MECHANISMS = {b"PLAIN", b"SCRAM-SHA-256", b"SCRAM-SHA-512", b"GSSAPI", b"OAUTHBEARER"}
 
-#: What some fields can hold and nothing else, and what some hold mostly.
+#: The complete set of values of some fields, and usual values of others.
 _CLOSED = {
     "group_state": _STATES,
     "states_filter": _STATES,
@@ -69,9 +69,9 @@ _OPEN = {
 _WORDS = frozenset(word for words in (*_CLOSED.values(), *_OPEN.values()) for word in words)
 
 _HOST = re.compile(rb"localhost|[\w-]+(\.[\w-]+)+|\*").fullmatch
-_ID = rb"(?=.*[A-Z])(?=.*[a-z])[\w-]{22}"  # a uuid as Kafka prints it
+_ID = rb"(?=.*[A-Z])(?=.*[a-z])[\w-]{22}"  # a uuid in Kafka's text form
 _MEMBER = re.compile(rb"[\x20-\x7e]*-([0-9a-f]{16,32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})|" + _ID).fullmatch
-#: What the common clients call themselves unless they are told otherwise; a console's group begins like its client.
+#: Default client ids of common clients; the groups of console consumers begin like them.
 _CLIENT = re.compile(
     rb"rdkafka|sarama|kgo|kafkajs|(kafka-python|aiokafka)[\w.-]*"
     rb"|(?!console-consumer-\d)([\w.-]*-)?(producer|consumer|adminclient|admin)(-client)?(-[\w.-]*\d+)?"
@@ -85,7 +85,7 @@ _SENTENCE = re.compile(rb"[A-Z][\x20-\x7e]* [\x20-\x7e]*").fullmatch
 
 _Form = Callable[[bytes], object]
 
-#: How the strings of some fields look: what that is worth, and what it costs if they do not.
+#: Patterns for the strings of some fields: the bonus of a match, and the cost of a mismatch.
 _FORMS: dict[str, tuple[_Form, float, float]] = {
     **dict.fromkeys(("host", "host_name"), (_HOST, 4.0, 2.0)),
     "host_filter": (_HOST, 4.0, 4.0),
@@ -103,7 +103,7 @@ _FORMS: dict[str, tuple[_Form, float, float]] = {
     **dict.fromkeys(("error_message", "acknowledge_error_message", "status_detail"), (_SENTENCE, 4.0, 4.0)),
 }
 
-#: Fields that hold what others do as well, but never the form of another one.
+#: Fields with arbitrary values, except that they never match the pattern of another field.
 _NOT_A_MEMBER = frozenset({"group_id", "transactional_id", "topic", "name", "topic_name", "rack", "rack_id"})
 
 _NAME = re.compile(rb"[A-Za-z0-9._-]+").fullmatch
@@ -112,7 +112,7 @@ _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]").findall
 
 
 def text(field: Field) -> Callable[[bytes], float]:
-    """What the bytes of a string cost, its length left out."""
+    """The cost function for the bytes of a string, without its length."""
     name = field.name
     names = field.entity in ("topicName", "groupId", "transactionalId") or name in ("host", "name", "topic")
     topic = field.entity == "topicName"

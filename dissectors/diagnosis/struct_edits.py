@@ -1,7 +1,7 @@
-"""Structs: the edits that are worth a try on a struct of a message, with how rare each is, in bits.
+"""Proposes edits for the structs of a message, with their priors in bits.
 
-They come from the schema history of the message: every field that any version has, at every place among its siblings.
-The prior follows what servers and clients were seen to do (throttle_time_ms is misplaced most of all).
+They come from the schema history of the message: every field of any version, at every index. The priors follow observed
+bugs of servers and clients; the most common is a misplaced throttle_time_ms.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dissectors.wire.layout import WIDTHS, Field, Layout
 
 THROTTLE = "throttle_time_ms"
 
-#: The prior of a field that stands at a place where few writers put it, in bits.
+#: The prior, in bits, of a field at an index where few writers put it.
 FAR = 8.0
 
-#: More than any struct has.
+#: More steps than any struct has.
 MOST_STEPS = 1 << 10
 
 
@@ -33,59 +33,61 @@ def of_struct(
     most: float = float("inf"),
     reach: int = MOST_STEPS,
 ) -> list[Proposal]:
-    """The edits of a struct of a message, in no order: none rarer than `most` bits, nor of a step from `reach` on."""
-    known = others(name, version, tuple(part.removesuffix("[]") for part in path), struct)
-    return list(_Struct(path, struct, known, version, most, reach).proposals())
+    """The edits of a struct, unordered: those with a prior of at most `most` bits and a step before `reach`."""
+    others_found = others(name, version, tuple(part.removesuffix("[]") for part in path), struct)
+    return list(_Struct(path, struct, others_found, version, most, reach).proposals())
 
 
 class Proposals:
-    """Those for the structs of a message, made once for each."""
+    """The proposals for the structs of a message, created once for each."""
 
     def __init__(self, name: str, version: int) -> None:
         self.name = name
         self.version = version
         self._made: dict[tuple[int, float], tuple[Layout, list[Proposal]]] = {}
 
-    def of(self, spot: StructLocation, most: float = float("inf")) -> list[Proposal]:
-        """Those for a struct, none rarer than `most` bits."""
-        key = id(spot.layout), most
+    def of(self, location: StructLocation, most: float = float("inf")) -> list[Proposal]:
+        """The proposals for a struct with a prior of at most `most` bits."""
+        key = id(location.layout), most
         made = self._made.get(key)
         if made is None:
-            found = of_struct(self.name, self.version, spot.path, spot.layout, most)
-            made = self._made[key] = spot.layout, found  # with the layout, or its id could become that of another one
+            found = of_struct(self.name, self.version, location.path, location.layout, most)
+            made = self._made[key] = location.layout, found  # keeps the layout alive, so that its id stays unique
         return made[1]
 
 
-#: Messages, by name and version, of which proposals are kept, if they are among the last so many that were looked at.
+#: Proposals are cached for messages (name and version) among the last so many.
 MOST_KEPT = 16
 MOST_SEEN = 32
-_kept: BoundedDict[tuple[str, int], Proposals] = BoundedDict(MOST_KEPT)
+_cached_result: BoundedDict[tuple[str, int], Proposals] = BoundedDict(MOST_KEPT)
 _seen: BoundedDict[tuple[str, int], None] = BoundedDict(MOST_SEEN)
 
 
 def proposals_for(name: str, version: int) -> Proposals:
-    """Those for a message; kept from the second time on: what is kept for nothing the collector goes through."""
+    """The proposals for a message, cached at the second call: the garbage collector has to traverse cached ones."""
     key = name, version
     if key in _seen:
-        return _kept.touch(key, lambda: Proposals(name, version))
+        return _cached_result.touch(key, lambda: Proposals(name, version))
     _seen[key] = None
     return Proposals(name, version)
 
 
 class _Struct:
-    """One struct, and what is proposed for it."""
+    """Proposes edits for one struct."""
 
     def __init__(
-        self, path: tuple[str, ...], struct: Layout, known: Others, version: int, most: float, reach: int
+        self, path: tuple[str, ...], struct: Layout, others_found: Others, version: int, most: float, reach: int
     ) -> None:
-        self._path, self._struct, self._known, self._version, self._reach = path, struct, known, version, reach
+        self._path, self._struct, self._others, self._version, self._reach = path, struct, others_found, version, reach
         self._deeper = 0.3 * len(path)
         self._above = "".join(f"{part}." for part in path)
         self._most = most - self._deeper
         self._names = [one.name for one in struct.fields]
         self._last = len(self._names) - 1
-        # What stands twice is compared: a struct that has such is read from the first of them on.
-        self._twice = next((at for at, name in enumerate(self._names) if self._names.count(name) > 1), self._last + 1)
+        # Duplicate fields are compared: such a struct is read from the first of them on.
+        self._first_duplicate = next(
+            (at for at, name in enumerate(self._names) if self._names.count(name) > 1), self._last + 1
+        )
 
     def proposals(self) -> Iterator[Proposal]:
         for index, one in enumerate(self._struct.fields[: self._reach]):
@@ -102,13 +104,15 @@ class _Struct:
         self, kind: str, name: str, arguments: tuple[Any, ...], prior: float, step: int, one: Field | None = None
     ) -> Iterator[Proposal]:
         if prior <= self._most and step < self._reach:
-            yield Proposal(kind, self._above + name, arguments, prior + self._deeper, min(step, self._twice), one)
+            yield Proposal(
+                kind, self._above + name, arguments, prior + self._deeper, min(step, self._first_duplicate), one
+            )
 
     def _missing(self, index: int, one: Field) -> Iterator[Proposal]:
         if not self._last and self._path and not self._struct.flexible:
-            return  # nothing would be left of it
-        # What is missing is mostly what came last: the writer stopped at an older version.
-        age = min(self._known.since.get(one.name, self._version), self._version)
+            return  # the struct would be empty
+        # Missing fields are usually recent ones: the writer stopped at an older version.
+        age = min(self._others.since.get(one.name, self._version), self._version)
         prior = 4.0 if one.name == THROTTLE else 5.5 if age == self._version > 0 else 6.2 if age else 6.5
         yield from self._propose("field_missing", one.name, (index,), prior, index, one)
 
@@ -116,7 +120,7 @@ class _Struct:
         common, last = one.name == THROTTLE, self._last
         for to in range(last + 1):
             if to == index or (to == index + 1 and not common):
-                continue  # one place on is the next field one place back
+                continue  # moving forward by one equals moving the next field back by one
             far = to in (0, last)
             prior = (4.0 if far else 6.5) if common else FAR if far or to == index - 1 else 10.0
             yield from self._propose("field_moved", one.name, (index, to), prior, min(index, to))
@@ -129,7 +133,7 @@ class _Struct:
                 yield from self._propose("field_duplicated", one.name, (where,), prior, min(index, where), one)
 
     def _written(self, index: int, one: Field) -> Iterator[Proposal]:
-        """An integer of another width, other lengths, and null where there may be none."""
+        """Integers of other widths, other length encodings, and null in non-nullable fields."""
         for kind, name, argument, prior in self._of_field(one):
             yield from self._propose(kind, name, (argument,), prior, index, one)
 
@@ -149,10 +153,10 @@ class _Struct:
                 yield "length_off_by_one", of, -1, 9.5
                 yield "length_off_by_one", of, 1, 10.5
         if one.length is not None and not one.nullable and (one.struct is None or one.array):
-            yield "null_in_non_nullable", name, self._known.nullable.get(name), 5.0
+            yield "null_in_non_nullable", name, self._others.nullable.get(name), 5.0
 
     def _of_others(self) -> Iterator[Proposal]:
-        for name, (version, natural, one) in self._known.fields.items():
+        for name, (version, natural, one) in self._others.fields.items():
             for place in range(min(self._last + 2, self._reach)):
                 near = 5.0 if place == natural else 6.5 if place in (0, self._last + 1) else 7.5
                 prior = 3.5 if name == THROTTLE else near
@@ -163,7 +167,7 @@ class _Struct:
         if struct.flexible:
             if struct.fields or not self._path:
                 yield from self._propose("tag_buffer_missing", "_tags", (), 5.0, step)
-            for name, one in self._known.tags.items():
+            for name, one in self._others.tags.items():
                 yield from self._propose("tag_below_version", name, (one.tag,), 6.0, step, one)
         yield from self._propose("tag_buffer_extra", "_tags", (), 7.5 if struct.flexible else 5.5, step)
         for one in struct.tagged:

@@ -1,4 +1,4 @@
-"""Tags of other versions: such frames read well, so no search finds them."""
+"""Finds tags of other versions. Frames with them decode, so no search diagnoses them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dissectors.wire.layout import layout as layout_of
 
 
 class Known(NamedTuple):
-    """A tagged field as another version has it: the first such version, and the edit that writes it too early."""
+    """A tagged field of another version: the first such version, and the edit that writes it too early."""
 
     name: str
     version: int
@@ -21,21 +21,21 @@ class Known(NamedTuple):
 
 
 def of_other_version(message: Message, path: tuple[str | int, ...], tag: int) -> Known | None:
-    """What a tag is in other versions of a message, None if no version has it.
+    """The meaning of a tag in other versions of a message, None if no version has it.
 
     Args:
-        message: One that carries the tag unknown.
-        path: The struct that does, as `dissectors.messages.locate.locate` takes it.
-        tag: Its number.
+        message: A message with the unknown tag.
+        path: The struct with the tag, in the form that `dissectors.messages.locate.locate` takes.
+        tag: Number of the tag.
     """
     if message.layout is None or path[:1] == ("header",):
         return None
     names = tuple(part for part in path if isinstance(part, str))
-    return _known(message.layout.name, names, tag)
+    return _find(message.layout.name, names, tag)
 
 
 @functools.lru_cache(maxsize=1024)
-def _known(name: str, names: tuple[str, ...], tag: int) -> Known | None:
+def _find(name: str, names: tuple[str, ...], tag: int) -> Known | None:
     for version in versions(name):
         struct: Layout | None = layout_of(name, version)
         path = ""

@@ -1,4 +1,4 @@
-"""Wording: a departure as a sentence, and what to change."""
+"""Describes a departure: a sentence, and a hint what to change."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dissectors.wire.layout import WIDTHS, Layout
 
 
 def sentence(edit: Edit, right: Layout) -> str:
-    """What is written, and what should be.
+    """A sentence with what was written and what is right.
 
     Args:
-        edit: How the writer departs; the steps of it are said one after the other.
-        right: The right layout, of the frame.
+        edit: The departure; its steps are described one after the other.
+        right: Kafka's layout of the frame.
     """
     return ", and ".join(_step(step, layout) for step, layout in _layouts(edit, right))
 
@@ -25,7 +25,7 @@ def hint(edit: Edit, right: Layout, version: int) -> str:
 
 
 def _layouts(edit: Edit, right: Layout) -> Iterator[tuple[Edit, Layout]]:
-    """Each step with the layout that it departs from."""
+    """Each step with the layout that it is applied to."""
     for step in edit.steps:
         yield step, right
         right = step.apply(right)
@@ -38,7 +38,7 @@ def _step(edit: Edit, right: Layout) -> str:
         case "field_moved" if struct:
             to, from_ = detail["to"], detail["from"]
             belongs = _where(struct, from_, without=from_)
-            return f"{edit.field} stands {_where(struct, to, without=from_)} and belongs {belongs}"
+            return f"{edit.field} is written {_where(struct, to, without=from_)} and belongs {belongs}"
         case "field_missing" if struct:
             where = detail["where"]
             return (
@@ -48,7 +48,7 @@ def _step(edit: Edit, right: Layout) -> str:
             return f"{edit.field} is written twice, the second time {_where(struct, detail['where'])}"
         case "field_from_version" if struct:
             return (
-                f"{edit.field} of version {detail['from_version']} stands {_where(struct, detail['place'])}, "
+                f"{edit.field} of version {detail['from_version']} is written {_where(struct, detail['place'])}, "
                 "which this version does not have"
             )
         case "header_version":
@@ -83,9 +83,9 @@ def _change(edit: Edit, right: Layout, version: int) -> str:
             return f"write the layout of version {version}, or do not offer more than version {detail['body_version']}"
         case "flexibility" | "length_encoding":
             flexible = detail["written"] == "fixed"
-            wanted = "compact lengths (N + 1 as unsigned varint)" if flexible else "int16 and int32 lengths"
+            lengths = "compact lengths (N + 1 as unsigned varint)" if flexible else "int16 and int32 lengths"
             tags = " and a tag buffer after each struct" if flexible and edit.kind == "flexibility" else ""
-            return f"write {wanted}{tags} in version {version} (KIP-482), or do not offer this version"
+            return f"write {lengths}{tags} in version {version} (KIP-482), or do not offer this version"
         case "length_off_by_one":
             return "a compact length is the length plus one; 0 is null (KIP-482)"
         case "header_version":
@@ -115,7 +115,7 @@ def _change(edit: Edit, right: Layout, version: int) -> str:
 
 
 def _struct(right: Layout, path: str) -> Layout | None:
-    """The struct that holds the field at a path, in the right layout of a frame."""
+    """The struct that contains the field at a path, in the right layout of a frame."""
     *above, _ = parts(path) or ("",)
     struct = right if above[:1] == ["header"] else next(one.struct for one in right.fields if one.name == "body")
     for part in above:
@@ -125,7 +125,7 @@ def _struct(right: Layout, path: str) -> Layout | None:
 
 
 def _where(struct: Layout, place: int, *, without: int | None = None) -> str:
-    """``first``, or ``after error_code``: a place among the fields of a struct, one of which may be taken out."""
+    """``first`` or ``after error_code``: an index among the fields of a struct, of which one may be left out."""
     names = [one.name for index, one in enumerate(struct.fields) if index != without]
     if place == 0:
         return f"first, before {names[0]}" if names else "first"

@@ -1,6 +1,6 @@
-"""Edits: how writers depart from Kafka's layouts. The same values name a bug, commit it on purpose, and test both."""
+"""Edits: ways in which writers depart from Kafka's layouts. One edit names a bug, reproduces it, and tests both."""
 
-from dissectors.edits import fields, frames, lengths, payloads, tags  # noqa: F401  # they register
+from dissectors.edits import fields, frames, lengths, payloads, tags  # noqa: F401  # registers the kinds
 from dissectors.edits.frames import LOOSE
 from dissectors.edits.targets import frame_layout
 from dissectors.edits.write import write

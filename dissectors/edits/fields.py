@@ -1,4 +1,4 @@
-"""Edits of one field: moved, missing, written twice, of another version, of another width."""
+"""Edits of one field: moved, missing, duplicated, from another version, with another width."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dissectors.wire.edit import EditError, kind
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.layout import layout as layout_of
 
-#: Integers that a writer mistakes for one another.
+#: Integer types that writers confuse.
 INTEGERS = ("int8", "int16", "int32", "int64")
 _MISTAKEN = (*INTEGERS, "uint16", "uint32", "bool")
 
 
 @kind("field_moved", "from", "to", sentence="{field} is written at index {to} among its siblings instead of {from_}")
 def moved(layout: Layout, field: str, from_: int, to: int) -> Layout:
-    """The field at index `from` stands at index `to`."""
+    """Move the field at index `from` to index `to`."""
     above, name = parent(parts(field))
 
     def change(struct: Layout) -> Layout:
@@ -30,7 +30,7 @@ def moved(layout: Layout, field: str, from_: int, to: int) -> Layout:
 
 @kind("field_missing", "where", sentence="{field} is missing")
 def missing(layout: Layout, field: str, where: int) -> Layout:
-    """The field at index `where` is left out."""
+    """Leave out the field at index `where`."""
     above, name = parent(parts(field))
 
     def change(struct: Layout) -> Layout:
@@ -43,14 +43,14 @@ def missing(layout: Layout, field: str, where: int) -> Layout:
 
 @kind("field_duplicated", "where", sentence="{field} is written twice, the second time at index {where}")
 def duplicated(layout: Layout, field: str, where: int) -> Layout:
-    """The field is there, and a copy of it at index `where`."""
+    """Write a second copy of the field at index `where`."""
     above, name = parent(parts(field))
     return change_struct(layout, above, lambda struct: with_field(struct, struct.fields[index_of(struct, name)], where))
 
 
 @kind("field_from_version", "from_version", "place", sentence="{field} from version {from_version} is also written")
 def from_version(layout: Layout, field: str, from_version: int, place: int) -> Layout:
-    """A field that only another version has stands at index `place`."""
+    """Insert a field of another version at index `place`."""
     above, name = parent(parts(field))
     if above[:1] == ("header",):
         raise EditError("headers have no fields of other versions: use header_version")
@@ -64,7 +64,7 @@ def from_version(layout: Layout, field: str, from_version: int, place: int) -> L
 
 @kind("int_width", "written", sentence="{field} is written as {written}")
 def int_width(layout: Layout, field: str, written: str) -> Layout:
-    """An integer of another width."""
+    """Write an integer with another width."""
     if written not in INTEGERS:
         raise EditError(f"unknown integer type {written}")
 
@@ -77,10 +77,10 @@ def int_width(layout: Layout, field: str, written: str) -> Layout:
 
 
 def with_field(struct: Layout, extra: Field, place: int) -> Layout:
-    """The struct with a field more, at that index.
+    """The struct with an additional field at an index.
 
     Raises:
-        EditError: It has no such place.
+        EditError: The index is out of range.
     """
     if not 0 <= place <= len(struct.fields):
         raise EditError(f"{struct.name} has no index {place}")
@@ -93,14 +93,14 @@ def without(struct: Layout, where: int) -> Layout:
 
 
 def moved_in(struct: Layout, from_: int, to: int) -> Layout:
-    """The struct with the field at one index at another."""
+    """The struct with a field moved from one index to another."""
     fields = list(struct.fields)
     fields.insert(to, fields.pop(from_))
     return _holding(struct, tuple(fields))
 
 
 def _holding(struct: Layout, fields: tuple[Field, ...]) -> Layout:
-    """The struct with these fields; `replace` takes four times as long, and diagnosis makes very many."""
+    """The struct with these fields. `replace` takes four times as long, and diagnosis calls this very often."""
     return Layout(struct.name, fields, struct.flexible, struct.tagged, struct.tag_fault)
 
 

@@ -1,4 +1,4 @@
-"""Edits of a whole body or of the header, and those that explain any bytes."""
+"""Edits of a whole body or header, and edits that explain any bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _whole(field: str, body_version: int, header: int | None) -> str:
 
 @kind("body_version", "body_version", "header", sentence=_whole)
 def body_version(layout: Layout, field: str, body_version: int, header: int | None) -> Layout:
-    """The body of another version; `header` is the header version on the wire, None if that is as it should be."""
+    """Write the body of another version; `header` is the header version on the wire, None for the right one."""
     del field
     try:
         made = change_body(layout, lambda body: layout_of(body.name, body_version))
@@ -29,14 +29,14 @@ def body_version(layout: Layout, field: str, body_version: int, header: int | No
 
 @kind("generic_error_body", sentence="the body is only an error code")
 def generic_error_body(layout: Layout, field: str) -> Layout:
-    """Two bytes, whatever the API."""
+    """Write only an error code as the body."""
     del field
     return change_body(layout, lambda body: Layout(body.name, (Field("error_code", "int16", default=0),)))
 
 
 @kind("header_version", "written", sentence="the header has the layout of version {written}")
 def header_version(layout: Layout, field: str, written: int) -> Layout:
-    """The header of another version."""
+    """Write the header of another version."""
     del field
 
     def change(header: Layout) -> Layout:
@@ -48,12 +48,12 @@ def header_version(layout: Layout, field: str, written: int) -> Layout:
     return change_struct(layout, ("header",), change)
 
 
-#: The kinds that explain nearly any bytes.
+#: Kinds of edits that explain nearly any bytes.
 LOOSE = ("truncated", "trailing_bytes")
 
 
 def _with_size(data: bytes, prefix: str) -> bytes:
-    """The second size is that of what follows it."""
+    """Set the duplicated size to the number of bytes after it."""
     return (len(data) - 4).to_bytes(4, "big") + data[4:] if prefix == "size" else data
 
 
@@ -64,7 +64,7 @@ def _twice(field: str, prefix: str) -> str:
 
 @kind("duplicated_prefix", "prefix", sentence=_twice, data=_with_size)
 def duplicated_prefix(layout: Layout, field: str, prefix: str) -> Layout:
-    """The ``size`` or the ``correlation_id`` of a response once more, behind itself."""
+    """Write the ``size`` or ``correlation_id`` of a response twice."""
     del field
     if not is_frame(layout):
         raise EditError("a body without a header has no prefix")
@@ -83,7 +83,7 @@ def duplicated_prefix(layout: Layout, field: str, prefix: str) -> Layout:
     "truncated", "bytes", sentence="the end is cut off ({bytes} or more bytes)", data=lambda data, bytes: data[:-bytes]
 )
 def truncated(layout: Layout, field: str, bytes: int) -> Layout:
-    """The frame ends before its body does."""
+    """End the frame before the end of its body."""
     del field
     _some(bytes)
     return layout
@@ -96,7 +96,7 @@ def truncated(layout: Layout, field: str, bytes: int) -> Layout:
     data=lambda data, bytes: data + b"\x00" * bytes,
 )
 def trailing_bytes(layout: Layout, field: str, bytes: int) -> Layout:
-    """The frame goes on after its body ends."""
+    """Append bytes after the body."""
     del field
     _some(bytes)
     return layout

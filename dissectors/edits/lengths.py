@@ -1,4 +1,4 @@
-"""Edits of how lengths, nulls and the encoding as a whole are written (KIP-482)."""
+"""Edits of lengths, of nulls, and of the encoding as a whole (KIP-482)."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ WRITTEN = ("fixed", "compact")
 OFF = {-1: "uvarint-1", 1: "uvarint+1"}
 
 
-#: The lengths of either encoding, and whether it has tag buffers.
-SAID = {"fixed": ("int16 and int32 lengths", "no tag buffers"), "compact": ("compact lengths", "tag buffers")}
+#: By encoding: its lengths, and whether it has tag buffers.
+ENCODING_TEXTS = {"fixed": ("int16 and int32 lengths", "no tag buffers"), "compact": ("compact lengths", "tag buffers")}
 
 
-def _said(written: str) -> tuple[str, str]:
-    return SAID.get(written, (f"{written} lengths", f"{written} tag buffers"))  # there is no other, but this tells it
+def _encoding_texts(written: str) -> tuple[str, str]:
+    return ENCODING_TEXTS.get(written, (f"{written} lengths", f"{written} tag buffers"))  # for invalid encodings
 
 
 def _whole(field: str, written: str) -> str:
     del field
-    lengths, tags = _said(written)
+    lengths, tags = _encoding_texts(written)
     return f"the whole body is written with {lengths} and {tags}"
 
 
 @kind("flexibility", "written", sentence=_whole)
 def flexibility(layout: Layout, field: str, written: str) -> Layout:
-    """Fixed: int16 and int32 lengths and no tag buffers; compact: the reverse."""
+    """``fixed``: int16 and int32 lengths and no tag buffers; ``compact``: the reverse."""
     del field
-    _known(written)
+    _check_encoding(written)
 
     def encoded(struct: Layout) -> Layout:
         return replace(struct, flexible=written == "compact", tagged=struct.tagged if written == "compact" else ())
@@ -41,14 +41,14 @@ def flexibility(layout: Layout, field: str, written: str) -> Layout:
 
 def _length_of(field: str, written: str) -> str:
     if field == "*":
-        return f"the body is written with {_said(written)[0]}"
+        return f"the body is written with {_encoding_texts(written)[0]}"
     return f"the length of {field} is written {'as a fixed-width integer' if written == 'fixed' else 'compact'}"
 
 
 @kind("length_encoding", "written", sentence=_length_of)
 def length_encoding(layout: Layout, field: str, written: str) -> Layout:
-    """Of one field, of the elements of one (``names[]``), or of all (``*``)."""
-    _known(written)
+    """Change the length encoding of one field, of the elements of one (``names[]``), or of all fields (``*``)."""
+    _check_encoding(written)
     if field == "*":
         return Everywhere(("length_encoding", written), lambda one: _both(one, written)).body(layout)
     elements = field.endswith("[]")
@@ -62,7 +62,7 @@ def _off(field: str, delta: int) -> str:
 
 @kind("length_off_by_one", "delta", sentence=_off)
 def off_by_one(layout: Layout, field: str, delta: int) -> Layout:
-    """Compact lengths are the length plus one: here plus `delta` more."""
+    """Write compact lengths, which are the length plus one, with an additional `delta`."""
     if delta not in OFF:
         raise EditError("delta must be 1 or -1")
 
@@ -90,14 +90,14 @@ def _null(field: str, nullable_from: int | None) -> str:
 
 @kind("null_in_non_nullable", "nullable_from", sentence=_null)
 def null_in_non_nullable(layout: Layout, field: str, nullable_from: int | None) -> Layout:
-    """Null is written whatever the value; `nullable_from` is the first version that allows it, if one does."""
+    """Write null for every value; `nullable_from` is the first version that allows null, None if none does."""
     del nullable_from
     return _writes(layout, field, "null")
 
 
 @kind("null_as_empty", "nullable_from", sentence="{field} is written as empty instead of null")
 def null_as_empty(layout: Layout, field: str, nullable_from: int | None) -> Layout:
-    """Empty is written for null."""
+    """Write an empty value for null."""
     del nullable_from
     return _writes(layout, field, "empty")
 
@@ -111,7 +111,7 @@ def _writes(layout: Layout, field: str, what: str) -> Layout:
     return change_field(layout, parts(field), change)
 
 
-def _known(written: str) -> None:
+def _check_encoding(written: str) -> None:
     if written not in WRITTEN:
         raise EditError(f"the encoding must be {' or '.join(WRITTEN)}, not {written}")
 
@@ -121,7 +121,7 @@ def _both(one: Field, written: str) -> Field:
 
 
 def _encoded(one: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:
-    """The field with the other kind of length; as it is if it has none."""
+    """The field with the other length encoding; unchanged if it has no length."""
     if elements:
         made = replace(one, element_length=_length(one, written)) if one.element_length else one
     elif one.length is None or (one.struct is not None and not one.array):

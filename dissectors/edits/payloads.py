@@ -1,4 +1,4 @@
-"""Edits of what stands inside bytes: record data, and the payloads that members of a group send each other."""
+"""Edits inside bytes fields: of record data, and of payloads in group protocols."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dissectors.edits.write import write
 from dissectors.embedded.registry import VERSION, lenient
 from dissectors.records.formats import entries
 from dissectors.records.layout_departures import write_departed
-from dissectors.records.layout_variants import WAYS
+from dissectors.records.layout_variants import ENCODINGS
 from dissectors.wire.decode import decode
 from dissectors.wire.edit import Edit, EditError, kind
 from dissectors.wire.errors import DecodeError
@@ -21,7 +21,7 @@ _FORMAT_2 = 2
 
 
 def _records(values: Mapping[str, Any], field: str, written: str) -> Mapping[str, Any]:
-    """Batches of format 2 are written anew; what is no such batch, or none that reads, stays as it is."""
+    """Rewrite the batches of format 2; leave other bytes, and batches that do not decode, unchanged."""
 
     def batch(data: bytes, magic: int | None) -> bytes:
         if magic != _FORMAT_2:
@@ -32,23 +32,23 @@ def _records(values: Mapping[str, Any], field: str, written: str) -> Mapping[str
     def change(data: bytes) -> bytes:
         return b"".join(batch(data[each.start : each.end], each.magic) for each in entries(data, 0, len(data)))
 
-    return _changed(values, parts(field), change)
+    return _with_changed(values, parts(field), change)
 
 
-def _said(field: str, written: str) -> str:
-    return f"in {field} {WAYS[written].sentence if written in WAYS else f'records are written as {written}'}"
+def _records_sentence(field: str, written: str) -> str:
+    return f"in {field} {ENCODINGS[written].sentence if written in ENCODINGS else f'records are written as {written}'}"
 
 
-@kind("record_encoding", "written", sentence=_said, values=_records)
+@kind("record_encoding", "written", sentence=_records_sentence, values=_records)
 def record_encoding(layout: Layout, field: str, written: str) -> Layout:
-    """Records of format 2 in one of `layout_variants.WAYS`; length and CRC of the batches are right."""
-    if written not in WAYS:
-        raise EditError(f"unknown record encoding {written}; use one of {', '.join(WAYS)}")
-    return _holds(layout, field, "records")
+    """Write records of format 2 in one of `layout_variants.ENCODINGS`; length and CRC of the batches are right."""
+    if written not in ENCODINGS:
+        raise EditError(f"unknown record encoding {written}; use one of {', '.join(ENCODINGS)}")
+    return _checked(layout, field, "records")
 
 
 def _payload(values: Mapping[str, Any], field: str, payload: str, edit: Edit) -> Mapping[str, Any]:
-    """Bytes that are no such payload stay as they are."""
+    """Rewrite the payload; leave bytes that do not decode as it unchanged."""
 
     def change(data: bytes) -> bytes:
         try:
@@ -61,7 +61,7 @@ def _payload(values: Mapping[str, Any], field: str, payload: str, edit: Edit) ->
             return data
         return data[:2] + write(edit, body, read.values["data"]) + data[read.end :]
 
-    return _changed(values, parts(field), change)
+    return _with_changed(values, parts(field), change)
 
 
 @kind(
@@ -72,17 +72,17 @@ def _payload(values: Mapping[str, Any], field: str, payload: str, edit: Edit) ->
     values=_payload,
 )
 def embedded_layout(layout: Layout, field: str, payload: str, edit: Edit) -> Layout:
-    """A payload that begins with its version, e.g. ConsumerProtocolSubscription, is written under its own edit."""
-    del edit  # whether it fits depends on the version that the payload has
+    """Write a payload that begins with its version, e.g. ConsumerProtocolSubscription, under another edit."""
+    del edit  # whether it applies depends on the payload's version
     try:
         schemas.message(payload)
     except KeyError:
         raise EditError(f"unknown payload {payload}") from None
-    return _holds(layout, field, "bytes")
+    return _checked(layout, field, "bytes")
 
 
-def _holds(layout: Layout, field: str, type_: str) -> Layout:
-    """The layout as it is, for the departure is not in it; the field has to be there."""
+def _checked(layout: Layout, field: str, type_: str) -> Layout:
+    """The unchanged layout, after checking the field: these edits change values, not the layout."""
 
     def check(one: Field) -> Field:
         if one.type != type_ or one.array:
@@ -92,16 +92,18 @@ def _holds(layout: Layout, field: str, type_: str) -> Layout:
     return change_field(layout, parts(field), check)
 
 
-def _changed(values: Mapping[str, Any], path: tuple[str, ...], change: Callable[[bytes], bytes]) -> Mapping[str, Any]:
-    """The values with those of one field changed, wherever they are."""
+def _with_changed(
+    values: Mapping[str, Any], path: tuple[str, ...], change: Callable[[bytes], bytes]
+) -> Mapping[str, Any]:
+    """The values with every occurrence of one field changed."""
     name, *below = path
     value = values.get(name)
     made: Any = value
     if not below:
-        value = b"".join(value) if isinstance(value, list) else value  # records may come in pieces
+        value = b"".join(value) if isinstance(value, list) else value  # records may be a list of byte strings
         made = change(bytes(value)) if isinstance(value, bytes | bytearray | memoryview) else value
     elif isinstance(value, Mapping):
-        made = _changed(value, tuple(below), change)
+        made = _with_changed(value, tuple(below), change)
     elif isinstance(value, list | tuple):
-        made = [_changed(each, tuple(below), change) for each in value]
+        made = [_with_changed(each, tuple(below), change) for each in value]
     return {**values, name: made}

@@ -19,7 +19,7 @@ def _behind(field: str) -> str:
 
 @kind("tag_buffer_missing", sentence=lambda field: f"{_behind(field)} has no tag buffer")
 def buffer_missing(layout: Layout, field: str) -> Layout:
-    """A struct ends with its last field."""
+    """Leave out the tag buffer of a struct."""
 
     def change(struct: Layout) -> Layout:
         _has_buffer(struct)
@@ -31,7 +31,7 @@ def buffer_missing(layout: Layout, field: str) -> Layout:
 
 @kind("tag_buffer_extra", sentence=lambda field: f"{_behind(field)} has an extra tag buffer")
 def buffer_extra(layout: Layout, field: str) -> Layout:
-    """A struct ends with a tag buffer; with a second one if it has one."""
+    """Add a tag buffer to a struct, or a second one if it has one."""
 
     def change(struct: Layout) -> Layout:
         return replace(struct, tag_fault="twice") if struct.flexible else replace(struct, flexible=True)
@@ -41,7 +41,7 @@ def buffer_extra(layout: Layout, field: str) -> Layout:
 
 @kind("tag_below_version", "tag", sentence="{field} is written as tag {tag}, which this version does not have")
 def below_version(layout: Layout, field: str, tag: int) -> Layout:
-    """A tagged field of a later version."""
+    """Write a tagged field of a later version."""
     above, name = parent(parts(field))
     for version in _versions(layout.name):
         source = layout_of(layout.name, version)
@@ -53,13 +53,13 @@ def below_version(layout: Layout, field: str, tag: int) -> Layout:
 
 
 def with_tag(struct: Layout, extra: Field) -> Layout:
-    """The struct with a tagged field more."""
+    """The struct with an additional tagged field."""
     return replace(struct, tagged=tuple(sorted((*struct.tagged, extra), key=lambda tagged: tagged.tag or 0)))
 
 
 @kind("tag_size", "tag", sentence="the size of tag {tag} in {field} is wrong")
 def size(layout: Layout, field: str, tag: int) -> Layout:
-    """A tagged field says one byte more than its value has."""
+    """Write the size of a tagged field one too large."""
 
     def change(struct: Layout) -> Layout:
         if tag not in {one.tag for one in struct.tagged}:
@@ -71,7 +71,7 @@ def size(layout: Layout, field: str, tag: int) -> Layout:
 
 @kind("tag_order", "tag", sentence="tag {tag} in {field} is out of order")
 def order(layout: Layout, field: str, tag: int) -> Layout:
-    """Tags are written in descending order."""
+    """Write tags in descending order."""
     del tag
 
     def change(struct: Layout) -> Layout:

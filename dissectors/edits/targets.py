@@ -1,4 +1,4 @@
-"""Finds the struct or field that the path of an edit names, and rebuilds the layout around its replacement."""
+"""Finds the struct or field at the path of an edit, and rebuilds the layout around its replacement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dissectors.wire.edit import EditError
-from dissectors.wire.layout import Field, Layout, layout_of_element, once
+from dissectors.wire.layout import Field, Layout, cached_on_owner, layout_of_element
 
 #: A single element of an array: ``topics[2]``.
 _SINGLE = re.compile(r"(\w+)\[(\d{1,6})\]").fullmatch
@@ -18,14 +18,14 @@ ChangeField = Callable[[Field], Field]
 
 
 def frame_layout(header: Layout, body: Layout) -> Layout:
-    """Header and body as one layout, so that an edit can change both; its name is the body's."""
+    """Header and body as one layout with the name of the body, so that an edit can change both."""
     return Layout(
         body.name, (Field("header", "struct", struct=header), Field("body", "struct", struct=body)), flexible=False
     )
 
 
 def is_frame(layout: Layout) -> bool:
-    """Whether that is what `frame_layout` makes."""
+    """Whether the layout comes from `frame_layout`."""
     return len(layout.fields) == 2 and layout.fields[0].name == "header" and layout.fields[1].name == "body"
 
 
@@ -38,18 +38,18 @@ def parts(path: str) -> tuple[str, ...]:
 
 
 def plain(part: str) -> str:
-    """The field's name in a part of a path: ``topics`` of ``topics[2]``."""
+    """The field name in a part of a path: ``topics`` for ``topics[2]``."""
     return part.partition("[")[0]
 
 
 def struct_of(struct: Layout, part: str) -> Layout | None:
-    """The struct in the field that a part of a path names, None if there is none."""
+    """The struct in the field that a part of a path names; None for other fields."""
     name = plain(part)
     return next((one.struct for one in (*struct.fields, *struct.tagged) if one.name == name), None)
 
 
 def parent(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """The path of the struct that holds a field, and the field's name.
+    """The path of the struct that contains a field, and the field's name.
 
     Raises:
         EditError: The path is that of a whole body.
@@ -60,7 +60,7 @@ def parent(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
 
 
 def change_body(layout: Layout, change: ChangeStruct) -> Layout:
-    """Change the body, alone or in its frame."""
+    """Change the body, given alone or in its frame."""
     return _below(layout, "body", change) if is_frame(layout) else change(layout)
 
 
@@ -68,7 +68,7 @@ def change_struct(layout: Layout, path: tuple[str, ...], change: ChangeStruct) -
     """Change the struct at a path: ``()`` is the body, ``("header",)`` the header.
 
     Raises:
-        EditError: There is no such struct.
+        EditError: The struct does not exist.
     """
     if path[:1] == ("header",):
         if not is_frame(layout):
@@ -81,28 +81,28 @@ def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> 
     """Change the field at a path.
 
     Raises:
-        EditError: There is no such field.
+        EditError: The field does not exist.
     """
     above, name = parent(path)
     return change_struct(layout, above, lambda struct: _replaced(struct, name, change))
 
 
-@once
+@cached_on_owner
 def _changed_structs(struct: Layout) -> dict[tuple[str, Any], Layout]:
-    """What each change makes of a struct, by its key."""
+    """The cached results of changes to a struct, by key."""
     return {}
 
 
-@once
+@cached_on_owner
 def _changed_fields(field: Field) -> dict[tuple[str, Any], Field]:
-    """What each change makes of a field, by its key."""
+    """The cached results of changes to a field, by key."""
     return {}
 
 
 class Everywhere(NamedTuple):
-    """A change of every field of a body and of the structs in it, innermost first, and then of those structs.
+    """A change of every field of a body and its structs, innermost first, and then of those structs.
 
-    What becomes of a field or struct is kept with it, under the key.
+    The results are cached on each field or struct under `key`.
     """
 
     key: tuple[str, Any]
@@ -110,11 +110,11 @@ class Everywhere(NamedTuple):
     of_struct: ChangeStruct = lambda struct: struct
 
     def body(self, layout: Layout) -> Layout:
-        """A body changed, alone or in its frame."""
+        """The changed body, given alone or in its frame."""
         return change_body(layout, self.struct)
 
     def struct(self, struct: Layout) -> Layout:
-        """A struct changed, and all in it."""
+        """The changed struct, with all fields in it."""
         changed = _changed_structs(struct)
         made = changed.get(self.key)
         if made is None:
@@ -123,21 +123,21 @@ class Everywhere(NamedTuple):
         return made
 
     def field(self, field: Field) -> Field:
-        """A field changed, and all in it."""
+        """The changed field, with all fields in it."""
         changed = _changed_fields(field)
         made = changed.get(self.key)
         if made is None:
             made = self.of_field(replace(field, struct=self.struct(field.struct)) if field.struct else field)
-            if made is not field:  # which would hold itself
+            if made is not field:  # it would refer to itself
                 changed[self.key] = made
         return made
 
 
 def not_empty(struct: Layout, path: tuple[str, ...]) -> Layout:
-    """The struct that an edit made at a path.
+    """Check that an edited struct is not empty, and return it.
 
     Raises:
-        EditError: It has no bytes at all, so that nobody could say how many of them an array holds.
+        EditError: The struct takes no bytes, so an array of it could have any number of elements.
     """
     if path and path != ("header",) and not struct.fields and not struct.flexible:
         raise EditError(f"nothing would be left of {struct.name}")
@@ -145,10 +145,10 @@ def not_empty(struct: Layout, path: tuple[str, ...]) -> Layout:
 
 
 def index_of(struct: Layout, name: str) -> int:
-    """Where a field stands among its siblings.
+    """The index of a field in its struct.
 
     Raises:
-        EditError: It is not one of them.
+        EditError: The struct does not have the field.
     """
     for index, field in enumerate(struct.fields):
         if field.name == name:

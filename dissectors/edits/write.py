@@ -1,4 +1,4 @@
-"""Frames written under an edit."""
+"""Encodes frames under an edit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dissectors.wire.layout import Layout
 
 
 def write(edit: Edit | None, layout: Layout, values: Mapping[str, Any]) -> bytes:
-    """A frame with its length prefix, or a body alone, as a writer that departs by `edit` writes it.
+    """Encode a frame with its length prefix, or a body alone, under an edit.
 
     Args:
-        edit: None for how it should be.
-        layout: The right one; for a whole frame as `frame_layout` makes it.
-        values: As `dissectors.wire.encode.encode` takes them; of a whole frame under ``header`` and ``body``.
+        edit: None for the right layout.
+        layout: Kafka's layout; for a whole frame, in the form of `frame_layout`.
+        values: As in `dissectors.wire.encode.encode`; for a whole frame under ``header`` and ``body``.
 
     Raises:
-        EditError: The edit does not fit the layout.
+        EditError: The edit does not apply to the layout.
         EncodeError: See `dissectors.wire.encode.encode`.
     """
     steps = edit.steps if edit else ()

@@ -1,19 +1,19 @@
-"""Record data and the payloads inside bytes: decoded in place in a body, or below their fields in a tree.
+"""Record data and embedded payloads: decoded in place in a body, or as nodes below their fields in a tree.
 
-A body then holds, where record data stood, what `dissectors.records.decode` gives, and where a payload stood::
+In a body, record data is replaced by the result of `dissectors.records.decode`, and a payload by a dict::
 
     {"type": "ConsumerProtocolSubscription", "version": 3, "data": {"topics": ["orders"], ...}}
 
-``type`` is Kafka's name of the message in ``data``. Between them is what stands before it on the wire: ``version``, in
-keys of coordinators' topics ``record_type``, in metadata records ``frame_version`` and ``api_key`` too. ``rest`` holds
-bytes after it. Bytes that should be a payload and are none stay bytes, and ``<field>_error`` beside them says why.
-Secrets are text, ``(redacted, 32 bytes)``, and so is record data of which nobody can say where its secrets are.
+``type`` is Kafka's name of the message in ``data``. The keys between them precede the message on the wire: ``version``;
+in keys of coordinator topics ``record_type``; in metadata records also ``frame_version`` and ``api_key``. ``rest`` has
+the bytes after it. Bytes that do not decode as the payload stay bytes, and ``<field>_error`` beside them is the reason.
+Secrets become text, ``(redacted, 32 bytes)``, and so does record data that may contain secrets at unknown places.
 """
 
 from __future__ import annotations
 
-from dissectors.embedded import assignors, control, coordinators, group, metadata  # noqa: F401  # they register
-from dissectors.embedded.locations import TopicName, no_name, spots, topics
+from dissectors.embedded import assignors, control, coordinators, group, metadata  # noqa: F401  # registers the readers
+from dissectors.embedded.locations import TopicName, embedded_locations, no_name, topics
 from dissectors.embedded.registry import Row
 from dissectors.embedded.tree import Expander
 from dissectors.embedded.values import expanded
@@ -25,56 +25,55 @@ __all__ = ["expand", "expand_nodes", "holds_secret_topic", "presentable", "secre
 
 
 def expand(message: Message, topic_name: TopicName = no_name) -> Row:
-    """The body with record data and payloads decoded in place; the same object where there can be none.
+    """The body with record data and payloads decoded in place; the same object if the message cannot contain any.
 
     Args:
-        message: As read; it is not changed. What it could not be read to is not there.
-        topic_name: Gives the name of a topic id as Kafka prints it, None if it is not known. Without names the
-            records of the coordinators' topics stay bytes.
+        message: The decoded message; it is not changed. If it is partial, so is the result.
+        topic_name: Returns the name of a topic id (in Kafka's text form), None if unknown. Without names, the records
+            of coordinator topics stay bytes.
 
     Returns:
-        The shape that this package's documentation gives. Never raises. Secrets in records are withheld; those in
-        fields of the message are not, see `presentable`.
+        The form described in this package's docstring. Never raises. Secrets in records are withheld; for secrets in
+        fields of the message, see `presentable`.
     """
     return _expand(message, message.body, topic_name)
 
 
 def presentable(message: Message, topic_name: TopicName = no_name) -> Row:
-    """The body as people may see it: without secrets, and with record data and payloads decoded as by `expand`."""
+    """The body for display: without secrets, and with record data and payloads decoded as by `expand`."""
     return _expand(message, sensitive.redacted(message), topic_name)
 
 
 def _expand(message: Message, body: Row, topic_name: TopicName) -> Row:
-    return expanded(body, spots(message.layout), (), topic_name) if message.layout else body
+    return expanded(body, embedded_locations(message.layout), (), topic_name) if message.layout else body
 
 
 def expand_nodes(message: Message, body: Node, topic_name: TopicName = no_name) -> list[tuple[int, int]]:
-    """Add to the node ``body`` of `walk_message` the nodes of its record data and payloads, below their fields.
+    """Add nodes for record data and payloads to the node ``body`` of `walk_message`, below their fields.
 
-    A payload's node keeps its value and gets the payload's type as its meaning; one that cannot be decoded gets the
-    reason. What came out of compressed bytes has their span. Secrets in records, and values around them, become text.
+    The node of a payload keeps its value and gets the payload's type as its meaning; if decoding fails, it gets the
+    reason. Nodes from decompressed bytes have the span of the compressed bytes. Secrets in records become text.
 
     Returns:
-        The spans of those secrets in the frame; of compressed ones, of the compressed bytes. Never raises.
+        The spans of those secrets in the frame; for compressed ones, of the compressed bytes. Never raises.
     """
     expander = Expander(message.frame, topic_name)
     if message.layout is not None:
-        expander.struct(body.children, message.body, spots(message.layout))
+        expander.struct(body.children, message.body, embedded_locations(message.layout))
     return expander.secrets
 
 
 def holds_secret_topic(message: Message) -> bool:
-    """Whether there is record data of a topic whose records hold secrets."""
-    if message.layout is None or not (inside := spots(message.layout)):
+    """Whether the message has record data of a topic with secrets in its records."""
+    if message.layout is None or not (inside := embedded_locations(message.layout)):
         return False
     return not sensitive.SECRET_TOPICS.isdisjoint(topics(message.body, inside))
 
 
 def secret_record_spans(message: Message) -> list[tuple[int, int]]:
-    """The spans in the frame of secrets in record data: each secret, or all that it cannot be told apart from.
+    """The spans of secrets in record data in the frame, and of data that may contain secrets at unknown places.
 
-    The latter are compressed records, records that do not decode, and what follows where the message could not be
-    read any more.
+    The latter are compressed records, records that do not decode, and the rest of a message that does not decode.
     """
     if not holds_secret_topic(message):
         return []

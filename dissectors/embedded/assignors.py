@@ -1,9 +1,9 @@
-"""What a consumer's assignor adds to its subscription and assignment: Kafka Streams and the sticky assignors."""
+"""User data of assignors in consumer subscriptions and assignments: Kafka Streams and the sticky assignors."""
 
 from __future__ import annotations
 
 from dissectors.embedded import streams
-from dissectors.embedded.registry import Rows, embedded, exact, hand_made, said
+from dissectors.embedded.registry import Rows, embedded, enclosing_text, exact, hand_made
 from dissectors.wire.layout import Field, Layout
 
 _GENERATION = Field("generation", "int32")
@@ -18,7 +18,7 @@ _PREVIOUS = Field(
     ),
 )
 
-#: Java's cooperative assignor writes the generation alone, librdkafka's the same as its sticky one.
+#: Java's cooperative assignor writes only the generation; librdkafka's writes the same as its sticky one.
 _STICKY = tuple(
     hand_made(Layout("StickyAssignorUserData", fields))
     for fields in ((_GENERATION,), (_PREVIOUS, _GENERATION), (_PREVIOUS,))
@@ -27,7 +27,7 @@ _STICKY = tuple(
 
 @embedded("ConsumerProtocolSubscription", "data.user_data")
 def subscription_user_data(data: bytes, rows: Rows) -> Layout | None:
-    """By the assignor's name: ``stream``, ``sticky``, ``cooperative-sticky``; others are left alone.
+    """The layout by assignor name: ``stream``, ``sticky``, ``cooperative-sticky``; None for others.
 
     Source: Kafka's SubscriptionInfo, StickyAssignor, CooperativeStickyAssignor.
     """
@@ -39,13 +39,13 @@ def subscription_user_data(data: bytes, rows: Rows) -> Layout | None:
 
 @embedded("ConsumerProtocolAssignment", "data.user_data")
 def assignment_user_data(data: bytes, rows: Rows) -> Layout | None:
-    """Only Kafka Streams adds something here; where the assignor is not named, what reads to the last byte is its."""
+    """Only Kafka Streams has user data here. If the assignor is unknown, the bytes must decode completely."""
     assignor = _assignor(rows)
     if assignor == "stream":
         return streams.assignment(data)
-    known = streams.assignment_of(data) if assignor is None else None
-    return exact(data, (known,)) if known else None
+    layout = streams.assignment_of(data) if assignor is None else None
+    return exact(data, (layout,)) if layout else None
 
 
 def _assignor(rows: Rows) -> str | None:
-    return said(rows, "name", "protocol_name", "protocol_data", "protocol")
+    return enclosing_text(rows, "name", "protocol_name", "protocol_data", "protocol")

@@ -1,4 +1,4 @@
-"""Kafka Connect's protocol between its workers: eager (version 0), compatible (1) and sessioned (2)."""
+"""Kafka Connect's group protocol between workers: eager (version 0), compatible (1) and sessioned (2)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _ASSIGNMENT = hand_made(
 
 
 def worker_state(data: bytes) -> Layout:
-    """Where a worker is reached, how far it has read the configurations, and what it runs.
+    """A worker's URL, its offset in the config topic, and its current connectors and tasks.
 
     Source: Kafka's ConnectProtocol and IncrementalCooperativeConnectProtocol; KIP-415, KIP-507.
     """
@@ -54,11 +54,11 @@ def worker_state(data: bytes) -> Layout:
 
 
 def assignment(data: bytes) -> Layout:
-    """The connectors and tasks given to a worker; from version 1 on also those taken from it."""
+    """The connectors and tasks assigned to a worker; from version 1 on also those revoked."""
     return _ASSIGNMENT if int16(data) > 0 else _EAGER_ASSIGNMENT
 
 
 @embedded("ConnectWorkerState", "data.allocation")
 def allocation(data: bytes, _: Rows) -> Layout | None:
-    """What a worker says it runs, as it was assigned."""
+    """A worker's current assignment."""
     return assignment(data) if data else None

@@ -1,4 +1,4 @@
-"""The consumer protocol: what a consumer subscribes to and owns, and the partitions given to it."""
+"""The consumer protocol: subscriptions with owned partitions, and assignments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dissectors.wire.layout import Layout
 
 
 def subscription(data: bytes) -> Layout:
-    """ConsumerProtocolSubscription behind its version.
+    """ConsumerProtocolSubscription after its version.
 
     Source: Kafka's ConsumerProtocol; KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
     """
@@ -15,5 +15,5 @@ def subscription(data: bytes) -> Layout:
 
 
 def assignment(data: bytes) -> Layout:
-    """ConsumerProtocolAssignment behind its version."""
+    """ConsumerProtocolAssignment after its version."""
     return lenient("ConsumerProtocolAssignment", data, VERSION)

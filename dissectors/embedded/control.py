@@ -1,11 +1,11 @@
-"""Control records: ends of transactions, and what the KRaft quorum writes about itself."""
+"""Control records: transaction markers, and records of the KRaft quorum."""
 
 from __future__ import annotations
 
 from dissectors.embedded.registry import CONTROL, VERSION, Rows, embedded, lenient
 from dissectors.wire.layout import Layout
 
-#: By the record's type; these say their version in their first field.
+#: By record type; the first field of these messages is their version.
 _QUORUM = {
     "LEADER_CHANGE": "LeaderChangeMessage",
     "SNAPSHOT_HEADER": "SnapshotHeaderRecord",
@@ -17,13 +17,13 @@ _QUORUM = {
 
 @embedded(CONTROL, "key")
 def key(data: bytes, _: Rows) -> Layout | None:
-    """The version of the scheme, then the type."""
+    """The version of the schema, then the type."""
     return lenient("ControlRecordTypeSchema", data, VERSION)
 
 
 @embedded(CONTROL, "value")
 def value(data: bytes, rows: Rows) -> Layout | None:
-    """By the type in the record's key.
+    """The layout by the type in the record's key.
 
     Source: Kafka's EndTransactionMarker and ControlRecordUtils; KIP-98, KIP-595, KIP-630, KIP-853.
     """

@@ -1,4 +1,4 @@
-"""Keys and values in the topics of the group, transaction and share coordinators."""
+"""Record keys and values in the topics of the group, transaction and share coordinators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _key(component: str) -> Reader:
 
 def _value(component: str) -> Reader:
     def value(data: bytes, rows: Rows) -> Layout | None:
-        """The version, then the value that belongs to the key's record type; without such a key it is left alone."""
+        """The version, then the value for the record type of the key; None without such a key."""
         key = rows[-1]["key"]
         names = schemas.coordinator_record(component, int16(key)) if key and len(key) > 1 else None
         return payload(names[1], int16(data), VERSION) if names else None

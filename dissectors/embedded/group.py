@@ -1,11 +1,11 @@
-"""What members of a classic group tell each other: which protocol it is follows from the group's protocol type."""
+"""Payloads of classic group members: their protocol follows from the group's protocol type."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
 from dissectors.embedded import connect, consumer
-from dissectors.embedded.registry import Rows, embedded, exact, said
+from dissectors.embedded.registry import Rows, embedded, enclosing_text, exact
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Layout
 
@@ -20,7 +20,7 @@ _ASSIGNMENT: ByType = {"consumer": consumer.assignment, "connect": connect.assig
 @embedded("DescribeGroupsResponse", "groups.members.member_metadata")
 @embedded("GroupMetadataValue", "data.members.subscription")
 def metadata(data: bytes, rows: Rows) -> Layout | None:
-    """What a member can do and wants."""
+    """The metadata of a member in JoinGroup."""
     return _choose(data, rows, _METADATA)
 
 
@@ -29,22 +29,23 @@ def metadata(data: bytes, rows: Rows) -> Layout | None:
 @embedded("DescribeGroupsResponse", "groups.members.member_assignment")
 @embedded("GroupMetadataValue", "data.members.assignment")
 def assignment(data: bytes, rows: Rows) -> Layout | None:
-    """What the leader gave a member."""
+    """The assignment of a member in SyncGroup."""
     return _choose(data, rows, _ASSIGNMENT)
 
 
 @embedded("ConsumerGroupMemberMetadataValue", "data.classic_member_metadata.supported_protocols.metadata")
 def classic_member(data: bytes, _: Rows) -> Layout | None:
-    """What a member of a consumer group said that still speaks the classic protocol."""
+    """The metadata of a member that uses the classic protocol in a consumer group (KIP-848)."""
     return consumer.subscription(data) if data else None
 
 
 def _choose(data: bytes, rows: Rows, by_type: ByType) -> Layout | None:
     if not data:
         return None
-    protocol_type = said(rows, "protocol_type")
+    protocol_type = enclosing_text(rows, "protocol_type")
     if protocol_type is None:
-        # SyncGroup before v5 and JoinGroup responses before v7 do not say: take what reads to the last byte.
+        # SyncGroup before v5 and JoinGroup responses before v7 lack the protocol type: use the layout that decodes
+        # completely.
         return exact(data, _possible(data, by_type))
     read = by_type.get(protocol_type)
     return read(data) if read else None

@@ -1,4 +1,4 @@
-"""The payloads of a message below their fields, its record data left for later."""
+"""Expands the payloads of a message and defers its record data."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dissectors.messages.sensitive import SECRET_TOPICS
 from dissectors.wire.node import Node
 
 
-class LateExpander(Expander):
-    """Expands payloads at once, and puts down where record data stands.
+class LazyExpander(Expander):
+    """Expands payloads immediately, and remembers where record data is.
 
-    `record_data` has its topic and the structs around it, by the `id` of its node, which must live as long;
-    `dissectors.records.lazy` reads it. Record data of topics with secrets is not read: its node is hidden, and in
-    `guarded`.
+    `record_data` has the topic and the enclosing structs by the `id` of the node, which the caller must keep alive;
+    `dissectors.records.lazy` reads it. Record data of topics with secrets is not read: its node is redacted and listed
+    in `guarded`.
     """
 
     def __init__(self, frame: bytes, topic_name: TopicName) -> None:

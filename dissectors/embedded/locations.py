@@ -1,4 +1,4 @@
-"""Where a layout holds record data and payloads: found once a layout, so that the many that hold none cost nothing."""
+"""Finds the record data and payloads in a layout, once per layout, so that messages without any cost nothing."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dissectors.embedded.registry import Reader, Row, Rows, reader_of
-from dissectors.wire.layout import Layout, once
+from dissectors.wire.layout import Layout, cached_on_owner
 
-#: Topic id -> name, None where it is not known.
+#: Topic id -> name, None if unknown.
 TopicName = Callable[[str], str | None]
 
 _METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -16,21 +16,21 @@ _METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedLocation:
-    """A field with something inside: structs that hold spots `below`, a payload with a `reader`, else record data."""
+    """A field with embedded data: structs with locations `below`, a payload with a `reader`, or else record data."""
 
     name: str
     reader: Reader | None = None
     below: tuple[EmbeddedLocation, ...] = ()
 
 
-@once
-def spots(layout: Layout) -> tuple[EmbeddedLocation, ...]:
-    """The fields of a message or payload that hold something, empty for most."""
+@cached_on_owner
+def embedded_locations(layout: Layout) -> tuple[EmbeddedLocation, ...]:
+    """The fields of a message or payload with embedded data; empty for most."""
     return _find(layout, layout.name, "")
 
 
 def _find(layout: Layout, owner: str, prefix: str) -> tuple[EmbeddedLocation, ...]:
-    found: dict[str, EmbeddedLocation] = {}  # a layout that a diagnosis made may have a field twice
+    found: dict[str, EmbeddedLocation] = {}  # a diagnosed layout may have a field twice
     for one in (*layout.fields, *layout.tagged):
         path = prefix + one.name
         if one.struct is not None:
@@ -44,7 +44,7 @@ def _find(layout: Layout, owner: str, prefix: str) -> tuple[EmbeddedLocation, ..
 
 
 def topic_of(rows: Rows, topic_name: TopicName) -> str | None:
-    """The topic that the innermost struct with a topic names."""
+    """The topic in the innermost struct that has one."""
     for row in reversed(rows):
         if name := _topic(row, topic_name):
             return name
@@ -52,12 +52,12 @@ def topic_of(rows: Rows, topic_name: TopicName) -> str | None:
 
 
 def topics(row: Row, below: tuple[EmbeddedLocation, ...]) -> set[str]:
-    """The topics with record data that can be named without asking; of a partial body, those that were read."""
+    """The topics with record data whose names are in the message; for partial bodies, those read."""
     found = {name} if (name := _topic(row, no_name)) else set()
-    for spot in below:
-        inner = row.get(spot.name) if spot.below else None
+    for location in below:
+        inner = row.get(location.name) if location.below else None
         for each in inner if isinstance(inner, list) else ():
-            found |= topics(each, spot.below)
+            found |= topics(each, location.below)
     return found
 
 
@@ -69,5 +69,5 @@ def _topic(row: Row, topic_name: TopicName) -> str | None:
 
 
 def no_name(_: str) -> str | None:
-    """Knows the name of no topic id."""
+    """A `TopicName` that knows no topic ids."""
     return None

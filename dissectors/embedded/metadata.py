@@ -1,4 +1,4 @@
-"""Records of KRaft's ``__cluster_metadata``, and those of tiered storage's ``__remote_log_metadata``."""
+"""Records of KRaft's ``__cluster_metadata`` and of tiered storage's ``__remote_log_metadata``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dissectors.wire.layout import Field, Layout
 
 _COMPONENTS = {"__cluster_metadata": "kafka-metadata", "__remote_log_metadata": "kafka-storage"}
 
-#: Varints on the wire; all that are in use take one byte.
+#: Varints on the wire; all current values take one byte.
 _PREFIX = (Field("frame_version", "int8"), Field("api_key", "int8"), Field("version", "int8"))
 _FRAME_VERSION = 1
 

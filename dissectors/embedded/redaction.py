@@ -1,19 +1,19 @@
-"""How secrets are left out of a tree and of raw bytes; `dissectors.messages.sensitive` says which fields they are."""
+"""Removes secrets from trees and raw bytes; `dissectors.messages.sensitive` defines which fields are secret."""
 
 from __future__ import annotations
 
 from dissectors import embedded
 from dissectors.messages.message import Message, walk_message
 from dissectors.messages.sensitive import (
+    Condition,
     Row,
-    When,
+    condition_below,
     may_hold_secrets,
     redacted,
     rules,
     size,
     unreadable_secret,
     withheld,
-    within,
 )
 from dissectors.wire.node import Node
 
@@ -21,7 +21,7 @@ __all__ = ["may_hold_secrets", "redact_tree", "redacted", "redacted_frame", "unr
 
 
 def redact_tree(message: Message, nodes: list[Node]) -> list[tuple[int, int]]:
-    """Replace the secrets in a tree made by `walk_message`, also an expanded one; return their spans in the frame."""
+    """Replace the secrets in a tree from `walk_message`, expanded or not; return their spans in the frame."""
     body = next((node for node in nodes if node.name == "body"), None)
     if unreadable_secret(message):
         if body is not None:
@@ -30,28 +30,33 @@ def redact_tree(message: Message, nodes: list[Node]) -> list[tuple[int, int]]:
     if body is None:
         return []
     spans: list[tuple[int, int]] = []
-    for path, names, when in rules(message):
-        _redact_nodes(body, message.body, path, names, when, spans)
+    for path, names, condition in rules(message):
+        _redact_nodes(body, message.body, path, names, condition, spans)
     if hidden := embedded.secret_record_spans(message):
         _withhold(nodes, hidden)
     return spans + hidden
 
 
 def _redact_nodes(
-    node: Node, row: Row, path: tuple[str, ...], names: tuple[str, ...], when: When, spans: list[tuple[int, int]]
+    node: Node,
+    row: Row,
+    path: tuple[str, ...],
+    names: tuple[str, ...],
+    condition: Condition,
+    spans: list[tuple[int, int]],
 ) -> None:
-    when = within(row, when)
+    condition = condition_below(row, condition)
     for child in node.children:
         if path and child.name == path[0]:
             for element, values in zip(child.children, row.get(path[0]) or (), strict=False):
-                _redact_nodes(element, values, path[1:], names, when, spans)
-        elif not path and child.name in names and child.value is not None and when(row):
+                _redact_nodes(element, values, path[1:], names, condition, spans)
+        elif not path and child.name in names and child.value is not None and condition(row):
             spans.append((child.end - size(child.value), child.end))
             child.value = withheld(child.value)
 
 
 def _withhold(nodes: list[Node], spans: list[tuple[int, int]]) -> None:
-    """Take the bytes out of every value that shares some with these spans."""
+    """Replace every value that overlaps these spans."""
     for node in nodes:
         overlaps = any(node.start < end and start < node.end for start, end in spans)
         if overlaps and isinstance(node.value, bytes):
@@ -61,7 +66,7 @@ def _withhold(nodes: list[Node], spans: list[tuple[int, int]]) -> None:
 
 
 def redacted_frame(message: Message) -> bytes:
-    """The frame with the bytes of its secrets set to zero; lengths stay."""
+    """The frame with the bytes of its secrets set to zero, so that lengths do not change."""
     if not may_hold_secrets(message) and not embedded.holds_secret_topic(message):
         return message.frame
     frame = bytearray(message.frame)

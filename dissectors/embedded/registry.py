@@ -1,4 +1,4 @@
-"""Which payload stands in which bytes: whoever describes one registers the places where it stands."""
+"""The registry of payload readers: by message, payload or topic, and by field."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout, layout
 
 Row = dict[str, Any]
-#: The structs around a field, outermost first; those of the payload or record that it stands in come last.
+#: The enclosing structs of a field, outermost first, including those of the payload or record that contains it.
 Rows = tuple[Row, ...]
-#: Takes the bytes and the structs around them; gives the layout they are in, None where they are left alone.
-#: Raises DecodeError where there should be a payload and is none; offsets count from the first of the bytes.
+#: (bytes, enclosing structs) -> layout of the payload, None if the bytes are not to be decoded. Raises DecodeError if
+#: the payload is missing or invalid; its offset counts from the first of the bytes.
 Reader = Callable[[bytes, Rows], Layout | None]
 
-#: What names the owner of the records of control batches, in place of a topic.
+#: The owner of records in control batches, used in place of a topic.
 CONTROL = "control record"
 
 VERSION = Field("version", "int16")
@@ -32,8 +32,8 @@ def embedded(owner: str, path: str) -> Callable[[Reader], Reader]:
 
     Args:
         owner: A message (``JoinGroupRequest``), a payload (``ConsumerProtocolSubscription``), a topic or `CONTROL`.
-        path: The field's names from there, joined with dots: ``protocols.metadata``, in a payload
-            ``data.user_data``, in records ``key`` or ``value``.
+        path: The field's path in the owner: ``protocols.metadata``, in a payload ``data.user_data``, in records ``key``
+            or ``value``.
     """
 
     def register(reader: Reader) -> Reader:
@@ -44,18 +44,18 @@ def embedded(owner: str, path: str) -> Callable[[Reader], Reader]:
 
 
 def reader_of(owner: str, path: str) -> Reader | None:
-    """The reader of a field, None for most."""
+    """The reader of a field; None for most fields."""
     return _READERS.get((owner, path))
 
 
 @functools.cache
 def payload(name: str, version: int, *prefix: Field) -> Layout:
-    """The layout of a message that stands in a field: what comes before it, then the message as ``data``.
+    """The layout of a payload: the prefix fields, then the message as ``data``.
 
     Raises:
-        DecodeError: The message has no such version.
+        DecodeError: The message does not have that version.
     """
-    # Versions come off the wire: a call that raises is not kept, so the cache grows no larger than the schemas.
+    # Versions come off the wire. `functools.cache` does not cache calls that raise, so the cache stays bounded.
     try:
         message = layout(name, version)
     except KeyError:
@@ -64,15 +64,15 @@ def payload(name: str, version: int, *prefix: Field) -> Layout:
 
 
 def hand_made(message: Layout, *prefix: Field) -> Layout:
-    """A payload as `payload` gives it, of a layout that the schemas do not have."""
+    """As `payload`, for a layout that the schemas do not have."""
     return Layout(message.name, (*prefix, Field("data", "struct", struct=message)))
 
 
 def lenient(name: str, data: bytes, *prefix: Field) -> Layout:
-    """The payload whose version stands in the first two bytes; of later versions what is known, as Kafka reads them.
+    """A payload with its version in the first two bytes. As in Kafka, later versions are read as the latest known one.
 
     Raises:
-        DecodeError: There is no version, or one below the first.
+        DecodeError: The version is missing or below the first.
     """
     highest = VersionRange.parse(schemas.message(name)["versions"]).highest
     assert highest is not None
@@ -80,10 +80,10 @@ def lenient(name: str, data: bytes, *prefix: Field) -> Layout:
 
 
 def int16(data: bytes) -> int:
-    """The number that the bytes begin with.
+    """The int16 at the start of the bytes.
 
     Raises:
-        DecodeError: Not even that is there.
+        DecodeError: There are fewer than two bytes.
     """
     if len(data) < 2:
         raise DecodeError(f"a payload of {len(data)} bytes has no room for its version", offset=0)
@@ -91,7 +91,7 @@ def int16(data: bytes) -> int:
 
 
 def exact(data: bytes, layouts: Iterable[Layout]) -> Layout | None:
-    """The first of the layouts in which the bytes read well and to the last."""
+    """The first layout in which the bytes decode completely; None if there is none."""
     for one in layouts:
         read = decode(one, data)
         if read.error is None and not read.decode_warnings and read.end == len(data):
@@ -99,8 +99,8 @@ def exact(data: bytes, layouts: Iterable[Layout]) -> Layout | None:
     return None
 
 
-def said(rows: Rows, *names: str) -> str | None:
-    """What the innermost struct that has one of these fields says in it; None for null and for empty."""
+def enclosing_text(rows: Rows, *names: str) -> str | None:
+    """The string in the innermost struct that has one of these fields; None for null and for the empty string."""
     for row in reversed(rows):
         for name in names:
             if name in row:

@@ -1,4 +1,4 @@
-"""Kafka Streams' user data in the consumer protocol: what an instance runs, and the tasks given to it."""
+"""Kafka Streams' user data in the consumer protocol: an instance's state, and its assigned tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMED_TOPOLOGIES = 10
 
 
 def subscription(data: bytes) -> Layout | None:
-    """SubscriptionInfoData, whose version is its first field.
+    """SubscriptionInfoData; its first field is its version.
 
     Source: Kafka's SubscriptionInfo.
     """
@@ -24,17 +24,17 @@ def assignment(data: bytes) -> Layout | None:
     """AssignmentInfo.
 
     Raises:
-        DecodeError: A version that does not exist.
+        DecodeError: The version does not exist.
     """
     if not data:
         return None
-    if (known := assignment_of(data)) is None:
+    if (layout := assignment_of(data)) is None:
         raise DecodeError(f"AssignmentInfo has no version {_version(data)}", offset=0)
-    return known
+    return layout
 
 
 def assignment_of(data: bytes) -> Layout | None:
-    """The layout of the AssignmentInfo that the bytes begin like, None if there is no such version."""
+    """The layout of an AssignmentInfo by its version; None if the version does not exist."""
     version = int.from_bytes(data[:4], "big")
     return _assignment(version) if len(data) >= 4 and 1 <= version <= _LATEST_VERSION else None
 
@@ -47,14 +47,14 @@ def _version(data: bytes) -> int:
 
 @functools.cache
 def _assignment(version: int) -> Layout:
-    """AssignmentInfo, for which Kafka has no definition; field names follow SubscriptionInfoData.
+    """AssignmentInfo, for which Kafka has no definition. Field names follow SubscriptionInfoData.
 
-    Source: AssignmentInfo.encode and ConsumerProtocolUtils.writeTaskIdTo in kafka-streams 3.9.1. Java's writeUTF is
-    the same as a Kafka string for all text without NUL and supplementary characters.
+    Source: AssignmentInfo.encode and ConsumerProtocolUtils.writeTaskIdTo in kafka-streams 3.9.1. Java's writeUTF equals
+    a Kafka string for text without NUL and supplementary characters.
     """
     task = [Field("topic_group_id", "int32"), Field("partition", "int32")]
     if version >= _NAMED_TOPOLOGIES:
-        # UTF-16, one number a code unit; empty in every application that uses no experimental API.
+        # UTF-16 code units; empty unless the application uses an experimental API.
         task.append(Field("named_topology", "uint16", array=True, length="int32"))
     named = _structs("partitions", "TopicPartition", Field("topic", "string", length="int16"), _PARTITION)
     indexed = _structs("partitions", "IndexedPartition", Field("topic_index", "int32"), _PARTITION)

@@ -1,4 +1,4 @@
-"""The tree of a message with its record data and payloads below their fields, each with its span in the frame."""
+"""Adds record data and payloads to the tree of a message, each with its span in the frame."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dissectors import records
-from dissectors.embedded.locations import EmbeddedLocation, TopicName, spots, topic_of
+from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, topic_of
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
 from dissectors.messages.sensitive import SECRET_TOPICS, payload_secrets, size, withheld
 from dissectors.records.control import control
@@ -18,10 +18,10 @@ from dissectors.wire.walk import walk
 
 
 class Expander:
-    """Adds what is inside the fields of one frame. Collects in `secrets` the spans of what it took out.
+    """Adds nodes for the embedded data of one frame. `secrets` collects the spans of removed values.
 
-    Compressed records are `pinned`: everything in one has the span of the compressed bytes that it came from. `layouts`
-    are those of the payloads, by the `id` of their nodes, which must live as long.
+    With `pinned`, all nodes of a compressed record have the span of the compressed bytes. `layouts` has the layouts of
+    payloads by the `id` of their nodes, which the caller must keep alive.
     """
 
     def __init__(self, frame: bytes, topic_name: TopicName) -> None:
@@ -41,26 +41,26 @@ class Expander:
     ) -> None:
         """Expand the fields of a struct, given as nodes and as values."""
         rows = (*rows, row)
-        for spot in inside:
-            value = row.get(spot.name)
+        for location in inside:
+            value = row.get(location.name)
             if value is None:
                 continue
-            # A field that is written twice has two nodes, and the row has the value of the last.
-            for node in _children(nodes, spot.name):
+            # A duplicate field has two nodes, and the row has the value of the last.
+            for node in _children(nodes, location.name):
                 if isinstance(value, list):
                     for element, each in zip(node.children, value, strict=False):
-                        self.struct(element.children, each, spot.below, rows, pinned=pinned)
-                elif spot.below:
-                    self.struct(node.children, value, spot.below, rows, pinned=pinned)
+                        self.struct(element.children, each, location.below, rows, pinned=pinned)
+                elif location.below:
+                    self.struct(node.children, value, location.below, rows, pinned=pinned)
                 elif node.value is None:
                     continue
-                elif spot.reader:
-                    self._payload(node, spot.reader, rows, pinned=pinned, guarded=False)
+                elif location.reader:
+                    self._payload(node, location.reader, rows, pinned=pinned, guarded=False)
                 else:
                     self._record_data(node, topic_of(rows, self.topic_name), rows)
 
     def _payload(self, node: Node, reader: Reader, rows: Rows, *, pinned: bool, guarded: bool) -> None:
-        """Where the bytes are no payload the node stays as it is; its meaning says why."""
+        """Expand a payload. If the bytes do not decode, the node keeps its value and gets the reason as its meaning."""
         data = node.value
         try:
             layout = reader(data, rows)
@@ -81,7 +81,7 @@ class Expander:
             node.children.append(Node("rest", walked.end, node.end, rest))
         if pinned:
             _pin(node.children, node.start, node.end)
-        self.struct(node.children, walked.values, spots(layout), rows, pinned=pinned)
+        self.struct(node.children, walked.values, embedded_locations(layout), rows, pinned=pinned)
         if not guarded:
             return
         node.value = withheld(data)
@@ -96,7 +96,7 @@ class Expander:
         data = node.value
         walked = records.walk(self.frame, node.end - len(data), node.end)
         guarded = topic in SECRET_TOPICS
-        if guarded and not _sound(walked.nodes):
+        if guarded and not _are_intact(walked.nodes):
             self._hide(node, pinned=False)
             return
         node.children = walked.nodes
@@ -116,7 +116,7 @@ class Expander:
     def record_expander(
         self, batch: Node, topic: str | None, rows: Rows, *, guarded: bool = False
     ) -> Callable[[Node], None] | None:
-        """What expands a record of this batch, whose header was read; None if its records can hold no payload."""
+        """A function that expands a record of this batch; None if its records cannot contain payloads."""
         is_control = _value(batch, "magic") == 2 and (_value(batch, "attributes") or 0) & CONTROL_BIT != 0
         pinned = _is_compressed(batch)
         owner = CONTROL if is_control else topic
@@ -146,7 +146,7 @@ class Expander:
 
 
 def _children(nodes: list[Node], name: str) -> Iterator[Node]:
-    """The fields with this name, also a tagged one."""
+    """The fields with this name, including tagged ones."""
     tagged = (field for node in nodes if node.name == "_tags" for tag in node.children for field in tag.children)
     return (node for node in (*nodes, *tagged) if node.name == name)
 
@@ -164,14 +164,14 @@ def _is_compressed(batch: Node) -> bool:
     return (_value(batch, "attributes") or 0) & 7 != 0
 
 
-def _sound(batches: list[Node]) -> bool:
-    """As in `dissectors.embedded.values`: every batch is as it was written, one that is cut off comes last."""
+def _are_intact(batches: list[Node]) -> bool:
+    """As in `dissectors.embedded.values`: whether all batches are intact, except a truncated last one."""
     whole = batches[:-1] if len(batches) > 1 and _child(batches[-1].children, "truncated") else batches
     return all((crc := _child(batch.children, "crc")) and crc.meaning == "valid" for batch in whole)
 
 
 def _records(batch: Node) -> Iterator[Node]:
-    """The nodes that have a key and a value: below ``records``, or in formats 0 and 1 the message or those it wraps."""
+    """The nodes with a key and a value: below ``records``, or the messages of formats 0 and 1."""
     holder = _child(batch.children, "records") or _child(batch.children, "value")
     for node in holder.children if holder and (holder.children or holder.name == "records") else (batch,):
         if _child(node.children, "value"):

@@ -1,9 +1,9 @@
-"""The body of a message with its record data and payloads decoded in place."""
+"""Decodes the record data and payloads of a body in place."""
 
 from __future__ import annotations
 
 from dissectors import records
-from dissectors.embedded.locations import EmbeddedLocation, TopicName, no_name, spots, topic_of
+from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, no_name, topic_of
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
 from dissectors.messages.sensitive import SECRET_TOPICS, payload_secrets, withheld
 from dissectors.wire.decode import decode
@@ -11,27 +11,27 @@ from dissectors.wire.errors import DecodeError
 
 
 def expanded(row: Row, inside: tuple[EmbeddedLocation, ...], rows: Rows, topic_name: TopicName) -> Row:
-    """A copy of a struct with what its spots hold decoded; the same object if there are none."""
+    """A copy of a struct with its embedded data decoded; the same object if it has none."""
     if not inside:
         return row
     made, rows = dict(row), (*rows, row)
-    for spot in inside:
-        value = row.get(spot.name)
+    for location in inside:
+        value = row.get(location.name)
         if value is None:
             continue
         if isinstance(value, list):
-            made[spot.name] = [expanded(each, spot.below, rows, topic_name) for each in value]
-        elif spot.below:
-            made[spot.name] = expanded(value, spot.below, rows, topic_name)
-        elif spot.reader:
-            _put_payload(made, spot.name, spot.reader, rows, guarded=False)
+            made[location.name] = [expanded(each, location.below, rows, topic_name) for each in value]
+        elif location.below:
+            made[location.name] = expanded(value, location.below, rows, topic_name)
+        elif location.reader:
+            _put_payload(made, location.name, location.reader, rows, guarded=False)
         else:
-            made[spot.name] = _record_data(value, topic_of(rows, topic_name), rows)
+            made[location.name] = _record_data(value, topic_of(rows, topic_name), rows)
     return made
 
 
 def _put_payload(made: Row, name: str, reader: Reader, rows: Rows, *, guarded: bool) -> None:
-    """Decode the bytes of a field in place; where they are no payload they stay, and an error is put beside them."""
+    """Decode the bytes of a field in place; if they do not decode, keep them and add an error."""
     data = made[name]
     try:
         layout = reader(data, rows)
@@ -43,7 +43,7 @@ def _put_payload(made: Row, name: str, reader: Reader, rows: Rows, *, guarded: b
     except DecodeError as error:
         made[f"{name}_error"] = str(error)
         return
-    payload = {"type": layout.name, **expanded(values, spots(layout), rows, no_name)}
+    payload = {"type": layout.name, **expanded(values, embedded_locations(layout), rows, no_name)}
     if end < len(data):
         payload["rest"] = withheld(data[end:]) if guarded else data[end:]
     if secret := payload_secrets(layout.name, payload["data"]):
@@ -54,7 +54,7 @@ def _put_payload(made: Row, name: str, reader: Reader, rows: Rows, *, guarded: b
 def _record_data(data: bytes | memoryview, topic: str | None, rows: Rows) -> list[Row] | str:
     batches = records.decode(data)
     guarded = topic in SECRET_TOPICS
-    if guarded and not _sound(batches):
+    if guarded and not _are_intact(batches):
         return withheld(data)
     for batch in batches:
         owner = CONTROL if batch.get("is_control") else topic
@@ -65,8 +65,8 @@ def _record_data(data: bytes | memoryview, topic: str | None, rows: Rows) -> lis
     return batches
 
 
-def _sound(batches: list[Row]) -> bool:
-    """Whether all is what was written: else types may be wrong, or it is no batch (later pieces of a snapshot)."""
+def _are_intact(batches: list[Row]) -> bool:
+    """Whether all batches are intact: otherwise types may be wrong, or it is a later piece of a snapshot."""
     whole = batches[:-1] if len(batches) > 1 and "truncated" in batches[-1] else batches
     return all(batch.get("crc_valid") for batch in whole)
 

@@ -1,4 +1,4 @@
-"""Bytes as people paste them (hex, escapes, arrays, the dump of any tool), and a dump of our own."""
+"""Reads bytes from pasted text (hex, escapes, arrays, dumps of many tools), and writes hex dumps."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["HexError", "hexdump", "unhex"]
 
 
 def unhex(text: str) -> bytes:
-    r"""Read one run of bytes from text, in whatever form it was copied.
+    r"""Read bytes from text in any common form.
 
-    Understood, by shape alone: hex digits with spaces, line breaks, colons, commas or hyphens anywhere between bytes;
-    ``0x00`` and ``0x0012`` words, C and Go arrays; ``\x00`` and octal escapes with text between, bare or in quotes
-    (C, Python, Go, ``printf '..' | nc``); dumps with an offset column (xxd, hexdump -C, od -t x1, tcpdump -x and -X,
-    Wireshark, tshark, scapy), their ``*`` lines filled in. Comments (``#``, ``//``, ``/* */``) are passed over, and so
-    are lines before a dump that starts at offset 0. The text column of a dump is never read as bytes, and offsets
-    must follow each other. No text at all is no bytes.
+    The form is recognised by its shape: hex digits with spaces, line breaks, colons, commas or hyphens between bytes;
+    ``0x00`` and ``0x0012`` words, C and Go arrays; ``\x00`` and octal escapes with text between, bare or in quotes (C,
+    Python, Go, ``printf '..' | nc``); dumps with an offset column (xxd, hexdump -C, od -t x1, tcpdump -x and -X,
+    Wireshark, tshark, scapy), including ``*`` lines. Comments (``#``, ``//``, ``/* */``) are skipped, and so are lines
+    before a dump that starts at offset 0. The text column of a dump is never read as bytes, and offsets must be
+    consecutive. Empty text is no bytes.
 
     Raises:
-        HexError: It is none of these, or it is damaged.
+        HexError: The text has none of these forms, or it is damaged.
     """
     text = text.replace("\r\n", "\n").replace("\xa0", " ")
     lines = text.split("\n")

@@ -1,4 +1,4 @@
-"""Digits: plain hex, with 0x, in an array."""
+"""Reads hex digits: plain, with 0x, in an array."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import re
 
 from dissectors.hexdump.errors import HexError, error_at
 
-# The first kind is the text column of Wireshark's C arrays: up to eight characters, which may be '*/' or '//'.
+# The first alternative is the text column of Wireshark's C arrays: up to eight characters, perhaps '*/' or '//'.
 _COMMENT = re.compile(r"/\* .{1,8} \*/[ \t]*$|/\*[\s\S]*?(?:\*/|\Z)|(?:#|//).*$", re.M)
 _WORD = re.compile(r"[^\s,:-]+")
 
 
 def read_digits(text: str) -> bytes:
-    """The bytes of hex digits, blanks, separators and comments; only the array when there is one in braces."""
+    """The bytes of hex digits with blanks, separators and comments; if there is an array in braces, only its bytes."""
     text = _COMMENT.sub(_blank_comment, text)
     array = text.find("{") + 1
     if array:
         end = text.find("}", array)
         end = len(text) if end < 0 else end
-        if (again := text.find("{", array)) >= 0:
-            raise error_at(text, again, "another array begins here: pass one frame at a time")
+        if (next_start := text.find("{", array)) >= 0:
+            raise error_at(text, next_start, "another array begins here: pass one frame at a time")
         text = _blank(text[:array]) + text[array:end]
     digits: list[str] = []
-    half, end = "", 0  # the first digit of a byte that a line break cut in two
+    half, end = "", 0  # the first digit of a byte that is split by a line break
     for found in _WORD.finditer(text):
         word, at = found[0], found.start()
         if half and "\n" not in text[end:at]:
-            raise _odd(text, end, half)
+            raise _odd_count(text, end, half)
         end = found.end()
         if word[:2] in ("0x", "0X"):
             word, at = word[2:], at + 2
-            word = word.zfill(2) if len(word) == 1 else word  # as Go and Wireshark write small bytes
+            word = word.zfill(2) if len(word) == 1 else word  # Go and Wireshark write small bytes with one digit
         elif array:
             raise error_at(text, at, f"'{word}' is not hex: prefix it with 0x")
         if word == "*":
@@ -43,16 +43,16 @@ def read_digits(text: str) -> bytes:
         half = word[-1] if len(word) % 2 else ""
         digits.append(word[:-1] if half else word)
     if half:
-        raise _odd(text, end, half)
+        raise _odd_count(text, end, half)
     return bytes.fromhex("".join(digits))
 
 
-def _odd(text: str, end: int, digit: str) -> HexError:
+def _odd_count(text: str, end: int, digit: str) -> HexError:
     return error_at(text, end - 1, f"odd number of hex digits: the last one is '{digit}'")
 
 
 def _blank(text: str) -> str:
-    """As many blanks, so that places stay where they were."""
+    """Blanks of the same length, so that positions do not change."""
     return re.sub(r"[^\n]", " ", text)
 
 

@@ -1,4 +1,4 @@
-"""Dumps: an offset, bytes, and perhaps the same bytes as text."""
+"""Reads and writes dumps: lines of offset, bytes, and perhaps the same bytes as text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from itertools import pairwise
 
 from dissectors.hexdump.errors import HexError
 
-_MOST_REPEATED = 100 * 1024 * 1024  # Kafka's socket.request.max.bytes: a '*' line must not stand for more
+_MOST_REPEATED = 100 * 1024 * 1024  # Kafka's socket.request.max.bytes: the limit for a '*' line
 
 _OFFSET = re.compile(r"\s*(?:0x(?=[0-9a-f]+:))?([0-9a-f]{4,16})(:?)(?=\s|$)", re.I)
 _GROUP = re.compile(r"(\s*)([0-9a-fA-F]+)(?=\s|$)")
 _TEXT_COLUMN = re.compile(r"\s*$|\s{2}|[^ \S]| [|>]")  # what follows the last byte
 _HEX_AFTER_GAP = re.compile(r"\s+((?:[0-9a-fA-F]{2})+)(?:\s|$)")
 _PASSED_OVER = re.compile(r"\s*(?:$|#|//)")
-# No frame begins like this, its first number being its length: od's 000000 and 0000000, Wireshark's 0000 and a gap.
+# No frame begins like this, since its first number is its length: od's 000000 and 0000000, Wireshark's 0000 and a gap.
 _OFFSET_ZERO = re.compile(r"\s*(?:0{6,7}\s+(?:[0-9a-f]{2})+|0{4,16}\s{2,}[0-9a-f]{2})(?:\s|$)", re.I)
 
 
@@ -30,13 +30,13 @@ def hexdump(data: bytes, start: int = 0, width: int = 16) -> Iterator[str]:
 
 
 def printable(data: bytes) -> str:
-    """ASCII as it stands, a dot for every other byte."""
+    """Printable ASCII unchanged, a dot for every other byte."""
     return "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in data)
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line of a dump; `after_star` when lines equal to the one before were left out."""
+    """One line of a dump; `after_star` if equal lines before it were left out."""
 
     line: int
     column: int
@@ -46,7 +46,7 @@ class _Row:
 
 
 def first_row(lines: Sequence[str]) -> int | None:
-    """The index of the line where a dump begins; None when the text is no dump."""
+    """The index of the first line of a dump; None if the text is not a dump."""
     filled = [index for index, line in enumerate(lines) if not _PASSED_OVER.match(line)]
     if filled and (_OFFSET_ZERO.match(lines[filled[0]]) or _offsets_agree([lines[index] for index in filled])):
         return filled[0]
@@ -63,7 +63,7 @@ def _barred(line: str) -> bool:
 
 
 def _offsets_agree(lines: Sequence[str]) -> bool:
-    """Whether most first words count the bytes of the lines before them, as offsets do."""
+    """Whether most lines begin with the number of bytes in the lines before them, as offsets do."""
     try:
         rows = [_row(line, 1) for line in lines]
     except HexError:
@@ -72,7 +72,7 @@ def _offsets_agree(lines: Sequence[str]) -> bool:
 
 
 def read_dump(lines: Sequence[str], first: int) -> bytes:
-    """The bytes of a dump whose first row is `lines[first]`, its offsets checked."""
+    """The bytes of a dump whose first row is `lines[first]`; offsets are checked."""
     rows: list[_Row] = []
     star = 0
     for number, line in enumerate(lines[first:], first + 1):
@@ -96,7 +96,7 @@ def read_dump(lines: Sequence[str], first: int) -> bytes:
     width = 0
     for row in rows:
         missing = int(row.offset, radix) - start - len(data)
-        if row.after_star and width and missing >= 0 and missing % width == 0:  # busybox prints '*' for no lines too
+        if row.after_star and width and missing >= 0 and missing % width == 0:  # busybox also prints '*' for no lines
             if missing > _MOST_REPEATED:
                 raise HexError(f"'*' replaces {missing} bytes, more than a frame can have", line=row.line, column=1)
             data += data[-width:] * (missing // width)
@@ -146,7 +146,7 @@ def _row(line: str, number: int, *, after_star: bool = False) -> _Row:
 
 
 def _radix(rows: Sequence[_Row]) -> int:
-    """16, 8 or 10, whichever makes most offsets follow; seven digits are od's, octal unless it was told otherwise."""
+    """The radix of the offsets: 16, 8 or 10, whichever makes most consecutive. Seven digits are od's octal ones."""
     order = (8, 10, 16) if len(rows[0].offset) == 7 else (16, 10, 8)
     digits = set("".join(row.offset.lower() for row in rows))
     possible = [radix for radix in order if digits <= set("0123456789abcdef"[:radix])]

@@ -1,10 +1,10 @@
-"""What can be wrong with pasted text."""
+"""Errors in pasted text."""
 
 from __future__ import annotations
 
 
 class HexError(ValueError):
-    """Text that is no hex. `line` and `column` count from 1; the message says what to do about it."""
+    """The text is not hex. `line` and `column` count from 1; the message says how to fix it."""
 
     def __init__(self, message: str, *, line: int, column: int) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Escapes: backslash x, octal and newline, with printable text between them."""
+"""Reads escapes: backslash x, octal and newline, with printable text between them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _BARE_SKIPPED = re.compile(r"(?:(?<!\S)(?:#|//)[^\n]*|\\?\s)+")
 
 
 def is_escaped(text: str) -> bool:
-    """Whether there is an escape, or a Python bytes literal, outside the comments of plain hex."""
+    """Whether the text has an escape or a Python bytes literal outside the comments of plain hex."""
     return _ESCAPED.search(text) is not None
 
 
 def read_escapes(text: str) -> bytes:
-    """The bytes of the strings in the text, or of the text itself where no quote stands before the first escape."""
+    """The bytes of the quoted strings in the text, or of the text itself if no quote precedes the first escape."""
     quote = re.search(r"['\"]", text)
     escape = text.find("\\")
     if quote is None or -1 < escape < quote.start():
@@ -36,15 +36,15 @@ def read_escapes(text: str) -> bytes:
         at = between.end()
     else:
         raise error_at(text, at, "this string is not closed on its line: add the quote, or write a line break as \\n")
-    if (again := re.compile(r"\\[x0-7]").search(text, at)) is not None:
-        raise error_at(text, again.start(), "another string follows: pass one frame at a time")
+    if (next_string := re.compile(r"\\[x0-7]").search(text, at)) is not None:
+        raise error_at(text, next_string.start(), "another string follows: pass one frame at a time")
     if re.search(r"printf\s+\$?$", text[:first]) and (percent := text.find("%", first, at)) >= 0:
         raise error_at(text, percent, "printf interprets '%': write it as \\x25")
     return data
 
 
 def _bare_words(text: str) -> Iterator[tuple[int, int]]:
-    """Spans between blanks and comments: without quotes nothing says that a blank is meant."""
+    """Spans between blanks and comments: without quotes, blanks are not data."""
     at = 0
     for skipped in _BARE_SKIPPED.finditer(text):
         yield at, skipped.start()

@@ -1,1 +1,1 @@
-"""Requests and responses: whole frames, the facts they state, and what their values mean."""
+"""Requests and responses: decoding of whole frames, summaries, annotations of values, secret fields."""

@@ -1,6 +1,6 @@
 """The result of a diagnosis: the edit that explains a frame, and where the frame departs from its layout.
 
-`dissectors.diagnosis` computes it. It stands apart because messages and findings carry it.
+`dissectors.diagnosis` computes it. It is defined here because messages and findings hold it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dissectors.wire.layout import Layout
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Another edit that explains the frame, and how likely it is (0 to 1)."""
+    """Another edit that explains the frame, with its probability (0 to 1)."""
 
     edit: Edit
     confidence: float
@@ -21,12 +21,12 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """How a frame departs from its layout, most likely.
+    """The most probable way in which a frame departs from its layout.
 
-    `confidence` is the share (0 to 1) of all that was found likely. The span is that of the first departure, empty
-    where something is missing, and counts from the length prefix. `surplus` is how many bytes the frame has too many,
-    negative if too few, None if that was not computed. `also` are edits that read every byte in the same way.
-    `layout` is what the frame was read in, as `dissectors.edits.frame_layout` makes it, None if that is the right one.
+    `confidence` is the probability of the edit (0 to 1). The span is that of the first departure and counts from the
+    length prefix; it is empty if a field is missing there. `surplus` is the number of bytes that the frame has too
+    many, negative if too few, None if unknown. `also` are other edits that read every byte in the same way. `layout` is
+    the layout in which the frame was read, in the form of `dissectors.edits.frame_layout`; None if it is Kafka's.
     """
 
     edit: Edit
@@ -43,5 +43,5 @@ class Diagnosis:
 
 
 def certain(edit: Edit, path: str, start: int, end: int, sentence: str, hint: str) -> Diagnosis:
-    """A departure that needs no search: the frame says itself what it is."""
+    """A diagnosis that needs no search because the frame itself shows the edit."""
     return Diagnosis(edit, 1.0, path, start, end, sentence, hint)

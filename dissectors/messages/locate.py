@@ -1,4 +1,4 @@
-"""Where a field of a message stands."""
+"""The path and span of a field of a message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dissectors.wire.paths import render
 
 
 class ProblemPlace(TypedDict, total=False):
-    """What a `Problem` takes: `Problem("...", **locate(message, "brokers", 1, "port"))`."""
+    """Arguments for a `Problem`: ``Problem("...", **locate(message, "brokers", 1, "port"))``."""
 
     path: str
     start: int
@@ -19,14 +19,14 @@ class ProblemPlace(TypedDict, total=False):
 def locate(message: Message, *path: str | int) -> ProblemPlace:
     """The path and span of a field of the body, or of the header if the path begins with ``header``.
 
-    A field that is not on the wire has the span of what holds it. The frame is walked once more, so ask when there is
-    something to say.
+    A field that is not on the wire gets the span of the struct that would hold it. Each call decodes the frame again,
+    so call it only to report a problem.
     """
     names = [str(part) for part in path]
     roots = walk_message(message).nodes
-    wanted = names if names[:1] == ["header"] else ["body", *names]
+    target = names if names[:1] == ["header"] else ["body", *names]
     start, end = 0, len(message.frame)
-    for name in wanted:
+    for name in target:
         node = next((node for node in roots if node.name == name), None)
         if node is None:
             break

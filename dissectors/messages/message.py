@@ -1,4 +1,4 @@
-"""A whole frame: length prefix, header and body of a request or a response."""
+"""Message: a decoded request or response frame, with length prefix, header and body."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.schemas.codes import ApiKey, Error
 from dissectors.wire import compiled
 from dissectors.wire.decode import decode
-from dissectors.wire.errors import Crowded, DecodeError
+from dissectors.wire.errors import DecodeError, TooManyElements
 from dissectors.wire.layout import Layout, layout
 from dissectors.wire.node import Node
 from dissectors.wire.walk import DecodeWarning, walk
@@ -24,7 +24,7 @@ _HEAD = struct.Struct(">hhi").unpack_from
 
 
 class FrameKind(NamedTuple):
-    """What a frame is read as: one direction of one API version. Without a body layout, `opaque` says why."""
+    """How to decode a frame: one direction of one API version. If there is no body layout, `opaque` is the reason."""
 
     is_request: bool
     api_key: int
@@ -35,8 +35,8 @@ class FrameKind(NamedTuple):
     opaque: str | None = None
 
 
-class Plan(NamedTuple):
-    """How the two messages of one API version stand on the wire."""
+class ApiLayouts(NamedTuple):
+    """The layouts of request and response of one API version."""
 
     api: str
     request_kind: FrameKind
@@ -47,11 +47,11 @@ class Plan(NamedTuple):
     response: Layout
 
 
-def _plan(api: str, api_key: int, version: int) -> Plan:
+def _api_layouts(api: str, api_key: int, version: int) -> ApiLayouts:
     request_header, response_header = schemas.header_versions(api_key, version)
     request = layout("RequestHeader", request_header), layout(f"{api}Request", version)
     response = layout("ResponseHeader", response_header), layout(f"{api}Response", version)
-    return Plan(
+    return ApiLayouts(
         api,
         FrameKind(True, api_key, api, version, *request),
         FrameKind(False, api_key, api, version, *response),
@@ -60,28 +60,28 @@ def _plan(api: str, api_key: int, version: int) -> Plan:
     )
 
 
-#: Those that were asked for: keys and versions come off the wire, and only those that exist are kept.
-_plans: dict[tuple[int, int], Plan] = {}
+#: Only versions in the schemas are cached: keys and versions come off the wire.
+_api_layouts_cache: dict[tuple[int, int], ApiLayouts] = {}
 
 
-def plan(api_key: int, version: int) -> Plan | None:
+def api_layouts(api_key: int, version: int) -> ApiLayouts | None:
     """The layouts of an API version, None if the schemas do not have it."""
-    known = _plans.get((api_key, version))
-    if known is None:
+    layouts = _api_layouts_cache.get((api_key, version))
+    if layouts is None:
         api = schemas.api(api_key)
         if api is None or not api.min_version <= version <= api.max_version:
             return None
-        known = _plans[api_key, version] = _plan(api.name, api_key, version)
-    return known
+        layouts = _api_layouts_cache[api_key, version] = _api_layouts(api.name, api_key, version)
+    return layouts
 
 
 @dataclass(slots=True)
 class Message:
     """A decoded frame. Offsets count from its length prefix.
 
-    `body` is partial where `error` is set, and empty where `opaque` says why the schemas cannot read it. `end` is one
-    past the last byte read: bytes from there to the end of the frame belong to no field of `layout`. Where `diagnosis`
-    is set, layouts and values are those that it found.
+    `body` is partial if `error` is set, and empty if `opaque` gives the reason why the schemas cannot decode it. `end`
+    is one past the last byte read: later bytes belong to no field of `layout`. If `diagnosis` is set, layouts and
+    values are those of the diagnosis.
     """
 
     frame: bytes
@@ -99,43 +99,43 @@ class Message:
     decode_warnings: tuple[DecodeWarning, ...] = ()
     opaque: str | None = None
     diagnosis: Diagnosis | None = None
-    #: The bug in kproxy because of which it could not be read; `opaque` says so too.
+    #: The bug in kproxy that prevented decoding; `opaque` mentions it too.
     failure: Failure | None = None
-    #: Whether `body` is what the protocol says: read to the last byte, by the right layout, no null forbidden.
-    reads_well: bool = False
-    #: Whether something is in one of its tag buffers; True for a frame with decode warnings, where that is not known.
+    #: Whether Kafka's layout decodes the whole frame to its last byte, without null in a non-nullable field.
+    well_formed: bool = False
+    #: Whether a tag buffer is not empty; True for frames with decode warnings, for which it is not computed.
     tagged: bool = False
-    #: Whether one of its error codes may be other than 0; without a doubt only where nothing is odd.
-    may_refuse: bool = True
-    #: What `summary.errors` found: several ask, and it looks at every partition.
-    errors_seen: list[Any] | None = field(default=None, compare=False, repr=False)
+    #: Whether an error code may be other than 0. False is certain; True is certain only for regular frames.
+    may_have_errors: bool = True
+    #: The cache of `summary.errors`, which several rules call and which reads every partition.
+    errors_cache: list[Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def correlation_id(self) -> int:
-        """As in the header; -1 where that could not be read."""
+        """The correlation id in the header; -1 if it could not be read."""
         value: int = self.header.get("correlation_id", -1)
         return value
 
     @property
     def client_id(self) -> str | None:
-        """As in the header of a request."""
+        """The client id in the header of a request."""
         return self.header.get("client_id")
 
     @property
     def trailing(self) -> int:
-        """Bytes after the last field, in a body that is otherwise well read."""
+        """The number of bytes after the last field, in a body that otherwise decodes."""
         return 0 if self.error or self.opaque else len(self.frame) - self.end
 
-    def unread(self, failure: Failure) -> Message:
-        """The same frame without its body, because reading it has failed."""
+    def without_body(self, failure: Failure) -> Message:
+        """The same frame without its body, after a bug prevented decoding it."""
         return replace(
             self, body={}, end=self.body_start, layout=None, error=None, decode_warnings=(), opaque=failure.title,
-            diagnosis=None, failure=failure, reads_well=False, tagged=False, may_refuse=False, errors_seen=None,
+            diagnosis=None, failure=failure, well_formed=False, tagged=False, may_have_errors=False, errors_cache=None,
         )  # fmt: skip
 
 
 def api_name(api_key: int) -> str:
-    """Kafka's name of an API, or its number where there is none."""
+    """Kafka's name of an API; ``API n`` if it is unknown."""
     api = schemas.api(api_key)
     return api.name if api else f"API {api_key}"
 
@@ -143,7 +143,8 @@ def api_name(api_key: int) -> str:
 def read_request(frame: bytes) -> Message:
     """Decode a request frame, length prefix included. Never raises.
 
-    Of one that no schema has, the header is read as version 1: all later ones begin like it.
+    If the schemas do not have the version, only the header is decoded, as version 1: later versions start with its
+    fields.
     """
     if len(frame) < 12:
         header_layout = layout("RequestHeader", 1)
@@ -151,26 +152,26 @@ def read_request(frame: bytes) -> Message:
         api_key, version = header.get("request_api_key", -1), header.get("request_api_version", -1)
         return _read(frame, FrameKind(True, api_key, api_name(api_key), version, header_layout, None))
     api_key, version, _ = _HEAD(frame, 4)
-    known = plan(api_key, version)
-    if known is None:
+    layouts = api_layouts(api_key, version)
+    if layouts is None:
         return _read(frame, _opaque(True, api_key, version, layout("RequestHeader", 1)))
-    return _read(frame, known.request_kind)
+    return _read(frame, layouts.request_kind)
 
 
 def read_response(frame: bytes, api_key: int, version: int) -> Message:
     """Decode the response frame to a request of that API and version. Never raises.
 
-    An ApiVersions response with error 35 may be written as version 0 whatever was asked (KIP-511).
+    An ApiVersions response with error 35 may be in version 0 for any request version (KIP-511).
     """
-    known = plan(api_key, version)
+    layouts = api_layouts(api_key, version)
     if api_key == API_VERSIONS and version != 0 and int.from_bytes(frame[8:10], "big") == UNSUPPORTED_VERSION:
-        layouts = layout("ResponseHeader", 0), layout("ApiVersionsResponse", 0)
-        message = _read(frame, FrameKind(False, api_key, "ApiVersions", version, *layouts))
+        version_0 = layout("ResponseHeader", 0), layout("ApiVersionsResponse", 0)
+        message = _read(frame, FrameKind(False, api_key, "ApiVersions", version, *version_0))
         if message.error is None and not message.trailing:
             return message
-    if known is None:
+    if layouts is None:
         return _read(frame, _opaque(False, api_key, version, layout("ResponseHeader", 0)))
-    return _read(frame, known.response_kind)
+    return _read(frame, layouts.response_kind)
 
 
 def _opaque(is_request: bool, api_key: int, version: int, header_layout: Layout) -> FrameKind:
@@ -184,17 +185,17 @@ def _opaque(is_request: bool, api_key: int, version: int, header_layout: Layout)
 
 def _read(frame: bytes, kind: FrameKind) -> Message:
     try:
-        return _read_quickly(frame, kind) or _read_closely(frame, kind)
-    except Exception as error:  # noqa: BLE001  # a bug must not end the stream that the frame is of
+        return _read_fast(frame, kind) or _read_slow(frame, kind)
+    except Exception as error:  # noqa: BLE001  # a bug must not end the inspection of the stream
         is_request, api_key, api, version, header_layout, *_ = kind
         header = {"correlation_id": int.from_bytes(frame[8:12] if is_request else frame[4:8], "big", signed=True)}
         start = min(12 if is_request else 8, len(frame))
-        unread = Message(frame, is_request, api_key, api, version, header, {}, start, start, header_layout)
-        return unread.unread(Failure.of("decoding a frame", error))
+        without_body = Message(frame, is_request, api_key, api, version, header, {}, start, start, header_layout)
+        return without_body.without_body(Failure.of("decoding a frame", error))
 
 
-def _read_quickly(frame: bytes, kind: FrameKind) -> Message | None:
-    """A frame in which everything is regular, None if it is not."""
+def _read_fast(frame: bytes, kind: FrameKind) -> Message | None:
+    """Decode a regular frame; None if anything is irregular."""
     is_request, api_key, api, version, header_layout, body_layout, _ = kind
     if body_layout is None:
         return None
@@ -207,35 +208,35 @@ def _read_quickly(frame: bytes, kind: FrameKind) -> Message | None:
         return None
     flags |= more
     return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
-                   reads_well=True, tagged=bool(flags & compiled.TAGGED),
-                   may_refuse=bool(flags & compiled.ERROR_CODE))  # fmt: skip
+                   well_formed=True, tagged=bool(flags & compiled.TAGGED),
+                   may_have_errors=bool(flags & compiled.ERROR_CODE))  # fmt: skip
 
 
-def _read_closely(frame: bytes, kind: FrameKind) -> Message:
+def _read_slow(frame: bytes, kind: FrameKind) -> Message:
     is_request, api_key, api, version, header_layout, body_layout, opaque = kind
     header, start, error, decode_warnings, flags = decode(header_layout, frame, 4)
     body: dict[str, Any] = {}
     end = start
     if error is None and body_layout is not None:
-        body, end, error, more_oddities, more = decode(body_layout, frame, start)
+        body, end, error, body_warnings, more = decode(body_layout, frame, start)
         flags |= more
-        decode_warnings += more_oddities
-        if isinstance(error, Crowded):
+        decode_warnings += body_warnings
+        if isinstance(error, TooManyElements):
             opaque, error = f"{error.message} in it", None
     message = Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
                       error, decode_warnings, opaque, tagged=bool(flags & compiled.TAGGED))  # fmt: skip
-    message.reads_well = (
+    message.well_formed = (
         error is None
         and opaque is None
         and end == len(frame)
-        and not any(odd.kind == "null" for odd in decode_warnings)
+        and not any(warning.kind == "null" for warning in decode_warnings)
     )
     return message
 
 
 @dataclass(slots=True)
 class Tree:
-    """A frame as a tree of spans: the nodes ``size``, ``header`` and ``body``, as far as they could be read."""
+    """A frame as a tree of spans: the nodes ``size``, ``header`` and ``body``, partial if `error` is set."""
 
     nodes: list[Node]
     error: DecodeError | None = None
@@ -243,7 +244,7 @@ class Tree:
 
 
 def walk_message(message: Message) -> Tree:
-    """The fields of a decoded message, each with its span in the frame."""
+    """Decode a message again, with the span of each field in the frame."""
     frame = message.frame
     nodes = [Node("size", 0, min(4, len(frame)), int.from_bytes(frame[:4], "big", signed=True))]
     header = walk(message.header_layout, frame, 4)

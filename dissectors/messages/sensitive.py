@@ -1,6 +1,6 @@
-"""Which fields are secrets, in messages and in the payloads inside them, and what stands in their place.
+"""Secret fields of messages and embedded payloads, and the text that replaces them.
 
-A message that may carry a secret and could not be read to its end is withheld whole.
+If a message that may contain a secret does not decode to its end, its whole body is withheld.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _SENSITIVE_CONFIG = re.compile(
 )
 
 Row = dict[str, Any]
-#: Whether the secret is one in this struct.
-When = Callable[[Row], bool]
-#: Path to the structs, the fields in each, and when they are secret.
-Rule = tuple[tuple[str, ...], tuple[str, ...], When]
+#: Returns whether the fields of this struct are secret.
+Condition = Callable[[Row], bool]
+#: Path to the structs, names of the secret fields in each, condition.
+Rule = tuple[tuple[str, ...], tuple[str, ...], Condition]
 
 
 def _always(_: Row) -> bool:
@@ -55,77 +55,77 @@ _MESSAGES: dict[tuple[str, bool], tuple[Rule, ...]] = {
 }
 
 
-#: The APIs that have a field for a secret, by Kafka's names.
+#: The APIs with secret fields, by Kafka's names.
 APIS = tuple(sorted({api for api, _ in _MESSAGES}))
 
-#: Payload -> its secret fields, and when they are. A DelegationTokenRecord has none: its HMAC is not in the log.
-_PAYLOADS: dict[str, tuple[tuple[str, ...], When]] = {
+#: Payload -> (names of its secret fields, condition). DelegationTokenRecord has none: its HMAC is not in the log.
+_PAYLOADS: dict[str, tuple[tuple[str, ...], Condition]] = {
     "UserScramCredentialRecord": (("salt", "stored_key", "server_key"), _always),
     "ConfigRecord": (("value",), _sensitive),
 }
 
-#: Topics whose record data is shown only as far as it is known to hold no secret.
+#: Topics whose record data is shown only where it is known to contain no secret.
 SECRET_TOPICS = frozenset({"__cluster_metadata"})
 
 
 def rules(message: Message) -> tuple[Rule, ...]:
-    """Where messages of this API and direction may hold secrets; nowhere if empty."""
+    """The rules for messages of this API and direction; empty if they have no secret fields."""
     return _MESSAGES.get((message.api, message.is_request), ())
 
 
 def may_hold_secrets(message: Message) -> bool:
-    """Whether messages of this API and direction have a field for a secret."""
+    """Whether messages of this API and direction have secret fields."""
     return bool(rules(message))
 
 
 def unreadable_secret(message: Message) -> bool:
-    """Whether this message may hold a secret and nothing says where: its body must be withheld."""
+    """Whether the whole body must be withheld: it may contain a secret, but does not decode."""
     return may_hold_secrets(message) and bool(message.error or message.opaque or message.trailing)
 
 
 def holds_secret(message: Message) -> bool:
-    """Whether something of this message is withheld."""
+    """Whether any part of this message is withheld."""
     return unreadable_secret(message) or redacted(message) != message.body
 
 
 def redacted(message: Message) -> dict[str, Any]:
-    """The body without its secrets; the same object if there are none."""
+    """The body with its secrets replaced; the same object if it has none."""
     if unreadable_secret(message):
         return {}
     body = message.body
-    for path, names, when in rules(message):
-        body = _redact(body, path, names, when)
+    for path, names, condition in rules(message):
+        body = _redact(body, path, names, condition)
     return body
 
 
-def _redact(row: Row, path: tuple[str, ...], names: tuple[str, ...], when: When) -> Row:
-    when = within(row, when)
+def _redact(row: Row, path: tuple[str, ...], names: tuple[str, ...], condition: Condition) -> Row:
+    condition = condition_below(row, condition)
     if path:
         below = row.get(path[0])
         if not isinstance(below, list):
             return row
-        return {**row, path[0]: [_redact(each, path[1:], names, when) for each in below]}
-    if not when(row):
+        return {**row, path[0]: [_redact(each, path[1:], names, condition) for each in below]}
+    if not condition(row):
         return row
     return {**row, **{name: withheld(row[name]) for name in names if row.get(name) is not None}}
 
 
-def within(row: Row, when: When) -> When:
-    """What holds for this struct and those in it: a broker marks the configuration, not its synonyms."""
-    return _always if row.get("is_sensitive") else when
+def condition_below(row: Row, condition: Condition) -> Condition:
+    """The condition for this struct and those in it: brokers mark a configuration as sensitive, not its synonyms."""
+    return _always if row.get("is_sensitive") else condition
 
 
 def payload_secrets(payload: str, row: Row) -> tuple[str, ...]:
-    """The fields of a decoded payload that are secret and not null."""
-    names, when = _PAYLOADS.get(payload, ((), _always))
-    return tuple(name for name in names if row.get(name) is not None) if names and when(row) else ()
+    """The names of the fields of a decoded payload that are secret and not null."""
+    names, condition = _PAYLOADS.get(payload, ((), _always))
+    return tuple(name for name in names if row.get(name) is not None) if names and condition(row) else ()
 
 
 def size(value: str | bytes | memoryview) -> int:
-    """The bytes that a value takes on the wire, without its length."""
+    """The size of a value in bytes, without its length prefix."""
     return len(value.encode("utf-8", TEXT_ERRORS) if isinstance(value, str) else value)
 
 
 def withheld(value: str | bytes | memoryview) -> str:
-    """What is shown in place of a secret: ``(redacted, 32 bytes)``."""
+    """The text that replaces a secret: ``(redacted, 32 bytes)``."""
     return f"(redacted, {size(value)} bytes)"

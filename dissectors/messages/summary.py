@@ -1,7 +1,7 @@
-"""The few facts of a message that an overview needs: topics, group, generation, errors.
+"""The facts of a message that overviews show: topics, group, generation, errors.
 
-Which fields hold them follows from the schema (entity types, names), once per layout; after that it is a look into
-the values.
+The fields that hold them follow from the schema (entity types, names) and are determined once per layout. Reading them
+is then a lookup in the decoded values.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Any, NamedTuple
 from dissectors import schemas
 from dissectors.messages.message import Message
 from dissectors.records import outline
-from dissectors.wire.layout import Field, Layout, once
+from dissectors.wire.layout import Field, Layout, cached_on_owner
 
 _PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id", "partitions", "partition_indexes")
 _GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
 
-#: The largest number of a trace: what comes off the wire must not add up to more.
+#: The largest integer in a trace; sums of values from the wire must not exceed it.
 _MOST = (1 << 63) - 1
 
 Values = dict[str, Any]
 
 
 class TopicFacts(NamedTuple):
-    """What a message says of one topic: partitions named, and the record data in it.
+    """One topic of a message: its partitions and the size of its record data.
 
-    `name` is None where only `topic_id` (uuid as text) is on the wire. `bytes`, `records`, `batches` and `compression`
-    (`dissectors.records.outline` says what they count) and `partition_bytes`, one for each of `partitions`, are there
-    in messages that carry record data. `lag`, of Fetch responses: the records up to the high watermark that are yet to
-    be read, None where no partition tells.
+    `name` is None if only `topic_id` (uuid as text) is on the wire. `bytes`, `records`, `batches`, `compression`
+    (counted as in `dissectors.records.outline`) and `partition_bytes`, parallel to `partitions`, are set for messages
+    that carry record data. `lag` is set for Fetch responses: the number of records between the end of the response and
+    the high watermark, summed over the partitions; None if it cannot be determined.
     """
 
     name: str | None
@@ -43,8 +43,8 @@ class TopicFacts(NamedTuple):
     lag: int | None = None
 
 
-class ErrorSeen(NamedTuple):
-    """A non-zero error code; `path` is like ``responses[0].partitions[2].error_code``."""
+class ErrorField(NamedTuple):
+    """A non-zero error code. `path` is like ``responses[0].partitions[2].error_code``."""
 
     path: str
     code: int
@@ -52,9 +52,10 @@ class ErrorSeen(NamedTuple):
 
 
 def topics(message: Message, request: Message | None = None) -> list[TopicFacts]:
-    """The topics that a message names, in wire order; a topic that stands there twice is given twice.
+    """The topics in a message, in wire order; a topic that occurs twice is returned twice.
 
-    Of a response, `request` is what it answers: a Fetch that brings no record lags behind from where it asked.
+    For a response, `request` is its request: the lag of a Fetch response without records is counted from the fetch
+    offset.
     """
     if message.layout is None:
         return []
@@ -64,21 +65,21 @@ def topics(message: Message, request: Message | None = None) -> list[TopicFacts]
     return found
 
 
-def errors(message: Message) -> list[ErrorSeen]:
+def errors(message: Message) -> list[ErrorField]:
     """The error codes other than 0 in a response, in wire order."""
-    if message.layout is None or message.is_request or not message.may_refuse:
+    if message.layout is None or message.is_request or not message.may_have_errors:
         return []
-    if message.errors_seen is None:
-        message.errors_seen = [
-            ErrorSeen(path, code, schemas.error_name(code) or f"UNKNOWN_ERROR_{code}")
+    if message.errors_cache is None:
+        message.errors_cache = [
+            ErrorField(path, code, schemas.error_name(code) or f"UNKNOWN_ERROR_{code}")
             for reader in _error_readers(message.layout)
             for path, code in reader(message.body, "")
         ]
-    return message.errors_seen
+    return message.errors_cache
 
 
 def group_id(message: Message) -> str | None:
-    """The group that a message is about, if it is about just one."""
+    """The group that a message refers to; None if it refers to several groups or to none."""
     if message.layout is None or not _names_group(message.layout):
         return None
     value = message.body.get("group_id")
@@ -92,9 +93,9 @@ def group_id(message: Message) -> str | None:
 
 
 def generation_id(message: Message) -> int | None:
-    """The group's generation that a message speaks of, or its member's epoch (KIP-848, KIP-932, KIP-1071).
+    """The generation of the group, or the epoch of the member (KIP-848, KIP-932, KIP-1071), as on the wire.
 
-    It is as on the wire: -1 is none. None where a message has no such field, or is about several groups.
+    -1 means none. None if the message has no such field or refers to batch_count groups.
     """
     if message.layout is None:
         return None
@@ -106,34 +107,34 @@ def generation_id(message: Message) -> int | None:
 
 
 def transactional_id(message: Message) -> str | None:
-    """The transactional id that a message is about, if it is about just one."""
+    """The transactional id that a message refers to; None if it refers to several or to none."""
     if message.layout is None or not _names_transaction(message.layout):
         return None
     body = message.body
     value = body.get("transactional_id") or body.get("v3_and_below_transactional_id")
     if value is None:
-        several = body.get("transactions")
-        if isinstance(several, list) and len(several) == 1 and isinstance(several[0], dict):
-            value = several[0].get("transactional_id")
+        batch_count = body.get("transactions")
+        if isinstance(batch_count, list) and len(batch_count) == 1 and isinstance(batch_count[0], dict):
+            value = batch_count[0].get("transactional_id")
         elif message.api == "FindCoordinator":
             value = _coordinator_key(body, key_type=1)
     return value if isinstance(value, str) else None
 
 
-@once
+@cached_on_owner
 def _names_group(layout: Layout) -> bool:
-    """Whether a message can be about a group; FindCoordinator has a key."""
+    """Whether a message may name a group; FindCoordinator has a ``key``."""
     return any("group" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
 
 
-@once
+@cached_on_owner
 def _names_transaction(layout: Layout) -> bool:
     return any("transaction" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
 
 
-@once
+@cached_on_owner
 def _generation_path(layout: Layout) -> tuple[str, ...]:
-    """Where a generation stands: in the message, or in the rows of an array of groups."""
+    """The path of the generation: in the message, or in the structs of an array of groups."""
     for one in layout.fields:
         if one.name in _GENERATION_FIELDS:
             return (one.name,)
@@ -155,7 +156,7 @@ def _coordinator_key(body: Values, key_type: int) -> str | None:
 
 
 def _rows(values: Values, name: str, array: bool) -> list[Values]:
-    """The structs under a field, none where a partial tree lacks it."""
+    """The structs in a field; empty if a partial tree does not have it."""
     below = values.get(name)
     if not below:
         return []
@@ -165,7 +166,7 @@ def _rows(values: Values, name: str, array: bool) -> list[Values]:
 TopicReader = Callable[[Values, list[TopicFacts], Message | None], None]
 
 
-@once
+@cached_on_owner
 def _topic_readers(layout: Layout) -> list[TopicReader]:
     readers: list[TopicReader] = []
     for one in (*layout.fields, *layout.tagged):
@@ -217,7 +218,7 @@ def _topic_reader(one: Field, name: str | None, fields: dict[str, Field]) -> Top
 
 
 def _records_reader(one: Field, name: str | None, parts: Field) -> TopicReader:
-    """Of messages with record data: one pass over it, and for the lag over the request's partitions if need be."""
+    """A reader for messages with record data. It reads the data once, and the request's partitions only if needed."""
     index = _index_of(parts) or ""
     has_end = parts.struct is not None and any(inner.name == "high_watermark" for inner in parts.struct.fields)
 
@@ -235,9 +236,9 @@ def _records_reader(one: Field, name: str | None, parts: Field) -> TopicReader:
                 if data := part.get("records"):
                     size = len(data)
                     total += size
-                    count, several, named, following = outline(data)
+                    count, batch_count, named, following = outline(data)
                     records += count
-                    batches += several
+                    batches += batch_count
                     codecs += [codec for codec in named if codec not in codecs]
                 number = part.get(index)
                 if number is None:
@@ -257,8 +258,8 @@ def _records_reader(one: Field, name: str | None, parts: Field) -> TopicReader:
 
 
 def _fetch_offsets(request: Message | None) -> dict[tuple[str | None, int], int]:
-    """Where a Fetch request reads from, by topic, by name or id as its version has it, and partition."""
-    if request is None or not request.reads_well:
+    """The fetch offsets of a Fetch request by topic (name or id, as in its version) and partition."""
+    if request is None or not request.well_formed:
         return {}
     return {
         (topic.get("topic") or topic.get("topic_id"), part.get("partition", -1)): part.get("fetch_offset", -1)
@@ -278,7 +279,7 @@ def _index_of(field: Field) -> str | None:
 ErrorReader = Callable[[Values, str], Iterator[tuple[str, int]]]
 
 
-@once
+@cached_on_owner
 def _error_readers(layout: Layout) -> list[ErrorReader]:
     readers: list[ErrorReader] = []
     for one in (*layout.fields, *layout.tagged):

@@ -1,4 +1,4 @@
-"""The structs of a message that have something in their tag buffers, at next to no cost where none has."""
+"""Finds the structs of a message whose tag buffers are not empty; fast if there are none."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from dissectors.messages.message import Message
-from dissectors.wire.layout import Field, Layout, once
+from dissectors.wire.layout import Field, Layout, cached_on_owner
 
 Row = dict[str, Any]
 _Holds = Callable[[Sequence[Row]], bool]
 
 
 class Tagged(NamedTuple):
-    """A struct with tagged fields; `path` as `dissectors.messages.locate` takes it."""
+    """A struct with tagged fields. `path` has the form that `dissectors.messages.locate` takes."""
 
     path: tuple[str | int, ...]
     layout: Layout
@@ -22,7 +22,7 @@ class Tagged(NamedTuple):
 
 
 def tagged(message: Message) -> Iterator[Tagged]:
-    """The structs of a well-read message whose tag buffers are not empty, the header first."""
+    """The structs of a well-formed message whose tag buffers are not empty, the header first."""
     if message.header_layout.flexible:
         yield from _find(message.header_layout, message.header, ("header",))
     if message.layout is not None and message.layout.flexible and _holds(message.layout)((message.body,)):
@@ -30,7 +30,7 @@ def tagged(message: Message) -> Iterator[Tagged]:
 
 
 def is_default(field: Field, value: Any) -> bool:
-    """Whether a field has the value that it would have if it were not there."""
+    """Whether a value is the default of its field, i.e. the value of a field that is not on the wire."""
     if field.struct is None or field.array or not isinstance(value, dict) or field.default is None:
         return bool(value == field.default)
     inner = (*field.struct.fields, *field.struct.tagged)
@@ -50,9 +50,12 @@ def _find(layout: Layout, row: Row, path: tuple[str | int, ...]) -> Iterator[Tag
             yield from _find(one.struct, element, (*path, one.name, index))
 
 
-@once
+@cached_on_owner
 def _holds(layout: Layout) -> _Holds:
-    """Tells of some structs whether there is a tagged field in them or below: one has more keys than plain fields."""
+    """A function that returns whether any of several structs, or a struct in them, has a tagged field.
+
+    A struct with tagged fields has more keys than plain fields.
+    """
     plain = len(layout.fields)
     below = [(itemgetter(one.name), one.array, _holds(one.struct)) for one in layout.fields if one.struct is not None]
 

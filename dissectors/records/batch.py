@@ -1,4 +1,4 @@
-"""Record batches of format 2: a fast way to values, and a careful one that knows where every byte belongs."""
+"""Record batches of format 2: decoded to values on a fast path, or walked with the span of every field."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from dissectors.records.formats import (
 )
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
-from dissectors.wire.primitives import TEXT_ERRORS, Odd
+from dissectors.wire.primitives import TEXT_ERRORS, Irregularity
 
-#: The header in wire order, with `struct` codes.
+#: The header fields in wire order, with `struct` codes.
 HEADER_FIELDS = (
     ("base_offset", "q"),
     ("batch_length", "i"),
@@ -43,7 +43,7 @@ HEADER_FIELDS = (
 )
 HEADER = struct.Struct(">" + "".join(code for _, code in HEADER_FIELDS))
 
-#: The CRC covers everything from the attributes on.
+#: Offset of the attributes, from which the CRC is computed.
 CRC_START = 21
 
 _NAMES = tuple(name for name, _ in HEADER_FIELDS)
@@ -51,7 +51,7 @@ _MAX_INT32 = 2**31 - 1
 
 
 def decode_batch(data: bytes, start: int, end: int, decompressor: Decompressor) -> dict[str, Any]:
-    """The batch in ``data[start:end]``, at least a header long, in the shape that `dissectors.records.decode` gives."""
+    """Decode the batch in ``data[start:end]``, which has a complete header, as `dissectors.records.decode` does."""
     header = dict(zip(_NAMES, HEADER.unpack_from(data, start), strict=True))
     attributes, base_offset = header["attributes"], header["base_offset"]
     batch = {
@@ -81,7 +81,7 @@ def decode_batch(data: bytes, start: int, end: int, decompressor: Decompressor) 
         payload = _payload(data, *span, header, decompressor)
         try:
             batch["records"] = read_records(payload, header)
-        except (Odd, IndexError):
+        except (Irregularity, IndexError):
             cursor = Cursor(payload, 0, len(payload), span if attributes & 7 else None)
             for record in walk_records(cursor, header):
                 batch["records"].append(_record(record, header))
@@ -93,7 +93,7 @@ def decode_batch(data: bytes, start: int, end: int, decompressor: Decompressor) 
 
 
 def walk_batch(cursor: Cursor, decompressor: Decompressor) -> None:
-    """Read the batch that ends where the cursor's bytes end.
+    """Walk a batch up to the end of the cursor's bytes.
 
     Raises:
         DecodeError: At the field that could not be read.
@@ -105,7 +105,7 @@ def walk_batch(cursor: Cursor, decompressor: Decompressor) -> None:
 
 
 def begin_batch(cursor: Cursor) -> dict[str, Any]:
-    """Read the fields before the records; their values by name.
+    """Walk the fields before the records; return their values by name.
 
     Raises:
         DecodeError: The bytes end inside the header.
@@ -121,10 +121,10 @@ def begin_batch(cursor: Cursor) -> dict[str, Any]:
 
 
 def open_records(cursor: Cursor, node: Node, header: dict[str, Any], decompressor: Decompressor) -> Cursor:
-    """What reads the records behind a header into `node`: the same cursor, or one over what was compressed.
+    """The cursor over the records in `node`: the same one, or one over the decompressed bytes.
 
     Raises:
-        DecodeError: The bytes cannot be decompressed; they are the value of `node` then.
+        DecodeError: Decompression failed; the compressed bytes are then the value of `node`.
     """
     if header["attributes"] & 7 == 0:
         return cursor
@@ -140,7 +140,7 @@ def open_records(cursor: Cursor, node: Node, header: dict[str, Any], decompresso
 
 
 def walk_header(cursor: Cursor) -> dict[str, Node]:
-    """The fields before the records, by name.
+    """Walk the fields before the records; return their nodes by name.
 
     Raises:
         DecodeError: The bytes end inside the header.
@@ -149,10 +149,10 @@ def walk_header(cursor: Cursor) -> dict[str, Node]:
 
 
 def walk_records(cursor: Cursor, header: dict[str, Any]) -> Iterator[Node]:
-    """Give the node of each record once it is read whole.
+    """Walk the records; yield the node of each complete one.
 
     Raises:
-        DecodeError: At the field that could not be read, or where records are missing or too many.
+        DecodeError: At the field that could not be read, or if there are too few or too many records.
     """
     count = header["records_count"]
     if count < 0:
@@ -168,7 +168,7 @@ def walk_records(cursor: Cursor, header: dict[str, Any]) -> Iterator[Node]:
 
 
 def describe_attributes(attributes: int) -> str:
-    """Codec, timestamp type and flags in words."""
+    """Codec, timestamp type and flags as text."""
     words = [codec_name(attributes), timestamp_type(attributes)]
     flags = ((TRANSACTIONAL, "transactional"), (CONTROL, "control"), (DELETE_HORIZON, "delete horizon set"))
     return ", ".join(words + [name for bit, name in flags if attributes & bit])
@@ -182,7 +182,7 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
         raise cursor.fail(f"length is {size}", start, "length")
     if size > left:
         raise cursor.fail(f"length {size} does not fit: {counted(left, 'byte')} left", start, "length")
-    outer_end, cursor.end = cursor.end, cursor.pos + size  # not put back on an error, which ends the batch
+    outer_end, cursor.end = cursor.end, cursor.pos + size  # not restored after an error, which ends the batch
     cursor.fixed("attributes", "b")
     delta = cursor.varint("timestamp_delta", 64)
     delta.meaning = str(header["base_timestamp"] + delta.value)
@@ -212,7 +212,7 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
 
 
 def _payload(data: bytes, start: int, end: int, header: dict[str, Any], decompressor: Decompressor) -> bytes:
-    """The bytes of the records, decompressed."""
+    """The decompressed bytes of the records."""
     codec = header["attributes"] & 7
     if codec == 0:
         return data[start:end]
@@ -222,7 +222,7 @@ def _payload(data: bytes, start: int, end: int, header: dict[str, Any], decompre
 
 
 def _record(node: Node, header: dict[str, Any]) -> dict[str, Any]:
-    """What `read_records` would have made of a record that was walked."""
+    """The values of a walked record, in the form of `read_records`."""
     fields = {child.name: child for child in node.children}
     headers = fields["headers"].children if "headers" in fields else []
     return {
@@ -235,7 +235,7 @@ def _record(node: Node, header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complete(records: list[dict[str, Any]], attributes: int, header: dict[str, Any]) -> None:
-    """Add what only some batches have: sequences, the producer's time beside the broker's, control types."""
+    """Add the values that only some batches have: sequences, the producer's timestamps, control types."""
     base_sequence = header["base_sequence"]
     if base_sequence >= 0:
         to_sequence = base_sequence - header["base_offset"]

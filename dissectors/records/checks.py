@@ -1,4 +1,4 @@
-"""What is wrong with record data: the header and CRC of every batch, and the records of those that are looked into."""
+"""Checks record data: header and CRC of every batch, and the records of selected batches."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dissectors.records.checksums import other_checksum
 from dissectors.records.compression import CODECS
 from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.formats import LOG_OVERHEAD, BatchEntry, counted, entries
-from dissectors.records.record_checks import BatchSpan, look_into, look_into_message
+from dissectors.records.record_checks import BatchSpan, check_records, check_wrapped_records
 
-#: Bad batches of one message that are looked into more closely; their like is told once anyway.
+#: The number of bad batches per message whose records are examined; further ones would be reported as repeats.
 MOST_SUSPECTS = 4
 
-# Length, attributes, both deltas, key, value and count of headers take a byte each at least.
+# Length, attributes, two deltas, key length, value length and header count take at least a byte each.
 _SMALLEST_RECORD = 7
 
-# Without the checks of `BatchSpan(...)`: this is done for every batch that goes by.
+# Faster than `BatchSpan(...)`: this is done for every batch.
 _new = tuple.__new__
 
 _MESSAGE = struct.Struct(">qiIbb")
@@ -31,9 +31,9 @@ _TIMESTAMP = struct.Struct(">18xq")
 
 
 class Examined(NamedTuple):
-    """The whole batches and messages of a field, what is wrong, and how many bytes of a cut-off one follow.
+    """The complete batches and messages of a field, their faults, and the size of a truncated one at the end.
 
-    `suspects` counts the bad ones that were looked into.
+    `suspects` is the number of bad batches whose records were examined.
     """
 
     batches: list[BatchSpan]
@@ -42,10 +42,10 @@ class Examined(NamedTuple):
     suspects: int
 
 
-def sound_batch(data: bytes | memoryview, start: int, end: int, *, produced: bool) -> BatchSpan | None:
-    """The batch of format 2 in ``data[start:end]``, if `examine` has nothing to say of it short of looking into it.
+def valid_batch(data: bytes | memoryview, start: int, end: int, *, produced: bool) -> BatchSpan | None:
+    """The batch in ``data[start:end]`` if it is of format 2 and `examine` would find no fault in its header and CRC.
 
-    That is what most are, found quickly.
+    A fast check for the usual case.
     """
     size = end - start
     if size < HEADER.size:
@@ -65,31 +65,31 @@ def sound_batch(data: bytes | memoryview, start: int, end: int, *, produced: boo
 
 
 class _Examination:
-    """One field being examined."""
+    """The examination of one field."""
 
-    def __init__(self, data: bytes | memoryview, wanted: Callable[[int], bool], produced: bool, most: int) -> None:
+    def __init__(self, data: bytes | memoryview, selects: Callable[[int], bool], produced: bool, most: int) -> None:
         self.data = data
-        self.wanted = wanted
+        self.selects = selects
         self.produced = produced
         self.most = most
         self.batches: list[BatchSpan] = []
         self.faults: list[Fault] = []
         self.suspects = 0
 
-    def sound(self, index: int, batch: BatchSpan) -> None:
-        """Take a batch of format 2 whose header and CRC are right."""
+    def add_valid(self, index: int, batch: BatchSpan) -> None:
+        """Add a batch of format 2 with a valid header and CRC."""
         self.batches.append(batch)
-        if self.wanted(batch.records_count) and self.suspects < self.most:
-            found = list(look_into(self.data, index, batch, produced=self.produced))
+        if self.selects(batch.records_count) and self.suspects < self.most:
+            found = list(check_records(self.data, index, batch, produced=self.produced))
             self.faults += found
             self.suspects += bool(found)
 
     def batch(self, index: int, start: int, end: int) -> None:
-        """Take a batch of format 2 with which something is wrong."""
+        """Add a batch of format 2 with an invalid header or CRC."""
         data = self.data
         if end - start < HEADER.size:
-            says = f"batch_length {end - start - LOG_OVERHEAD} is too small for the header of a batch"
-            self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), start + 8, start + 12, says))
+            text = f"batch_length {end - start - LOG_OVERHEAD} is too small for the header of a batch"
+            self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), start + 8, start + 12, text))
             return
         batch = _new(BatchSpan, (start, end, *HEADER.unpack_from(data, start)))
         self.batches.append(batch)
@@ -100,16 +100,16 @@ class _Examination:
             self._unknown_codec(index, batch, start + CRC_START, 2)
         elif self.suspects < self.most:
             self.suspects += 1
-            found = list(look_into(data, index, batch, produced=self.produced))
+            found = list(check_records(data, index, batch, produced=self.produced))
             if not found and batch.records_count == 0 and self.produced:
                 place = start + HEADER.size - 4, start + HEADER.size
-                says = "the batch has no records, a producer's must have one at least"
+                text = "the batch has no records, a producer must send at least one"
                 path = (str(index), "records_count")
-                found.append(Fault(FaultKind.COUNT, path, *place, says, "1 or more", "0", proven=False))
+                found.append(Fault(FaultKind.COUNT, path, *place, text, "1 or more", "0", proven=False))
             self.faults += found
 
     def message(self, index: int, start: int, end: int) -> None:
-        """Take a message of format 0 or 1."""
+        """Add a message of format 0 or 1."""
         data = self.data
         offset, size, crc, magic, attributes = _MESSAGE.unpack_from(data, start)
         timestamp = _TIMESTAMP.unpack_from(data, start)[0] if magic and end - start >= _TIMESTAMP.size else -1
@@ -120,13 +120,13 @@ class _Examination:
             return
         if attributes & 7 > CODECS.index("lz4"):
             self._unknown_codec(index, message, start + message_set.CRC_START + 1, 1)
-        elif self.wanted(1) and self.suspects < self.most:
-            found = list(look_into_message(data, index, message))
+        elif self.selects(1) and self.suspects < self.most:
+            found = list(check_wrapped_records(data, index, message))
             self.faults += found
             self.suspects += bool(found)
 
     def tail(self, index: int, entry: BatchEntry) -> None:
-        """Take what is no whole batch."""
+        """Add bytes that are not a complete batch."""
         start = entry.start
         if entry.fault is not None:
             kind = FaultKind.MAGIC if entry.fault.path == ("magic",) else FaultKind.LENGTH
@@ -136,15 +136,15 @@ class _Examination:
         elif self.produced:
             there = counted(entry.end - start, "byte")
             if entry.end - start < LOG_OVERHEAD:
-                says, place = f"{there} at the end are no whole batch", (start, entry.end)
+                text, place = f"{there} at the end are not a complete batch", (start, entry.end)
             else:
                 length = int.from_bytes(self.data[start + 8 : start + 12], "big", signed=True)
-                says = f"batch_length {length} makes a batch of {length + LOG_OVERHEAD} bytes, {there} are there"
+                text = f"batch_length {length} makes a batch of {length + LOG_OVERHEAD} bytes, but only {there} follow"
                 place = start + 8, start + 12
-            self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), *place, says, proven=False))
+            self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), *place, text, proven=False))
 
     def _other_checksum(self, index: int, batch: BatchSpan, computed: int) -> bool:
-        """Note that the CRC is wrong; whether it is the checksum of the same bytes in another way."""
+        """Report a wrong CRC; return whether it is another common checksum of the same bytes."""
         start = batch.start + (CRC_START if batch.magic == 2 else message_set.CRC_START) - 4
         place = (str(index), "crc"), start, start + 4
         crcs = f"0x{computed:08x}", f"0x{batch.crc:08x}"
@@ -152,38 +152,38 @@ class _Examination:
         other = other_checksum(own, batch.magic, batch.crc) if self.suspects < self.most else None
         self.suspects += 1
         if other is None:
-            says = f"the CRC is {crcs[1]}, that of the bytes is {crcs[0]}"
-            self.faults.append(Fault(FaultKind.CRC, *place, says, *crcs, proven=False))
+            text = f"the CRC is {crcs[1]}, that of the bytes is {crcs[0]}"
+            self.faults.append(Fault(FaultKind.CRC, *place, text, *crcs, proven=False))
             return False
         right = "CRC-32C (Castagnoli) from the attributes on" if batch.magic == 2 else "CRC-32 (IEEE) from the magic on"
-        says = f"the CRC {crcs[1]} is the {other}, should be {crcs[0]}, the {right}"
-        self.faults.append(Fault(FaultKind.OTHER_CHECKSUM, *place, says, *crcs))
+        text = f"the CRC {crcs[1]} is the {other}, should be {crcs[0]}, the {right}"
+        self.faults.append(Fault(FaultKind.OTHER_CHECKSUM, *place, text, *crcs))
         return True
 
     def _unknown_codec(self, index: int, batch: BatchSpan, start: int, size: int) -> None:
         codec = batch.attributes & 7
         known = codec < len(CODECS)
-        says = f"the attributes name compression codec {codec}, which does not exist"
+        text = f"the attributes name compression codec {codec}, which does not exist"
         if known:
-            says += f" in record format {batch.magic}"
+            text += f" in record format {batch.magic}"
         path = (str(index), "attributes")
-        self.faults.append(Fault(FaultKind.CODEC, path, start, start + size, says, got=str(codec)))
+        self.faults.append(Fault(FaultKind.CODEC, path, start, start + size, text, got=str(codec)))
 
 
 def examine(
-    data: bytes | memoryview, *, wanted: Callable[[int], bool], produced: bool, most_suspects: int = MOST_SUSPECTS
+    data: bytes | memoryview, *, selects: Callable[[int], bool], produced: bool, most_suspects: int = MOST_SUSPECTS
 ) -> Examined:
-    """Look at the header and CRC of every batch, and into those that are wanted or whose headers contradict themselves.
+    """Check the header and CRC of every batch, and the records of selected and of contradictory ones.
 
     Args:
         data: The value of a ``records`` field.
-        wanted: Whether to look into the next batch, which has that many records by its header.
-        produced: A client writes them; else they come from a broker's log, with gaps and perhaps a cut-off end.
-        most_suspects: Bad batches that are looked into.
+        selects: Whether to examine the records of the next batch; its argument is the count in the batch header.
+        produced: Whether a client wrote the data; a broker's log may have gaps and a truncated end.
+        most_suspects: The number of bad batches whose records are examined.
 
     Never raises.
     """
-    one = _Examination(data, wanted, produced, most_suspects)
+    one = _Examination(data, selects, produced, most_suspects)
     batches = one.batches
     cut_off, last_offset = 0, None
     for index, entry in enumerate(entries(data, 0, len(data))):
@@ -192,11 +192,11 @@ def examine(
             one.tail(index, entry)
             cut_off = 0 if fault else end - start
         elif magic == 2:
-            batch = sound_batch(data, start, end, produced=produced)
+            batch = valid_batch(data, start, end, produced=produced)
             if batch is None:
                 one.batch(index, start, end)
             else:
-                one.sound(index, batch)
+                one.add_valid(index, batch)
         else:
             one.message(index, start, end)
         if not produced and index < len(batches):
@@ -209,7 +209,7 @@ def examine(
 
 def _going_back(index: int, batch: BatchSpan, before: int) -> Fault:
     name = "base_offset" if batch.magic == 2 else "offset"
-    says = f"a batch at offset {batch.base_offset} follows one that ends at {before}"
+    text = f"a batch at offset {batch.base_offset} follows one that ends at {before}"
     place = batch.start, batch.start + 8
     got = str(batch.base_offset)
-    return Fault(FaultKind.OFFSETS, (str(index), name), *place, says, f"above {before}", got, proven=False)
+    return Fault(FaultKind.OFFSETS, (str(index), name), *place, text, f"above {before}", got, proven=False)

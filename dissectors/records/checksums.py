@@ -1,4 +1,4 @@
-"""Which other checksum a batch or message carries, if its CRC is not the one that it should have."""
+"""Recognises other checksums in place of the right CRC."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _ALL_BITS = 0xFFFFFFFF
 
 
 def other_checksum(data: bytes, magic: int, crc: int) -> str | None:
-    """What `crc` is of a whole batch or message, in words; None if nothing common gives it.
+    """A description of what `crc` was computed over; None if no common variant matches.
 
-    Tried are both polynomials, over what the CRC covers and over what it is easily believed to cover, with bytes in
-    the wrong order or bits inverted.
+    Tried are both polynomials, over the bytes that the CRC covers and over those it is often believed to cover, with
+    reversed byte order or inverted bits.
     """
     right = batch.CRC_START if magic == 2 else message_set.CRC_START
     field = right - 4

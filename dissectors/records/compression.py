@@ -1,4 +1,4 @@
-"""gzip, snappy, lz4 and zstd as Kafka frames them, with an end to what decompression may give."""
+"""Kafka's compression codecs (gzip, snappy, lz4, zstd), with a limit for the decompressed size."""
 
 from __future__ import annotations
 
@@ -8,49 +8,50 @@ import cramjam
 
 from dissectors.wire.errors import DecodeError
 
-#: Names by codec number, the low three bits of the attributes.
+#: Names by codec number, which is in the low three bits of the attributes.
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-#: Bytes that one call of decode or walk may decompress to.
+#: The default limit of decompressed bytes per call.
 DEFAULT_LIMIT = 64 << 20
 
-# What a record costs at least: a few bytes decompress to a dictionary or nodes of about this size.
+# The memory charged per record: even a few bytes become a dictionary or nodes of about this size.
 _RECORD_COST = 256
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
-_SNAPPY_RATIO = 22  # three bytes copy 64 at most
+_SNAPPY_RATIO = 22  # three bytes copy at most 64
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _STREAMS = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}
-_BUFFER_FULL = "failed to write whole buffer"  # Rust's words, which cramjam passes on
+_BUFFER_FULL = "failed to write whole buffer"  # the error text of cramjam's Rust library
 
 
 class _Undecodable(ValueError):
-    """Compressed bytes cannot be read; says why, where is known outside."""
+    """Decompression failed; the caller adds the offset."""
 
 
 def codec_name(attributes: int) -> str:
-    """The codec that the attributes of a batch or message name; ``unknown(5)`` for a number without meaning."""
+    """The codec in the attributes of a batch or message; ``unknown(5)`` for an undefined number."""
     codec = attributes & 7
     return CODECS[codec] if codec < len(CODECS) else f"unknown({codec})"
 
 
 class Decompressor:
-    """Decompresses the payloads of one call, which may come to `limit` bytes together.
+    """Decompresses the payloads of one call, to at most `limit` bytes in total.
 
-    Buffers grow with what really comes out, so a size claimed by a header costs nothing. Failed attempts count like
-    output: many small bombs cost no more time than one.
+    Buffers grow with the actual output, so a size claimed in a header costs nothing. Failed attempts count like output:
+    many small bombs take no longer than one.
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = self.left = limit
 
     def decompress(self, codec: int, data: bytes, *, offset: int, magic: int = 2) -> bytes:
-        """The bytes that `data` stands for; `magic` is the format of the batch around it.
+        """Decompress `data`; `magic` is the format of its batch.
 
         Raises:
-            DecodeError: Not what the codec number says, cut off, or over the limit; at `offset`, without a path.
+            DecodeError: The data does not match the codec, is truncated, or exceeds the limit. It has `offset` and no
+                path.
         """
         try:
             if codec == 2:
@@ -64,10 +65,10 @@ class Decompressor:
         raise DecodeError(f"compression codec {codec} does not exist", offset=offset)
 
     def charge_records(self, count: int, *, offset: int) -> None:
-        """Count the cost of records against the limit.
+        """Charge records against the limit.
 
         Raises:
-            DecodeError: The limit does not allow them; at `offset`, without a path.
+            DecodeError: The limit is exceeded. It has `offset` and no path.
         """
         try:
             self._charge(count * _RECORD_COST)
@@ -98,7 +99,7 @@ class Decompressor:
                 return bytes(memoryview(out)[:size])
 
     def _snappy(self, data: bytes) -> bytes:
-        """Raw snappy, or blocks of it behind the header of snappy-java (xerial), which Kafka's own clients write."""
+        """Raw snappy, or blocks after the header of snappy-java (xerial), which Kafka's clients write."""
         if not data.startswith(_XERIAL):
             return bytes(self._snappy_block(data))
         out = bytearray()
@@ -127,7 +128,7 @@ class Decompressor:
 
 
 def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
-    """`data` as Kafka's own clients would frame it in a batch or message of format `magic`."""
+    """Compress `data` as Kafka's clients do in a batch or message of format `magic`."""
     if codec == 1:
         return bytes(cramjam.gzip.compress(data, level=6))
     if codec == 2:
@@ -135,7 +136,7 @@ def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
         packed = (bytes(cramjam.snappy.compress_raw(block)) for block in blocks)
         return _XERIAL_HEADER + b"".join(len(block).to_bytes(4, "big") + block for block in packed)
     if codec == 3:
-        # Kafka reads independent blocks only.
+        # Kafka only reads independent blocks.
         compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
         compressor.compress(data)
         framed = bytes(compressor.finish())
@@ -144,9 +145,9 @@ def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
 
 
 def repair_lz4_header(data: bytes) -> bytes:
-    """An lz4 frame with the header checksum that the lz4 format asks for.
+    """An lz4 frame with the header checksum of the lz4 format.
 
-    Clients of message format 0 took the checksum over the frame's magic too, and Kafka reads it unchecked there
+    In message format 0, clients also included the frame's magic in the checksum, and Kafka does not check it there
     (KAFKA-3160).
     """
     return _lz4_with_checksum(data, from_magic=False)
@@ -162,7 +163,7 @@ def _lz4_with_checksum(data: bytes, *, from_magic: bool) -> bytes:
 
 
 def _xxh32_short(data: bytes) -> int:
-    """XXH32 with seed 0 of fewer than 16 bytes, which is all that an lz4 header has."""
+    """XXH32 with seed 0 for fewer than 16 bytes, which suffices for lz4 headers."""
     value = 374761393 + len(data)
     whole = len(data) & ~3
     for (lane,) in struct.iter_unpack("<I", data[:whole]):

@@ -1,4 +1,4 @@
-"""Control records: what the key of a record in a control batch says."""
+"""Decodes the keys of control records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEY = struct.Struct(">hh")
 
 
 def control(key: bytes | None) -> dict[str, Any]:
-    """``{"type", "version"}`` of a control record; type UNKNOWN as in Kafka, version None if the key is too short."""
+    """``{"type", "version"}``. As in Kafka, unknown types are UNKNOWN; the version is None if the key is too short."""
     if key is None or len(key) < _KEY.size:
         return {"type": "UNKNOWN", "version": None}
     version, number = _KEY.unpack_from(key)

@@ -1,4 +1,4 @@
-"""Reads one field after the other and makes a node of each: the careful path through record data."""
+"""Cursor: reads record data field by field and creates a node for each."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dissectors.records.formats import counted
 from dissectors.records.varint import read_zigzag
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
-from dissectors.wire.primitives import Odd
+from dissectors.wire.primitives import Irregularity
 
 
 class Cursor:
-    """A position in ``data[pos:end]`` and the nodes that were read so far.
+    """A position in ``data[pos:end]``, and the nodes read so far.
 
-    In decompressed data every node gets `span`, where the compressed bytes stand in the frame, and errors point at
-    its start. A failed read leaves `pos` at the field that could not be read.
+    In decompressed data every node has `span`, the span of the compressed bytes in the frame, and errors point at its
+    start. After an error, `pos` is at the field that could not be read.
     """
 
     def __init__(self, data: bytes, pos: int, end: int, span: tuple[int, int] | None = None) -> None:
@@ -28,13 +28,13 @@ class Cursor:
         self.nodes: list[Node] = []
 
     def fail(self, message: str, offset: int, *path: str) -> DecodeError:
-        """An error at `offset` of `data`; `path` is relative to the open structs, which add their names."""
+        """An error at `offset` of `data`; `path` is relative to the open structs, which are prepended."""
         if self.span is None:
             return DecodeError(message, offset=offset, path=path)
         return DecodeError(f"{message} (byte {offset} once decompressed)", offset=self.span[0], path=path)
 
     def leaf(self, name: str, end: int, value: object) -> Node:
-        """Take the bytes up to `end` as one field."""
+        """Read the bytes up to `end` as one field."""
         start, stop = self.span or (self.pos, end)
         node = Node(name, start, stop, value)
         self.nodes.append(node)
@@ -43,7 +43,7 @@ class Cursor:
 
     @contextmanager
     def struct(self, name: str) -> Iterator[Node]:
-        """What is read inside becomes the children of one node."""
+        """A context manager: fields read inside become the children of one node."""
         start, stop = self.span or (self.pos, self.pos)
         node = Node(name, start, stop)
         self.nodes.append(node)
@@ -59,7 +59,7 @@ class Cursor:
                 node.end = self.pos
 
     def fixed(self, name: str, code: str) -> Node:
-        """A big-endian integer, `code` as in `struct`."""
+        """Read a big-endian integer; `code` is that of `struct`."""
         size = struct.calcsize(">" + code)
         left = self.end - self.pos
         if size > left:
@@ -67,12 +67,12 @@ class Cursor:
         return self.leaf(name, self.pos + size, struct.unpack_from(">" + code, self.data, self.pos)[0])
 
     def varint(self, name: str, bits: int = 32) -> Node:
-        """A signed varint, or with 64 bits a varlong."""
+        """Read a signed varint, or with 64 bits a varlong."""
         value, end = self._varint(name, bits)
         return self.leaf(name, end, value)
 
     def blob(self, name: str, *, varint: bool = True, nullable: bool = True) -> Node:
-        """Bytes behind their length, one leaf for both; length -1 is null."""
+        """Read bytes after their length as one leaf; length -1 is null."""
         size, start = self._varint(name) if varint else self._int32(name)
         if size < (-1 if nullable else 0):
             raise self.fail(f"length is {size}", self.pos, name)
@@ -83,13 +83,13 @@ class Cursor:
         return self.leaf(name, end, None if size < 0 else self.data[start:end])
 
     def _varint(self, name: str, bits: int = 32) -> tuple[int, int]:
-        # No more than the bytes of a varint, and none of what stands behind the records in the frame.
+        # At most the bytes of a varint, and none after the records.
         here = self.data[self.pos : min(self.pos + 10, self.end)]
         try:
             value, size = read_zigzag(here, 0, bits)
         except IndexError:
             raise self.fail("bytes end inside a varint", self.pos, name) from None
-        except Odd:
+        except Irregularity:
             raise self.fail(f"varint of more than {bits} bits", self.pos, name) from None
         return value, self.pos + size
 

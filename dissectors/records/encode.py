@@ -1,4 +1,4 @@
-"""Batches to bytes: the mirror of `dissectors.records.decode`, for the broker, replay and tests."""
+"""Encodes batches: the inverse of `dissectors.records.decode`, for the broker, replay and tests."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Values = Mapping[str, Any]
 
 
 def encode(batches: Iterable[Values]) -> bytes:
-    """Write batches in the shape that `decode` gives; keys may be left out.
+    """Encode batches in the form of `decode`; keys may be left out.
 
-    Without them a batch is of format 2, not compressed, with offsets and timestamps counted from its base (0 and -1),
-    without a producer. Lengths, counts and the CRC are computed; a CRC whose ``crc_valid`` is False is written as it
-    stands. In formats 0 and 1 a compressed batch is one message that wraps its records, an uncompressed one a message
-    a record.
+    By default a batch has format 2, no compression, offsets and timestamps relative to its base (0 and -1), and no
+    producer. Lengths, counts and the CRC are computed; if ``crc_valid`` is False, the CRC is written unchanged. In
+    formats 0 and 1 a compressed batch is one message that wraps its records; an uncompressed one has a message per
+    record.
 
     Raises:
-        EncodeError: A value that the format cannot hold, or an entry that is no batch (`truncated`, `unread`).
+        EncodeError: A value does not fit the format, or an entry is not a batch (`truncated`, `unread`).
     """
     return b"".join(_batch(batch, str(index)) for index, batch in enumerate(batches))
 
@@ -110,12 +110,12 @@ def _message_set(batch: Values, magic: int) -> bytes:
     codec = CODECS.index(batch.get("compression", "none"))
     append_time = TIMESTAMP_TYPE * (batch.get("timestamp_type") == "LogAppendTime")
     if codec == 0:
-        only = batch if len(records) == 1 else {}  # a batch's own CRC is that of its one message
+        only = batch if len(records) == 1 else {}  # the batch's CRC is that of its only message
         return b"".join(
             _message(magic, offset, append_time, record.get("timestamp", -1), {**record, **_own_crc(only)})
             for offset, record in zip(offsets, records, strict=True)
         )
-    first = offsets[0] if magic == 1 and offsets else 0  # inside a wrapper of format 1 offsets are relative (KIP-31)
+    first = offsets[0] if magic == 1 and offsets else 0  # offsets in a wrapper of format 1 are relative (KIP-31)
     times = [record.get("create_timestamp", record.get("timestamp", -1)) for record in records]
     wrapped = b"".join(
         _message(magic, offset - first, 0, timestamp, record)

@@ -1,17 +1,17 @@
-"""The records of a batch of format 2 straight to values: the hot path of decoding."""
+"""Decodes the records of a batch of format 2 to values: the hot path of decoding."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dissectors.records.varint import ONE_BYTE, read_zigzag
-from dissectors.wire.primitives import TEXT_ERRORS, Odd
+from dissectors.wire.primitives import TEXT_ERRORS, Irregularity
 
 
 def read_records(data: bytes, header: dict[str, Any]) -> list[dict[str, Any]]:
-    """The hot path. Any doubt raises Odd or IndexError, and the careful path says what is wrong.
+    """Decode all records. Any irregularity raises Irregularity or IndexError; the slow path then reports what is wrong.
 
-    Positions only grow, so that comparing them with the end of a record and of the data finds what runs over.
+    Positions only grow, so comparing them with the end of a record and of the data detects overruns.
     """
     base_offset, base_timestamp = header["base_offset"], header["base_timestamp"]
     records: list[dict[str, Any]] = []
@@ -47,7 +47,7 @@ def read_records(data: bytes, header: dict[str, Any]) -> list[dict[str, Any]]:
         elif size == -1:
             key = None
         else:
-            raise Odd
+            raise Irregularity
         if (size := data[pos]) < 0x80:
             size = one_byte[size]
             pos += 1
@@ -59,14 +59,14 @@ def read_records(data: bytes, header: dict[str, Any]) -> list[dict[str, Any]]:
         elif size == -1:
             value = None
         else:
-            raise Odd
+            raise Irregularity
         if data[pos] == 0:
             headers: list[dict[str, Any]] = []
             pos += 1
         else:
             headers, pos = _read_headers(data, pos)
         if pos != end:
-            raise Odd
+            raise Irregularity
         add(
             {
                 "offset": base_offset + offset_delta,
@@ -77,7 +77,7 @@ def read_records(data: bytes, header: dict[str, Any]) -> list[dict[str, Any]]:
             }
         )
     if pos != len(data) or header["records_count"] < 0:
-        raise Odd
+        raise Irregularity
     return records
 
 
@@ -85,16 +85,16 @@ def _read_headers(data: bytes, pos: int) -> tuple[list[dict[str, Any]], int]:
     headers: list[dict[str, Any]] = []
     count, pos = read_zigzag(data, pos)
     if count < 0:
-        raise Odd
+        raise Irregularity
     for _ in range(count):
         size, pos = read_zigzag(data, pos)
         if size < 0:
-            raise Odd
+            raise Irregularity
         key = data[pos : pos + size].decode("utf-8", TEXT_ERRORS)
         pos += size
         size, pos = read_zigzag(data, pos)
         if size < -1:
-            raise Odd
+            raise Irregularity
         headers.append({"key": key, "value": None if size < 0 else data[pos : pos + size]})
         pos += max(size, 0)
     return headers, pos

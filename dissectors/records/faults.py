@@ -1,4 +1,4 @@
-"""What can be wrong with record data."""
+"""Faults in record data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dissectors.records.layout_departures import Departure
 
 
 class FaultKind(Enum):
-    """What a fault is about."""
+    """The kinds of faults."""
 
     CRC = auto()
     OTHER_CHECKSUM = auto()
@@ -29,11 +29,11 @@ class FaultKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something wrong in a field of record data: a sentence about it without its place, and where.
+    """A fault in a field of record data: a sentence without the place, and the place.
 
-    `start` and `end` count from the start of the field; `path` is below it, e.g. ``("0", "records", "3", "length")``.
-    `proven` faults are wrong wherever such bytes stand, the others only in what a client or broker says. `departure`
-    is how the records are written, `rivals` are other ways that leave these bytes.
+    `start` and `end` count from the start of the field; `path` is relative to it, e.g. ``("0", "records", "3",
+    "length")``. `proven` faults are wrong anywhere; others only if a client or broker sends the bytes. `departure` is
+    the encoding of the records, `rivals` are other encodings of the same bytes.
     """
 
     kind: FaultKind

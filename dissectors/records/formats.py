@@ -1,4 +1,4 @@
-"""What the three record formats share: how a batch or message says its length and format, and the attribute bits."""
+"""The common parts of the three record formats: length, magic, and attribute bits."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.paths import render
 
-#: Bytes up to and with the length field, which the length does not count.
+#: The size of the fields up to the length, inclusive, which the length does not count.
 LOG_OVERHEAD = 12
 
-# Every format has its magic at the same place.
+# The magic is at the same offset in every format.
 _UP_TO_MAGIC = struct.Struct(">8xi4xb")
 _LENGTH = struct.Struct(">8xi")
-_MINIMUM_LENGTH = 14  # of a message of format 0; Kafka holds all formats to it
+_MINIMUM_LENGTH = 14  # the minimum of format 0, which Kafka requires of all formats
 
 TIMESTAMP_TYPE = 0x08
 TRANSACTIONAL = 0x10
@@ -26,8 +26,7 @@ DELETE_HORIZON = 0x40
 class BatchEntry(NamedTuple):
     """A batch of format 2 or an outermost message of format 0 or 1: ``data[start:end]``.
 
-    `magic` is None at the end, where either less is there than the length says, or `fault` says why nothing more can
-    be found.
+    `magic` is None for the last entry if it is truncated, or if `fault` explains why no further batch can be found.
     """
 
     start: int
@@ -37,7 +36,7 @@ class BatchEntry(NamedTuple):
 
 
 def entries(data: bytes | memoryview, start: int, end: int) -> Iterator[BatchEntry]:
-    """The batches and messages in ``data[start:end]``, cut as Kafka cuts them (ByteBufferLogInputStream)."""
+    """The batches and messages in ``data[start:end]``, split as Kafka does (ByteBufferLogInputStream)."""
     while start < end:
         left = end - start
         if left < LOG_OVERHEAD:
@@ -64,7 +63,7 @@ def entries(data: bytes | memoryview, start: int, end: int) -> Iterator[BatchEnt
 
 
 def timestamp_type(attributes: int) -> str:
-    """Who set the timestamps, as Kafka's ``message.timestamp.type`` names it."""
+    """The timestamp type, as in Kafka's ``message.timestamp.type``."""
     return "LogAppendTime" if attributes & TIMESTAMP_TYPE else "CreateTime"
 
 
@@ -74,5 +73,5 @@ def counted(number: int, noun: str) -> str:
 
 
 def sentence(error: DecodeError) -> str:
-    """The error for a decoded batch: its place by name, since a byte offset says nothing in a trace."""
+    """The text of an error in a decoded batch: with its path instead of an offset."""
     return f"{render(error.path)}: {error.message}"

@@ -1,4 +1,4 @@
-"""How records of format 2 are written wrongly: what else their bytes can be read as, and batches written so."""
+"""Recognises records of format 2 in wrong encodings, and writes them."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from dissectors.records.compression import Decompressor, compress
 from dissectors.records.encode import encode
 from dissectors.records.fast_path import read_records
 from dissectors.records.formats import LOG_OVERHEAD, TIMESTAMP_TYPE
-from dissectors.records.layout_variants import WAYS, RecordLayout
+from dissectors.records.layout_variants import ENCODINGS, RecordLayout
 from dissectors.records.varint import read_zigzag, write_zigzag
 from dissectors.wire.errors import DecodeError
-from dissectors.wire.primitives import TEXT_ERRORS, Odd, write_uvarint
+from dissectors.wire.primitives import TEXT_ERRORS, Irregularity, write_uvarint
 
-#: What is looked at: bytes once decompressed, and records.
+#: Limits: decompressed bytes, and records.
 MOST_BYTES = 4 << 20
 MOST_RECORDS = 10_000
 
-_NULLS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)  # -1 of 32 and of 64 bits, as an unsigned varint
+_NULLS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)  # -1 in 32 and in 64 bits, as unsigned varints
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A way in which all records of a batch can be read.
+    """An encoding in which all records of a batch can be read.
 
-    `written` is its name; `offset` is the first byte that departs, counted from the start of the batch, or the start
-    of the compressed bytes; `size` is how many bytes stand there for the field, 0 if it is missing.
+    `written` is its name. `offset` is the first wrong byte, counted from the start of the batch, or the start of the
+    compressed bytes; `size` is the size of that field, 0 if it is missing.
     """
 
     written: str
@@ -40,14 +40,13 @@ class Departure:
 
 
 def departures(batch: bytes) -> tuple[Departure, ...]:
-    """How the records of a batch are written wrongly, the likeliest way first.
+    """The wrong encodings in which the records of a batch can be read, the most probable first.
 
-    A way counts if it reads the right number of records to the last byte, with offsets that grow; bytes that two ways
-    leave alike give both. There is none for a batch that reads as it should, and none where more than `MOST_BYTES` or
-    `MOST_RECORDS` would have to be read.
+    An encoding matches if it reads the right number of records to the last byte, with increasing offsets; several may
+    match. Empty for a batch that decodes, and for batches over `MOST_BYTES` or `MOST_RECORDS`.
 
     Args:
-        batch: From its base offset to its end, of format 2.
+        batch: A batch of format 2, from its base offset to its end.
     """
     if len(batch) < HEADER.size:
         return ()
@@ -64,37 +63,37 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
         read_records(payload, header)
     except DecodeError:
         return ()
-    except (Odd, IndexError):
+    except (Irregularity, IndexError):
         pass
     else:
         return ()
     found = []
-    for rank, (name, way) in enumerate(WAYS.items()):
+    for rank, (name, encoding) in enumerate(ENCODINGS.items()):
         try:
-            doubtful, start, end = _read(payload, header, way)
-        except (Odd, IndexError):
+            doubtful, start, end = _read(payload, header, encoding)
+        except (Irregularity, IndexError):
             continue
         place = (HEADER.size, 0) if codec else (HEADER.size + start, end - start)
-        found.append((doubtful, rank, Departure(name, *place, way.sentence)))
+        found.append((doubtful, rank, Departure(name, *place, encoding.sentence)))
     return tuple(departure for _, _, departure in sorted(found, key=lambda each: each[:2]))
 
 
 def write_departed(batch: Mapping[str, Any], written: str) -> bytes:
-    """Write a batch, in the shape that `dissectors.records.encode` takes, with its records in one of the `WAYS`.
+    """Encode a batch, in the form of `dissectors.records.encode`, with its records in one of the `ENCODINGS`.
 
-    Length and CRC are right. Null has no place in an unsigned varint: it becomes the 32 bits of -1.
+    Length and CRC are right. An unsigned varint cannot encode null, which becomes the 32 bits of -1.
 
     Raises:
-        EncodeError: A value that the format cannot hold.
-        KeyError: No such way.
+        EncodeError: A value does not fit the format.
+        KeyError: The encoding is unknown.
     """
-    way = WAYS[written]
+    encoding = ENCODINGS[written]
     data = encode([batch])
     header = _header(data)
     payload, codec = data[HEADER.size :], header["attributes"] & 7
     if codec:
         payload = Decompressor().decompress(codec, payload, offset=0)
-    layout_problems = b"".join(_written(record, header, way) for record in read_records(payload, header))
+    layout_problems = b"".join(_written(record, header, encoding) for record in read_records(payload, header))
     if codec:
         layout_problems = compress(codec, layout_problems)
     head = bytearray(data[: HEADER.size])
@@ -113,16 +112,16 @@ class _Reading(NamedTuple):
     end: int
 
 
-def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
-    """Read all records in this way: whether timestamps speak against it, and where the first departing field stands.
+def _read(data: bytes, header: dict[str, Any], encoding: RecordLayout) -> _Reading:
+    """Read all records in this encoding: whether timestamps contradict it, and where the first wrong field is.
 
     Raises:
-        Odd, IndexError: They are not written so.
+        Irregularity, IndexError: The records do not have this encoding.
     """
-    length, attributes = _READERS[way.length], _READERS[way.attributes]
-    timestamp_delta, offset_delta = _READERS[way.timestamp_delta], _READERS[way.offset_delta]
-    key_length, value_length = _READERS[way.key_length], _READERS[way.value_length]
-    headers_count = _READERS[way.headers_count]
+    length, attributes = _READERS[encoding.length], _READERS[encoding.attributes]
+    timestamp_delta, offset_delta = _READERS[encoding.timestamp_delta], _READERS[encoding.offset_delta]
+    key_length, value_length = _READERS[encoding.key_length], _READERS[encoding.value_length]
+    headers_count = _READERS[encoding.headers_count]
     size_of_all = len(data)
     latest = header["max_timestamp"] - header["base_timestamp"]
     pos = 0
@@ -131,7 +130,7 @@ def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
     for _ in range(header["records_count"]):
         start = pos
         size, pos = length(data, pos)
-        body = start if way.length_counts_itself else pos
+        body = start if encoding.length_counts_itself else pos
         at_attributes = pos
         attribute, pos = attributes(data, pos)
         at_timestamp = pos
@@ -148,14 +147,14 @@ def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
         count, pos = headers_count(data, pos)
         after_count = pos
         if attribute or min(key_size, value_size) < -1 or not 0 <= count <= size_of_all or pos > size_of_all:
-            raise Odd
+            raise Irregularity
         for _ in range(count):
-            pos = _skip_header(data, pos, way)
-        if pos > size_of_all or (way.length is not None and pos != body + size):
-            raise Odd
-        if way.offset_delta is not None:
+            pos = _skip_header(data, pos, encoding)
+        if pos > size_of_all or (encoding.length is not None and pos != body + size):
+            raise Irregularity
+        if encoding.offset_delta is not None:
             if offset <= last:
-                raise Odd
+                raise Irregularity
             last = offset
         largest = max(largest, delta)
         if departs is None:
@@ -167,22 +166,22 @@ def _read(data: bytes, header: dict[str, Any], way: RecordLayout) -> _Reading:
                 "key_length": (at_key, after_key_length),
                 "value_length": (at_value, after_value_length),
                 "headers_count": (at_headers, after_count),
-            }[way.departs]
+            }[encoding.departs]
     if pos != size_of_all or last > header["last_offset_delta"] or departs is None:
-        raise Odd
-    doubtful = latest == 0 if way.timestamp_delta is None else largest != latest
+        raise Irregularity
+    doubtful = latest == 0 if encoding.timestamp_delta is None else largest != latest
     return _Reading(doubtful and not header["attributes"] & TIMESTAMP_TYPE, *departs)
 
 
-def _skip_header(data: bytes, pos: int, way: RecordLayout) -> int:
-    read = _READERS[way.header_length]
+def _skip_header(data: bytes, pos: int, encoding: RecordLayout) -> int:
+    read = _READERS[encoding.header_length]
     size, pos = read(data, pos)
     if size < 0:
-        raise Odd
+        raise Irregularity
     data[pos : pos + size].decode("utf-8", TEXT_ERRORS)
     size, pos = read(data, pos + size)
     if size < -1:
-        raise Odd
+        raise Irregularity
     return pos + max(size, 0)
 
 
@@ -204,7 +203,7 @@ def _read_unsigned(data: bytes, pos: int) -> tuple[int, int]:
             return (-1 if value in _NULLS else value), pos
         shift += 7
         if shift > 63:
-            raise Odd
+            raise Irregularity
 
 
 def _read_compact(data: bytes, pos: int) -> tuple[int, int]:
@@ -243,20 +242,20 @@ _WRITERS: dict[str | None, Callable[[int], bytes]] = {
 }
 
 
-def _written(record: dict[str, Any], header: dict[str, Any], way: RecordLayout) -> bytes:
-    body = _WRITERS[way.attributes](0)
-    body += _WRITERS[way.timestamp_delta](record["timestamp"] - header["base_timestamp"])
-    body += _WRITERS[way.offset_delta](record["offset"] - header["base_offset"])
-    body += _sized(record["key"], way.key_length) + _sized(record["value"], way.value_length)
-    if way.headers_count is not None:
-        body += _WRITERS[way.headers_count](len(record["headers"]))
+def _written(record: dict[str, Any], header: dict[str, Any], encoding: RecordLayout) -> bytes:
+    body = _WRITERS[encoding.attributes](0)
+    body += _WRITERS[encoding.timestamp_delta](record["timestamp"] - header["base_timestamp"])
+    body += _WRITERS[encoding.offset_delta](record["offset"] - header["base_offset"])
+    body += _sized(record["key"], encoding.key_length) + _sized(record["value"], encoding.value_length)
+    if encoding.headers_count is not None:
+        body += _WRITERS[encoding.headers_count](len(record["headers"]))
         for each in record["headers"]:
-            body += _sized(each["key"].encode("utf-8", TEXT_ERRORS), way.header_length)
-            body += _sized(each["value"], way.header_length)
+            body += _sized(each["key"].encode("utf-8", TEXT_ERRORS), encoding.header_length)
+            body += _sized(each["value"], encoding.header_length)
     size = len(body)
-    if way.length_counts_itself:
+    if encoding.length_counts_itself:
         size += next(own for own in range(1, 6) if len(write_zigzag(size + own)) == own)
-    return _WRITERS[way.length](size) + body
+    return _WRITERS[encoding.length](size) + body
 
 
 def _sized(data: bytes | None, encoding: str) -> bytes:

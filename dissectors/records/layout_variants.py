@@ -1,4 +1,4 @@
-"""The ways in which records of format 2 are written, where they are not written as they should be."""
+"""The wrong encodings of records of format 2."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RecordLayout:
-    """How each field of a record is written; None is not at all. `departs` is the first field that is written wrongly.
+    """The encoding of each field of a record; None means left out. `departs` is the first wrong field.
 
-    The encodings: ``zigzag``, as it should be; ``unsigned`` varints; ``compact`` ones, as flexible versions have
-    (length + 1, null is 0); ``int32``, ``int64``.
+    Encodings: ``zigzag`` (the right one); ``unsigned`` varints; ``compact`` as in flexible versions (length + 1, null
+    is 0); ``int32``, ``int64``.
     """
 
     departs: str
@@ -34,8 +34,8 @@ def _lengths(encoding: str, **others: str) -> dict[str, Any]:
     return dict.fromkeys(_LENGTHS, encoding) | others
 
 
-#: By name, the likelier first.
-WAYS = {
+#: By name, the most probable first.
+ENCODINGS = {
     "record_length_int32": RecordLayout(
         "length", "the length of each record is an int32, not a zigzag varint", length="int32"
     ),

@@ -1,4 +1,4 @@
-"""Record data for who looks at a part of it: each batch when it is asked for, and of it each record."""
+"""Reads batches and records on demand, for viewers that show a part of them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from dissectors.records.reader import walk_entry
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
 
-#: Bytes that wrapped messages may decompress to: these are read all at once.
+#: The limit of decompressed bytes for wrapped messages, which are all read at once.
 WRAPPED_LIMIT = 8 << 20
 
 
-class LateBatch(NamedTuple):
-    """A batch: its node, and of a whole one of format 2 what reads its records.
+class LazyBatch(NamedTuple):
+    """A batch: its node and, for a complete batch of format 2, an iterator of its records.
 
-    The last child of the node is then ``records``, without children; `records` gives those, at the end perhaps a leaf
-    ``unread`` whose meaning says why. Other batches have all their children, and `records` is None.
+    The last child of the node is then ``records``, without children; `records` yields them, and perhaps a last leaf
+    ``unread`` whose meaning is the error. Other batches have all their children, and `records` is None.
     """
 
     node: Node
     records: Iterator[Node] | None = None
 
 
-def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> Iterator[LateBatch]:
-    """Read ``frame[start:end]`` as `dissectors.records.walk` does, as far as the iterators are followed.
+def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> Iterator[LazyBatch]:
+    """Read ``frame[start:end]`` as `dissectors.records.walk` does, as far as the iterators are consumed.
 
-    Errors are the meanings of what could not be read. Never raises.
+    Errors are the meanings of nodes that could not be read. Never raises.
     """
     decompressor, old = Decompressor(limit), Decompressor(min(limit, WRAPPED_LIMIT))
     for index, entry in enumerate(entries(frame, start, end)):
@@ -41,27 +41,27 @@ def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -
             header = begin_batch(cursor)
             holder = Node("records", cursor.pos, entry.end)
             node.children.append(holder)
-            yield LateBatch(node, _records(cursor, holder, header, decompressor))
+            yield LazyBatch(node, _records(cursor, holder, header, decompressor))
         else:
             node, error = walk_entry(frame, index, entry, old)
             if error is not None:
-                node.meaning = _said(error)
-            yield LateBatch(node)
+                node.meaning = _sentence(error)
+            yield LazyBatch(node)
 
 
 def _records(cursor: Cursor, holder: Node, header: dict[str, Any], decompressor: Decompressor) -> Iterator[Node]:
-    in_part: list[Node] = []
+    partial: list[Node] = []
     try:
         inner = open_records(cursor, holder, header, decompressor)
-        inner.nodes = in_part
+        inner.nodes = partial
         for record in walk_records(inner, header):
-            in_part.clear()
+            partial.clear()
             yield record
     except DecodeError as error:
-        yield from in_part
+        yield from partial
         start, end = (holder.start if header["attributes"] & 7 else cursor.pos), holder.end
-        yield Node("unread", start, end, cursor.data[start:end], meaning=_said(error))
+        yield Node("unread", start, end, cursor.data[start:end], meaning=_sentence(error))
 
 
-def _said(error: DecodeError) -> str:
+def _sentence(error: DecodeError) -> str:
     return sentence(error) if error.path else error.message

@@ -1,4 +1,4 @@
-"""Messages of formats 0 and 1, and the compressed messages that wrap others."""
+"""Message sets: messages of formats 0 and 1, and compressed messages that wrap others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dissectors.records.formats import TIMESTAMP_TYPE, counted, entries, sentenc
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
 
-#: The CRC covers everything from the magic on.
+#: Offset of the magic, from which the CRC is computed.
 CRC_START = 16
 
 _HEADER_FIELDS = (("offset", "q"), ("message_size", "i"), ("crc", "I"), ("magic", "b"), ("attributes", "b"))
@@ -21,13 +21,13 @@ Fields = dict[str, Node]
 
 
 def decode_message(data: bytes, start: int, end: int, decompressor: Decompressor) -> dict[str, Any]:
-    """The outermost message in ``data[start:end]``, in the shape that `dissectors.records.decode` gives."""
+    """Decode the outermost message in ``data[start:end]``; the form is that of `dissectors.records.decode`."""
     cursor = Cursor(data, start, end)
     messages: list[Fields] = []
     error: DecodeError | None = None
     try:
         for message in walk_message(cursor, decompressor):
-            messages.append(message)  # noqa: PERF402 - what came before an error is kept
+            messages.append(message)  # noqa: PERF402 - keeps the messages before an error
     except DecodeError as caught:
         error = caught
     outer = {node.name: node for node in cursor.nodes}
@@ -55,9 +55,9 @@ def decode_message(data: bytes, start: int, end: int, decompressor: Decompressor
 
 
 def walk_message(cursor: Cursor, decompressor: Decompressor, *, wrapped: bool = False) -> Iterator[Fields]:
-    """Read the message that ends where the cursor's bytes end; give each that holds a record once it is read whole.
+    """Walk a message up to the end of the cursor's bytes; yield each complete message with a record.
 
-    That is the message itself, or those inside if it is compressed.
+    That is the message itself, or the messages inside if it is compressed.
 
     Raises:
         DecodeError: At the field that could not be read.
@@ -91,10 +91,10 @@ def walk_message(cursor: Cursor, decompressor: Decompressor, *, wrapped: bool = 
 
 
 def walk_header(cursor: Cursor) -> Fields:
-    """The fields before the key, by name.
+    """Walk the fields before the key; return their nodes by name.
 
     Raises:
-        DecodeError: The bytes end inside them.
+        DecodeError: The bytes end inside these fields.
     """
     fields = {name: cursor.fixed(name, code) for name, code in _HEADER_FIELDS}
     if fields["magic"].value == 1:
@@ -103,7 +103,7 @@ def walk_header(cursor: Cursor) -> Fields:
 
 
 def _walk_wrapped(cursor: Cursor, outer: Fields, decompressor: Decompressor) -> Iterator[Fields]:
-    """The messages in a compressed message's value, whose nodes carry the span of that value."""
+    """Walk the messages in a compressed message; their nodes have the span of its value."""
     value, magic, codec = outer["value"], outer["magic"].value, outer["attributes"].value & 7
     span = value.start, value.end
     value.meaning = codec_name(codec)
@@ -139,9 +139,9 @@ def _walk_wrapped(cursor: Cursor, outer: Fields, decompressor: Decompressor) -> 
 
 
 def _to_absolute(wrapper: int, last_relative: int) -> int:
-    """What to add to the offsets inside a wrapper of format 1, whose own offset is that of its last message.
+    """The number to add to the offsets inside a wrapper of format 1, whose own offset is that of its last message.
 
-    Offset 0 is what some producers (librdkafka) leave there; Kafka then takes the inner offsets as they are.
+    Some producers (librdkafka) leave the wrapper's offset at 0; Kafka then uses the inner offsets unchanged.
     """
     return wrapper - last_relative if wrapper else 0
 

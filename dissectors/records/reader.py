@@ -1,4 +1,4 @@
-"""Record data as a field holds it, batch after batch: as values, or as nodes with their bytes."""
+"""Reads record data: as values, or as nodes with the span of every field."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ _MAGIC_AT = 16
 
 
 class WalkedRecords(NamedTuple):
-    """The batches as nodes, and the first error in them; a cut-off end is none."""
+    """The batches as nodes, and the first error; a truncated end is not an error."""
 
     nodes: list[Node]
     error: DecodeError | None
 
 
 def decode(data: bytes | memoryview, *, limit: int = DEFAULT_LIMIT) -> list[dict[str, Any]]:
-    """Read all that record data says.
+    """Decode record data.
 
     Args:
         data: The value of a ``records`` field.
-        limit: Bytes that the call may decompress to, each compressed record counting as 256 at least.
+        limit: The limit of decompressed bytes; each compressed record counts as at least 256.
 
     Returns:
-        A dictionary a batch. Never raises. Times are as Kafka sends them (ms), -1 is none.
+        One dictionary per batch. Never raises. Times are in ms, as Kafka sends them; -1 is none.
 
         Format 2: base_offset, last_offset, batch_length (as on the wire: without the first 12 bytes),
-        partition_leader_epoch, magic, crc, crc_valid, compression (``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd``,
-        ``unknown(5)``), timestamp_type (``CreateTime``, ``LogAppendTime``), is_transactional, is_control,
+        partition_leader_epoch, magic, crc, crc_valid, compression (``none``, ``gzip``, ``snappy``, ``lz4``,
+        ``zstd``, ``unknown(5)``), timestamp_type (``CreateTime``, ``LogAppendTime``), is_transactional, is_control,
         last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, records, and
-        delete_horizon_ms if it is set. A record: offset, timestamp, key, value, headers ``[{"key": str, "value"}]``;
-        also sequence if the batch has them; create_timestamp, the producer's time, under LogAppendTime; control
+        delete_horizon_ms if set. A record: offset, timestamp, key, value, headers ``[{"key": str, "value"}]``;
+        sequence if the batch has sequences; create_timestamp, the producer's time, with LogAppendTime; control
         ``{"type", "version"}`` in control batches. Keys and values are bytes or None.
 
-        Formats 0 and 1: an outermost message is a batch, of one record or of those that it wraps, with base_offset,
+        Formats 0 and 1: an outermost message is a batch, of its own record or of the wrapped ones, with base_offset,
         last_offset, batch_length, magic, crc, crc_valid, compression, in format 1 timestamp_type and max_timestamp,
         and records. A record: offset (absolute), in format 1 timestamp, key, value; crc and crc_valid only inside a
-        wrapper and if it is wrong; create_timestamp as above.
+        wrapper and if wrong; create_timestamp as above.
 
-        Bad bytes: ``error`` is a sentence that names the field; `records` holds those before it, in a wrapper of
-        format 1 with their relative offsets. An end that is cut off, as Fetch allows, is a last entry with
-        ``truncated`` (bytes there); bytes in which no batch can be found are one with ``error`` and ``unread``
-        (bytes). Both have base_offset, batch_length and magic as far as those are there, and so has a batch too
-        short for its header.
+        Bad bytes: ``error`` is a sentence that names the field; `records` has the records before it, in a wrapper of
+        format 1 with their relative offsets. A truncated end, which Fetch allows, is a last entry with
+        ``truncated`` (its size in bytes). Bytes in which no batch can be found are an entry with ``error`` and
+        ``unread`` (their size in bytes). Both have base_offset, batch_length and magic if present, and so has a
+        batch that is too short for its header.
 
     Source: Kafka's DefaultRecordBatch, AbstractLegacyRecordBatch, ByteBufferLogInputStream; KIP-31, KIP-32, KIP-98.
     """
@@ -58,13 +58,14 @@ def decode(data: bytes | memoryview, *, limit: int = DEFAULT_LIMIT) -> list[dict
 
 
 def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> WalkedRecords:
-    """Read ``frame[start:end]`` field by field.
+    """Walk the record data in ``frame[start:end]``.
 
     Returns:
-        A node a batch, named by its index, whose leaves cover every byte; fields have their names on the wire. A
-        cut-off end has the meaning ``truncated``, as has the name of a leaf for what is left behind its whole fields;
-        a leaf `unread` stands behind an error. What was compressed has children that carry the span of the compressed
-        bytes. Never raises; `error` counts from the start of `frame`, or points at the compressed bytes.
+        One node per batch, named by its index; leaves cover every byte and have their names on the wire. A truncated
+        end has the meaning ``truncated``, and a leaf of that name has the rest after its complete fields. A leaf
+        `unread` follows an error. Children of compressed records have the span of the compressed bytes. Never
+        raises; the offset of `error` counts from the start of `frame`, and is that of the compressed bytes for
+        errors inside them.
     """
     decompressor = Decompressor(limit)
     nodes: list[Node] = []
@@ -79,7 +80,7 @@ def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> W
 def walk_entry(
     frame: bytes, index: int, entry: BatchEntry, decompressor: Decompressor
 ) -> tuple[Node, DecodeError | None]:
-    """The node of one batch, as `walk` gives it, and the error in it."""
+    """The node of one batch in the form of `walk`, and its error."""
     cursor = Cursor(frame, entry.start, entry.end)
     found: DecodeError | None = None
     try:
@@ -118,7 +119,7 @@ def _decode(data: bytes, entry: BatchEntry, decompressor: Decompressor) -> dict[
 
 
 def _walk(cursor: Cursor, entry: BatchEntry, decompressor: Decompressor) -> None:
-    """Read one entry; a cut-off one as far as its header goes."""
+    """Walk one entry; of a truncated one only the header."""
     if entry.magic == 2:
         batch.walk_batch(cursor, decompressor)
     elif entry.magic is not None:
@@ -129,7 +130,7 @@ def _walk(cursor: Cursor, entry: BatchEntry, decompressor: Decompressor) -> None
         try:
             read_header(cursor)
         except DecodeError:
-            return  # cut off inside the header
+            return  # truncated inside the header
     elif entry.end - entry.start >= LOG_OVERHEAD:
         cursor.fixed("base_offset", "q")
         if entry.fault is None or entry.fault.path == ("magic",):

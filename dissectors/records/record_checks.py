@@ -1,4 +1,4 @@
-"""What is wrong inside a batch or message: its records read, decompressed if need be, and the first fault named."""
+"""Checks the records of a batch or message, decompressed if needed, and reports the first fault."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from dissectors.records.fast_path import read_records
 from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.formats import counted
 from dissectors.records.layout_departures import departures
-from dissectors.records.layout_variants import WAYS
+from dissectors.records.layout_variants import ENCODINGS
 from dissectors.records.varint import read_zigzag
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
-from dissectors.wire.primitives import Odd
+from dissectors.wire.primitives import Irregularity
 
-#: What one batch may decompress to, to be looked into.
+#: The limit of decompressed bytes for examining a batch.
 MOST_BYTES = 16 << 20
 
-#: A batch that decompresses to more than `MOST_BYTES`, and to more than this many times its size, is meant to.
+#: A batch over `MOST_BYTES` with a larger compression ratio than this is a compression bomb.
 BOMB_RATIO = 100
 
-#: The same of a compressed message of format 0 or 1, whose records are walked one by one.
+#: The limit for a compressed message of format 0 or 1, whose records are walked one by one.
 MOST_BYTES_OF_A_MESSAGE = 2 << 20
 
-#: Records of a bad batch that are read one by one to find the first that cannot be read.
+#: The number of records of a bad batch that are read one by one to find the first bad one.
 MOST_RECORDS = 10_000
 
 _COUNT_AT = batches.HEADER.size - 4
@@ -36,7 +36,7 @@ _INT32, _INT64 = 2**31, 2**63
 
 
 class BatchSpan(NamedTuple):
-    """Where a batch stands in its field and what its header says; a message of format 0 or 1 has some of it."""
+    """The position of a batch in its field, and its header; messages of formats 0 and 1 have only some fields."""
 
     start: int
     end: int
@@ -56,15 +56,15 @@ class BatchSpan(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Of the last record that the batch had when it was written."""
+        """The offset of the last record that the batch had when it was written."""
         return self.base_offset + self.last_offset_delta
 
 
 class Payload:
-    """The records of a batch of format 2, once decompressed, and where they stand in the field.
+    """The decompressed records of a batch of format 2, and their position in the field.
 
     Raises:
-        DecodeError: They cannot be decompressed.
+        DecodeError: Decompression failed.
     """
 
     def __init__(self, data: bytes | memoryview, batch: BatchSpan, decompressor: Decompressor) -> None:
@@ -75,19 +75,19 @@ class Payload:
             self.data = decompressor.decompress(batch.attributes & 7, self.data, offset=self.start)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Bytes of the records as bytes of the field: all compressed ones if they are compressed."""
+        """The span in the field of bytes of the records: all compressed bytes if they are compressed."""
         return (self.start, self.end) if self.compressed else (self.start + start, self.start + end)
 
     def records(self, count: int) -> list[dict[str, Any]]:
-        """As `dissectors.records.decode` gives them, with deltas in place of offsets and timestamps.
+        """The records in the form of `dissectors.records.decode`, with deltas as offsets and timestamps.
 
         Raises:
-            Odd, IndexError: They cannot be read.
+            Irregularity, IndexError: The records do not decode.
         """
         return read_records(self.data, {"base_offset": 0, "base_timestamp": 0, "records_count": count})
 
     def field(self, index: int, name: str) -> tuple[int, int]:
-        """Where a field of a record stands, all records before it being readable."""
+        """The span of a field of a record; all records before it must decode."""
         pos = 0
         for _ in range(index):
             size, pos = read_zigzag(self.data, pos)
@@ -97,28 +97,28 @@ class Payload:
         return self.span(found.start, found.end)
 
 
-def look_into(data: bytes | memoryview, index: int, batch: BatchSpan, *, produced: bool) -> Iterator[Fault]:
-    """Faults of the records in the batch that stands at `index` in its field."""
+def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, produced: bool) -> Iterator[Fault]:
+    """The faults of the records in the batch at `index` of its field."""
     decompressor = Decompressor(MOST_BYTES)
     try:
         payload = Payload(data, batch, decompressor)
     except DecodeError as error:
-        if decompressor.left:  # else it was too much to look into
+        if decompressor.left:  # else the limit was exceeded
             yield _undecompressed(index, batch, batches.HEADER.size, error)
         elif (batch.end - batch.start) * BOMB_RATIO < MOST_BYTES and error.message.startswith("decompresses to more"):
             yield _bomb(index, batch)
         return
     try:
         records = payload.records(batch.records_count)
-    except (Odd, IndexError):
+    except (Irregularity, IndexError):
         if fault := _unreadable(data, index, batch, payload):
             yield fault
         return
     yield from _deltas(index, batch, payload, records, produced=produced)
 
 
-def look_into_message(data: bytes | memoryview, index: int, message: BatchSpan) -> Iterator[Fault]:
-    """Faults inside a message of format 0 or 1 that stands at `index` in its field."""
+def check_wrapped_records(data: bytes | memoryview, index: int, message: BatchSpan) -> Iterator[Fault]:
+    """The faults inside the message of format 0 or 1 at `index` of its field."""
     own = bytes(data[message.start : message.end])
     cursor = Cursor(own, 0, len(own))
     decompressor = Decompressor(MOST_BYTES_OF_A_MESSAGE)
@@ -126,9 +126,9 @@ def look_into_message(data: bytes | memoryview, index: int, message: BatchSpan) 
         for inner in message_set.walk_message(cursor, decompressor):
             crc = inner["crc"]
             if message.attributes & 7 and crc.meaning != "valid":
-                says = f"the CRC of a message inside the compressed one is 0x{crc.value:08x}, {crc.meaning}"
+                text = f"the CRC of a message inside the compressed one is 0x{crc.value:08x}, {crc.meaning}"
                 place = message.start + crc.start, message.start + crc.end
-                yield Fault(FaultKind.CRC, (str(index), "value"), *place, says)
+                yield Fault(FaultKind.CRC, (str(index), "value"), *place, text)
                 return
     except DecodeError as error:
         if not decompressor.left:
@@ -142,17 +142,17 @@ def look_into_message(data: bytes | memoryview, index: int, message: BatchSpan) 
 
 def _undecompressed(index: int, batch: BatchSpan, start: int, error: DecodeError) -> Fault:
     codec = codec_name(batch.attributes)
-    says = f"the attributes say {codec}, the payload is {error.message}"
+    text = f"the attributes say {codec}, the payload is {error.message}"
     path = (str(index), "records" if batch.magic == 2 else "value")
-    return Fault(FaultKind.COMPRESSION, path, batch.start + start, batch.end, says, expected=codec)
+    return Fault(FaultKind.COMPRESSION, path, batch.start + start, batch.end, text, expected=codec)
 
 
 def _bomb(index: int, batch: BatchSpan) -> Fault:
     start = batch.start + batches.HEADER.size
-    says = (
+    text = (
         f"{counted(batch.end - start, 'byte')} of {codec_name(batch.attributes)} decompress to over {MOST_BYTES} bytes"
     )
-    return Fault(FaultKind.BOMB, (str(index), "records"), start, batch.end, says, f"at most {MOST_BYTES} bytes")
+    return Fault(FaultKind.BOMB, (str(index), "records"), start, batch.end, text, f"at most {MOST_BYTES} bytes")
 
 
 def _deltas(
@@ -164,20 +164,20 @@ def _deltas(
         bad = _first_wrong(offsets, counted_up if produced else None)
         if bad is not None:
             which, should = bad
-            says = f"record {which} has offset delta {offsets[which]}, should be {should}"
+            text = f"record {which} has offset delta {offsets[which]}, should be {should}"
             place = payload.field(which, "offset_delta")
             where = (str(index), "records", str(which), "offset_delta")
-            yield Fault(FaultKind.OFFSETS, where, *place, says, should, str(offsets[which]), proven=False)
+            yield Fault(FaultKind.OFFSETS, where, *place, text, should, str(offsets[which]), proven=False)
             return
     last = len(offsets) - 1 if produced else max(offsets, default=-1)
     if batch.last_offset_delta < last or (produced and batch.last_offset_delta != last and records):
-        says = (
+        text = (
             f"last_offset_delta is {batch.last_offset_delta}, the last of {counted(len(records), 'record')} has {last}"
         )
         start = batch.start + batches.CRC_START + 2
         got = str(batch.last_offset_delta)
         path = (str(index), "last_offset_delta")
-        yield Fault(FaultKind.LAST_OFFSET, path, start, start + 4, says, str(last), got, proven=False)
+        yield Fault(FaultKind.LAST_OFFSET, path, start, start + 4, text, str(last), got, proven=False)
     for which, record in enumerate(records):
         if not -_INT32 <= (delta := record["timestamp"]) < _INT32:
             yield _far_timestamp(index, batch, payload, which, delta)
@@ -201,42 +201,42 @@ def _far_timestamp(index: int, batch: BatchSpan, payload: Payload, which: int, d
     path = (str(index), "records", str(which), "timestamp_delta")
     timestamp = batch.base_timestamp + delta
     if timestamp < -1 or timestamp >= _INT64:
-        says = f"record {which} has timestamp {timestamp}: {batch.base_timestamp} and a delta of {delta}"
-        return Fault(FaultKind.TIMESTAMP, path, *place, says, got=str(timestamp), proven=False)
-    says = f"the timestamp delta {delta} of record {which} takes more than 32 bits"
-    return Fault(FaultKind.TIMESTAMP, path, *place, says, got=str(delta), proven=False)
+        text = f"record {which} has timestamp {timestamp}: {batch.base_timestamp} and a delta of {delta}"
+        return Fault(FaultKind.TIMESTAMP, path, *place, text, got=str(timestamp), proven=False)
+    text = f"the timestamp delta {delta} of record {which} takes more than 32 bits"
+    return Fault(FaultKind.TIMESTAMP, path, *place, text, got=str(delta), proven=False)
 
 
 def _unreadable(data: bytes | memoryview, index: int, batch: BatchSpan, payload: Payload) -> Fault | None:
-    if ways := departures(bytes(data[batch.start : batch.end])):
-        way, *rivals = ways
-        start = batch.start + way.offset
-        end = batch.end if payload.compressed else start + way.size
-        where = (str(index), "records", "0", WAYS[way.written].departs)
-        says = "; or ".join(each.sentence for each in ways)
-        return Fault(FaultKind.ENCODING, where, start, end, says, departure=way, rivals=tuple(rivals))
+    if found_departures := departures(bytes(data[batch.start : batch.end])):
+        encoding, *rivals = found_departures
+        start = batch.start + encoding.offset
+        end = batch.end if payload.compressed else start + encoding.size
+        where = (str(index), "records", "0", ENCODINGS[encoding.written].departs)
+        text = "; or ".join(each.sentence for each in found_departures)
+        return Fault(FaultKind.ENCODING, where, start, end, text, departure=encoding, rivals=tuple(rivals))
     count = batch.records_count
     found, pos, error = _first_unreadable(payload.data, count)
     says_count = batch.start + _COUNT_AT, batch.start + _COUNT_AT + 4
     count_path = (str(index), "records_count")
     if count < 0 or count > len(payload.data):
-        says = f"records_count is {count}, {counted(len(payload.data), 'byte')} of records are there"
-        return Fault(FaultKind.ABSURD_COUNT, count_path, *says_count, says, got=str(count))
+        text = f"records_count is {count}, {counted(len(payload.data), 'byte')} of records follow"
+        return Fault(FaultKind.ABSURD_COUNT, count_path, *says_count, text, got=str(count))
     if error is None:
         if found == MOST_RECORDS:
-            return None  # something is wrong with a later one
+            return None  # a later record is wrong
         more, rest, _ = _first_unreadable(payload.data[pos:], MOST_RECORDS)
         if found < count or pos + rest == len(payload.data):
-            says = f"records_count is {count}, {counted(found + more, 'record')} are there"
-            return Fault(FaultKind.COUNT, count_path, *says_count, says, str(found + more), str(count))
+            text = f"records_count is {count}, {counted(found + more, 'record')} follow"
+            return Fault(FaultKind.COUNT, count_path, *says_count, text, str(found + more), str(count))
         left = len(payload.data) - pos
-        says = f"{counted(left, 'byte')} left in the batch after its {counted(count, 'record')}"
-        return Fault(FaultKind.LENGTH, (str(index), "records"), *payload.span(pos, pos + left), says)
+        text = f"{counted(left, 'byte')} left in the batch after its {counted(count, 'record')}"
+        return Fault(FaultKind.LENGTH, (str(index), "records"), *payload.span(pos, pos + left), text)
     path = (str(index), "records", str(found), *error.path)
     place = payload.span(error.offset, _varint_end(payload.data, error.offset))
     if error.path[:1] == ("headers",) and error.path[2:] == ("key",) and error.message.startswith("length is -"):
-        says = f"the key of header {error.path[1]} of record {found} is null"
-        return Fault(FaultKind.HEADER_KEY, path, *place, says, got=error.message.removeprefix("length is "))
+        text = f"the key of header {error.path[1]} of record {found} is null"
+        return Fault(FaultKind.HEADER_KEY, path, *place, text, got=error.message.removeprefix("length is "))
     return Fault(FaultKind.LENGTH, path, *place, f"record {found} does not read: {error.message}")
 
 
@@ -247,7 +247,7 @@ class _Stop(NamedTuple):
 
 
 def _first_unreadable(data: bytes, count: int) -> _Stop:
-    """How many of `count` records can be read, where the next begins, and why that cannot be read, if it is there."""
+    """The number of readable records of `count`, the position of the next one, and its error, if it is present."""
     pos = 0
     one = {"base_offset": 0, "base_timestamp": 0, "records_count": 1}
     for found in range(min(count, MOST_RECORDS)):
@@ -257,7 +257,7 @@ def _first_unreadable(data: bytes, count: int) -> _Stop:
             size, body = read_zigzag(data, pos)
             end = body + size
             read_records(data[pos : max(pos, end)], one)
-        except (Odd, IndexError):
+        except (Irregularity, IndexError):
             try:
                 end = next(_walk_one(data, pos)).end
             except DecodeError as error:
@@ -275,5 +275,5 @@ def _walk_one(data: bytes, pos: int) -> Iterator[Node]:
 def _varint_end(data: bytes, pos: int) -> int:
     try:
         return read_zigzag(data, pos, 64)[1]
-    except (Odd, IndexError):
+    except (Irregularity, IndexError):
         return min(pos + 1, len(data))

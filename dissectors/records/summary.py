@@ -1,4 +1,4 @@
-"""What the headers of record data say, without reading a record: the hot path of every Produce and Fetch."""
+"""Summaries of record data from batch headers, without reading records: the hot path of every Produce and Fetch."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _ONE_CODEC = tuple((codec_name(number),) for number in range(8))
 
 
 class RecordsSummary(NamedTuple):
-    """The headers of record data.
+    """A summary of the headers of record data.
 
-    `batches` counts batches and, in formats 0 and 1, outermost messages. `records` is what headers claim: batches say
-    how many they hold, a message counts as one, since how many a compressed one wraps cannot be known without
-    decompressing it. `complete_bytes` belong to whole batches, `trailing_bytes` follow them: a cut-off end, or
-    with `error` bytes in which no batch can be found. `magics` and `compressions` (``gzip``; ``none`` too) are in the
-    order of their first appearance. `max_timestamp` is in ms, -1 is none. The flags are set if any batch has them.
+    `batches` counts batches and, in formats 0 and 1, outermost messages. `records` is the number claimed by batch
+    headers; a message counts as one, because the number of wrapped records is unknown without decompressing it.
+    `complete_bytes` belong to complete batches; `trailing_bytes` follow them: a truncated end or, with `error`, bytes
+    in which no batch can be found. `magics` and `compressions` (``gzip``; also ``none``) are in order of first
+    appearance. `max_timestamp` is in ms, -1 is none. The flags are set if any batch has them.
     """
 
     batches: int
@@ -41,10 +41,10 @@ class RecordsSummary(NamedTuple):
 
 
 def summarize(data: bytes | memoryview) -> RecordsSummary:
-    """Sum up the headers of a ``records`` field; CRCs and records are not looked at. Never raises.
+    """Summarize the headers of a ``records`` field, without checking CRCs and records. Never raises.
 
-    A batch that is too short for its header, or has a negative count of records, counts without records and
-    sets `error`.
+    A batch that is too short for its header, or has a negative record count, counts as having no records and sets
+    `error`.
     """
     batches = records = complete = all_attributes = 0
     max_timestamp = -1
@@ -95,11 +95,11 @@ def summarize(data: bytes | memoryview) -> RecordsSummary:
 
 
 class Outline(NamedTuple):
-    """What a trace line tells of record data.
+    """The facts of record data in a trace line.
 
-    `records` is what headers claim, as in `RecordsSummary`. `batches` counts batches of format 2, and messages of
-    formats 0 and 1 that follow each other as one. `compressions` are codecs in the order of their first appearance.
-    `next_offset` is the one behind the last batch, None where no batch is whole.
+    `records` is the number claimed by headers, as in `RecordsSummary`. `batches` counts batches of format 2, and each
+    run of consecutive messages of formats 0 and 1 as one. `compressions` are in order of first appearance.
+    `next_offset` is the offset after the last batch, None if no batch is complete.
     """
 
     records: int
@@ -109,10 +109,10 @@ class Outline(NamedTuple):
 
 
 def outline(data: bytes | memoryview) -> Outline:
-    """Look once at each header of a ``records`` field; a cut-off end does not count. Never raises."""
+    """Read each header of a ``records`` field once; a truncated end does not count. Never raises."""
     if len(data) >= HEADER.size:
         base, length, magic, attributes, last, count = _OUTLINE(data)
-        if length == len(data) - LOG_OVERHEAD and magic == 2 and count >= 0:  # most fields are one batch
+        if length == len(data) - LOG_OVERHEAD and magic == 2 and count >= 0:  # the usual case: one batch
             return Outline(count, 1, _ONE_CODEC[attributes & 7], base + last + 1)
     return _outline_of_several(data)
 
@@ -130,7 +130,7 @@ def _outline_of_several(data: bytes | memoryview) -> Outline:
             in_message_set = True
             records += 1
             offset, attributes = _MESSAGE_OUTLINE(data, start)
-            following = offset + 1  # a compressed message has that of its last record
+            following = offset + 1  # a compressed message has the offset of its last record
         else:
             batches += 1
             in_message_set = False

@@ -1,18 +1,18 @@
-"""Signed (zigzag) varints, as records of format 2 write their lengths and deltas."""
+"""Signed (zigzag) varints: the lengths and deltas in records of format 2."""
 
 from __future__ import annotations
 
-from dissectors.wire.primitives import Odd, write_uvarint
+from dissectors.wire.primitives import Irregularity, write_uvarint
 
-#: What each one-byte varint means, so that the commonest case is one look-up.
+#: The values of all one-byte varints, so that the most common case is one lookup.
 ONE_BYTE = tuple((raw >> 1) ^ -(raw & 1) for raw in range(128))
 
 
 def read_zigzag(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
-    """The varint (32 bits) or varlong (64 bits) at `pos`; (value, next position).
+    """Read the varint (32 bits) or varlong (64 bits) at `pos`; return the value and the offset after it.
 
     Raises:
-        Odd: The value takes more than `bits` bits.
+        Irregularity: The value takes more than `bits` bits.
         IndexError: The bytes end inside it.
     """
     raw = shift = 0
@@ -22,13 +22,13 @@ def read_zigzag(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
             if raw >> bits:
-                raise Odd
+                raise Irregularity
             return (raw >> 1) ^ -(raw & 1), pos
         shift += 7
         if shift >= bits:
-            raise Odd
+            raise Irregularity
 
 
 def write_zigzag(value: int) -> bytes:
-    """`value` (any that fits 64 bits) as a varint or varlong: they differ in range alone."""
+    """Encode `value` (up to 64 bits) as a varint or varlong, which differ only in range."""
     return write_uvarint((value << 1) ^ (value >> 63))

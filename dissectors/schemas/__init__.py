@@ -1,7 +1,7 @@
-"""The protocol's facts: messages, APIs, error codes and enums of every Kafka release imported, read when asked for.
+"""The protocol's facts: messages, APIs, error codes and enums of all imported Kafka releases, loaded on demand.
 
-The data beside this module is made by ``kproxy schemas import``. Nothing is read at import; a message is parsed when it
-is first asked for, one line of ``messages.jsonl``.
+``kproxy schemas import`` writes the data files in this package. Nothing is read at import; a message, which is one line
+of ``messages.jsonl``, is parsed at its first use.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ServedVersions:
-    """What one release serves of an API: `lowest` to `highest`; versions above `stable` (-1: all) are early access."""
+    """The versions of an API in one release: `lowest` to `highest`; those above `stable` (-1: all) are early access."""
 
     lowest: int
     highest: int
@@ -49,10 +49,10 @@ class ServedVersions:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API over all releases. `flexible_from` is the first flexible version, None where there is none.
+    """One API over all releases. `flexible_from` is the first flexible version, None if there is none.
 
-    `releases` maps a release (``"4.4.0"``) to what it serves; one that no longer has the API is not in it. `aliases`
-    maps a release to the name it has there, where that differs.
+    `releases` maps a release (``"4.4.0"``) to its served versions; releases without the API are left out. `aliases`
+    maps a release to its name of the API, if that differs.
     """
 
     key: int
@@ -66,7 +66,7 @@ class Api:
 
     @property
     def versions(self) -> range:
-        """Every version that some release has."""
+        """All versions of any release."""
         return range(self.min_version, self.max_version + 1)
 
 
@@ -88,27 +88,27 @@ def _read(file: str) -> bytes:
 
 @functools.cache
 def _lines() -> dict[str, bytes]:
-    """Message name -> its line. Each line begins ``{"name":"``, so that finding a name parses nothing."""
+    """Message name -> its line. Lines begin with ``{"name":"``, so that finding a name needs no parsing."""
     start = len('{"name":"')
     return {line[start : line.index(b'"', start)].decode(): line for line in _read("messages.jsonl").splitlines()}
 
 
 def message(name: str, component: str | None = None) -> Mapping[str, Any]:
-    """A message as Kafka's definitions have it, over all releases; do not change it.
+    """A message as in Kafka's definitions, over all releases. Do not change the result.
 
     Args:
         name: Kafka's name, e.g. ``FetchRequest`` or ``GroupMetadataValue``.
-        component: The jar that must define it, e.g. ``kafka-clients``; any if None.
+        component: The jar that defines it, e.g. ``kafka-clients``; any if None.
 
     Returns:
         Keys ``name``, ``type`` (request, response, header, data, metadata, coordinator-key, coordinator-value),
-        ``apiKey`` (where it has one), ``component``, ``versions``, ``served`` (release -> versions as that release
-        counts them), ``flexible``, ``fields`` and, where they apply, ``deprecated`` and ``aliases`` (release -> ...).
-        A field has ``name``, ``type``, ``versions`` and whatever else of Kafka's own keys its definition has; structs
-        that the definitions share stand in each place where they are used.
+        ``apiKey`` (if it has one), ``component``, ``versions``, ``served`` (release -> versions in that release's
+        numbering), ``flexible``, ``fields`` and, if they apply, ``deprecated`` and ``aliases`` (release -> ...). A
+        field has ``name``, ``type``, ``versions`` and the other keys of Kafka's definition; shared structs are
+        repeated wherever they are used.
 
     Raises:
-        KeyError: No such message.
+        KeyError: The message is unknown.
 
     Source: the definitions in Kafka's jars, clients/src/main/resources/common/message/README.md.
     """
@@ -128,7 +128,7 @@ def _message(name: str) -> Mapping[str, Any]:
 
 
 def message_names() -> tuple[str, ...]:
-    """Every message's name, APIs first, in the order of the data."""
+    """The names of all messages, APIs first, in the order of the data."""
     return tuple(_lines())
 
 
@@ -153,7 +153,7 @@ def _api(entry: Mapping[str, Any]) -> Api:
 
 
 def api(key: int) -> Api | None:
-    """The API with this key."""
+    """The API with this key, None if unknown."""
     return _apis().get(key)
 
 
@@ -163,12 +163,12 @@ def _by_name() -> dict[str, Api]:
 
 
 def api_by_name(name: str) -> Api | None:
-    """The API with this name, e.g. ``Produce``."""
+    """The API with this name, e.g. ``Produce``; None if unknown."""
     return _by_name().get(name)
 
 
 def apis() -> tuple[Api, ...]:
-    """Every API, by key."""
+    """All APIs, ordered by key."""
     return tuple(_apis().values())
 
 
@@ -191,18 +191,18 @@ def response(api_key: int) -> str | None:
 
 
 def header_versions(api_key: int, version: int) -> tuple[int, int]:
-    """Versions of the request header and of the response header.
+    """The versions of the request header and of the response header.
 
     Flexible versions have (2, 1), others (1, 0); the exceptions (ApiVersions, ControlledShutdown) are in the data.
 
     Raises:
-        KeyError: No such API.
+        KeyError: The API is unknown.
 
     Source: KIP-482, KIP-511, Kafka's ApiMessageType.
     """
-    known = _apis()[api_key]
-    flexible = known.flexible_from is not None and version >= known.flexible_from
-    return known.headers.get(version) or ((2, 1) if flexible else (1, 0))
+    api = _apis()[api_key]
+    flexible = api.flexible_from is not None and version >= api.flexible_from
+    return api.headers.get(version) or ((2, 1) if flexible else (1, 0))
 
 
 @functools.cache
@@ -212,12 +212,12 @@ def _errors() -> dict[int, ErrorCode]:
 
 
 def errors() -> tuple[ErrorCode, ...]:
-    """All errors that there are, NONE among them."""
+    """All error codes, including NONE."""
     return tuple(_errors().values())
 
 
 def error(code: int) -> ErrorCode | None:
-    """The error with this code; 0 is NONE, -1 UNKNOWN_SERVER_ERROR."""
+    """The error with this code, None if unknown; 0 is NONE, -1 is UNKNOWN_SERVER_ERROR."""
     return _errors().get(code)
 
 
@@ -234,37 +234,37 @@ def _enums() -> dict[str, dict[int, str]]:
 
 
 def enum(name: str) -> dict[int, str]:
-    """A table code -> name, e.g. ``isolation_level``; do not change it.
+    """A table code -> name, e.g. ``isolation_level``. Do not change the result.
 
     Raises:
-        KeyError: No such table.
+        KeyError: The table is unknown.
     """
     return _enums()[name]
 
 
 @functools.cache
 def _records(kind: str) -> dict[tuple[str, int], str]:
-    """(component, key) -> name, of one type of message."""
-    wanted = f'"type":"{kind}"'.encode()
-    found = [_message(name) for name, line in _lines().items() if wanted in line]
+    """(component, key) -> name, for one type of message."""
+    marker = f'"type":"{kind}"'.encode()
+    found = [_message(name) for name, line in _lines().items() if marker in line]
     return {(each["component"], each["apiKey"]): each["name"] for each in found if each["type"] == kind}
 
 
 def kraft_record(api_key: int, component: str = "kafka-metadata") -> str | None:
-    """Name of the record with this key in ``__cluster_metadata``.
+    """The name of the record with this key in ``__cluster_metadata``, None if unknown.
 
-    Component ``kafka-storage`` has those of ``__remote_log_metadata``, whose keys are the same small numbers.
+    Component ``kafka-storage`` selects ``__remote_log_metadata``, whose keys overlap.
     """
     return _records("metadata").get((component, api_key))
 
 
 def coordinator_record(component: str, record_type: int) -> tuple[str, str] | None:
-    """Names of the key's and of the value's message in a coordinator's topic.
+    """The names of the key and value messages of a record in a coordinator's topic, None if unknown.
 
     Args:
         component: ``kafka-group-coordinator`` for ``__consumer_offsets``, ``kafka-transaction-coordinator`` for
             ``__transaction_state``, ``kafka-share-coordinator`` for ``__share_group_state``.
-        record_type: The int16 that the record's key starts with.
+        record_type: The int16 at the start of the record's key.
     """
     key = _records("coordinator-key").get((component, record_type))
     value = _records("coordinator-value").get((component, record_type))

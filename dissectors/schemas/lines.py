@@ -1,9 +1,9 @@
-"""Release lines: what a broker of each Kafka release from 0.10.0 on says that it serves, and what it does serve.
+"""Release lines: the versions that brokers of each Kafka release from 0.10.0 on advertise, and those they serve.
 
-The data beside this module is made from Kafka's own classes by ``kproxy schemas import`` and ``kproxy schemas lines``;
-it is read when first asked for. It is what clients meet at a typical cluster: one with ZooKeeper until 3.2, which
-advertises the APIs between brokers too, and a KRaft broker from 3.3 on. Versions that are not stable are not in it, nor
-is client telemetry (KIP-714), which needs a plug-in that Kafka does not come with.
+``kproxy schemas import`` and ``kproxy schemas lines`` write the data from Kafka's own classes; it is loaded on demand.
+It is what clients get from a typical cluster: one with ZooKeeper up to 3.2, which also advertises inter-broker APIs,
+and a KRaft broker from 3.3 on. It excludes unstable versions and client telemetry (KIP-714), which needs a plug-in that
+Kafka does not include.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ class ReleaseLine:
 
     Attributes:
         name: ``4.4``; with three numbers before 1.0.
-        release: The one that was read, e.g. ``4.4.0``.
-        kraft: Whether its brokers are KRaft's; else there is a ZooKeeper.
+        release: The imported release of the line, e.g. ``4.4.0``.
+        kraft: Whether its brokers use KRaft; otherwise ZooKeeper.
         advertised: API key -> lowest and highest version in its ApiVersions response.
-        served: The same for what it answers: Kafka 4 advertises Produce from 0 and serves it from 3 (KAFKA-18659).
-        features: By name; none before 3.3. The finalized levels are those of storage that was formatted with
-            ``--standalone`` and nothing else.
+        served: API key -> lowest and highest version that it serves: Kafka 4 advertises Produce from 0 and serves it
+            from 3 (KAFKA-18659).
+        features: By name; empty before 3.3. The finalized levels are those of storage formatted only with
+            ``--standalone``.
 
-    Its ApiVersions has version 3 from 2.4 on (KIP-511), 4 from 3.9 on: below that a feature whose lowest level is 0 is
-    left out of those supported. Asked in a version that it does not know, every broker answers UNSUPPORTED_VERSION as
-    version 0: with no APIs before 2.4, with its range of ApiVersions alone since. The epoch of the finalized features
-    is absent before 2.7, 0 with ZooKeeper, and an offset in the metadata log with KRaft.
+    ApiVersions has version 3 from 2.4 on (KIP-511) and version 4 from 3.9 on; in lower versions, supported features
+    whose lowest level is 0 are left out. Every broker answers an unknown version of ApiVersions with
+    UNSUPPORTED_VERSION in version 0: without APIs before 2.4, with the range of ApiVersions since. The epoch of the
+    finalized features is absent before 2.7, 0 with ZooKeeper, and an offset in the metadata log with KRaft.
     """
 
     name: str
@@ -55,7 +56,7 @@ class ReleaseLine:
     features: Mapping[str, Feature]
 
     def since(self, name: str) -> bool:
-        """Whether this is the line of that name or a later one."""
+        """Whether this is the line with that name or a later one."""
         return lines().index(self.name) >= lines().index(name)
 
 
@@ -67,19 +68,20 @@ def _rows() -> Mapping[str, Mapping[str, Any]]:
 
 
 def lines() -> tuple[str, ...]:
-    """The names of the release lines, oldest first: ``0.10.0`` and so on."""
+    """The names of the release lines, oldest first: ``0.10.0`` etc."""
     return tuple(_rows())
 
 
 @functools.cache
 def line(release: str) -> ReleaseLine:
-    """The line that a release belongs to.
+    """The line of a release.
 
     Args:
-        release: A line (``2.8``), a release of it (``2.8.1``), or the beginning of some (``0.10``: the newest of them).
+        release: A line (``2.8``), a release of it (``2.8.1``), or a prefix of several lines (``0.10``: the newest of
+            them).
 
     Raises:
-        ValueError: There is none; one sentence that names those there are.
+        ValueError: The release is unknown; the message lists the known ones.
     """
     row = _rows()[_name(release)]
     advertised = _ranges(row["apis"])

@@ -1,6 +1,6 @@
-"""What brokers of each Kafka release serve, and from which release on they refuse a version.
+"""The versions that brokers of each Kafka release serve, and the release that removed a version.
 
-Source: the release lines and the releases of the schemas, both made from Kafka's own classes.
+Source: the release lines and the releases of the schemas, both from Kafka's own classes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dissectors.schemas import lines
 def served(release: str) -> Mapping[int, tuple[int, int]]:
     """API key -> lowest and highest version that brokers of a release serve.
 
-    Release lines know what clients meet at a cluster. An API that they have with ZooKeeper alone or not at all (between
-    brokers, of controllers, telemetry) is as in the imported release that this one comes up to.
+    Release lines cover the APIs of clients. Other APIs (between brokers, of controllers, telemetry) are those of the
+    newest imported release that is not later.
 
     Args:
-        release: As `dissectors.schemas.lines.line` takes it: ``4.0``, ``3.9.1``.
+        release: In the form of `dissectors.schemas.lines.line`: ``4.0``, ``3.9.1``.
 
     Raises:
-        ValueError: There is none; one sentence that names those there are.
+        ValueError: The release is unknown; the message lists the known ones.
     """
     line = lines.line(release)
     imported = schemas.releases()
@@ -39,7 +39,7 @@ def served(release: str) -> Mapping[int, tuple[int, int]]:
 
 @functools.cache
 def refused_from() -> Mapping[tuple[int, int], str]:
-    """API key and version -> the release line from which on no broker serves it, where an earlier one did."""
+    """API key and version -> the first release line in which no broker serves it any more."""
     last = {
         (key, version): name
         for name in lines.lines()
@@ -52,9 +52,9 @@ def refused_from() -> Mapping[tuple[int, int], str]:
 
 @functools.cache
 def _known_to_lines() -> frozenset[int]:
-    """APIs that brokers of some line with KRaft serve to clients."""
-    known = map(lines.line, lines.lines())
-    return frozenset(key for line in known if line.kraft for key in line.served)
+    """APIs that brokers of any KRaft line serve to clients."""
+    all_lines = map(lines.line, lines.lines())
+    return frozenset(key for line in all_lines if line.kraft for key in line.served)
 
 
 def _numbers(release: str) -> list[int]:

@@ -1,6 +1,6 @@
-"""What later Kafka releases no longer serve, from the difference of the releases in the schemas.
+"""Versions that later Kafka releases removed, from comparing the releases in the schemas.
 
-Source: KIP-896 (old versions of client APIs), KIP-724 (old message formats); which versions these are is in the data.
+Source: KIP-896 (old versions of client APIs), KIP-724 (old message formats); the versions themselves are in the data.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ def newest_release() -> str:
 
 @functools.cache
 def lowest_served() -> Mapping[int, int | None]:
-    """API key -> the lowest version that the newest release serves, None where it has the API no more.
+    """API key -> the lowest version that the newest release serves, None if it removed the API.
 
-    Only those APIs of which an older release served more are in it.
+    Only APIs of which an older release served more are included.
     """
     newest = newest_release()
     found: dict[int, int | None] = {}
@@ -33,7 +33,7 @@ def lowest_served() -> Mapping[int, int | None]:
 
 
 def is_removed(api_key: int, version: int) -> bool:
-    """Whether the newest release does not serve a version that an older one served."""
+    """Whether an older release served a version that the newest one does not."""
     lowest = lowest_served()
     if api_key not in lowest:
         return False
@@ -42,7 +42,7 @@ def is_removed(api_key: int, version: int) -> bool:
 
 
 def advertised_for_show(api_key: int, version: int, ranges: Mapping[int, tuple[int, int]]) -> bool:
-    """Whether a server that advertises a version can be seen not to serve it: all else that was removed is gone.
+    """Whether a server advertises a removed version that it evidently does not serve, because the others are gone.
 
     Kafka 4 advertises Produce from v0 on so that old librdkafka compresses, and serves it from v3 on (KAFKA-18659).
     """
@@ -57,6 +57,6 @@ def advertised_for_show(api_key: int, version: int, ranges: Mapping[int, tuple[i
 
 
 def serves(ranges: Mapping[int, tuple[int, int]], api_key: int, version: int) -> bool:
-    """Whether a version is within what a server advertises."""
+    """Whether a version is in the ranges that a server advertises."""
     lowest, highest = ranges.get(api_key, (0, -1))
     return lowest <= version <= highest

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """The versions from `lowest` to `highest`, both in it; `highest` None is without end, `lowest` None is no version.
+    """The versions from `lowest` to `highest`, inclusive. `highest` None is unbounded; `lowest` None is no version.
 
-    Iterating needs an end.
+    Iterating an unbounded range fails.
     """
 
     lowest: int | None = None
@@ -20,10 +20,10 @@ class VersionRange:
     @staticmethod
     @functools.cache
     def parse(text: str) -> VersionRange:
-        """Read ``"0-3"``, ``"2+"``, ``"7"`` or ``"none"``.
+        """Parse ``"0-3"``, ``"2+"``, ``"7"`` or ``"none"``.
 
         Raises:
-            ValueError: It is none of these, or runs backwards.
+            ValueError: The text has none of these forms, or the range is reversed.
         """
         if text == "none":
             return VersionRange()

@@ -1,9 +1,9 @@
-"""Trackers: state over time that several rules share, one file each. Trackers see each event before the rules do.
+"""Trackers: state over time that several rules share, one file each. Trackers observe each event before the rules do.
 
-A tracker is a class with `observe(event, connection)`. The run has one of it (`connection.run.state(Groups)`), or
-each connection (`connection.state(Sessions)`). It runs only if a rule or another tracker declares that it needs
+A tracker is a class with `observe(event, connection)`. There is one instance per run (`connection.run.state(Groups)`)
+or one per connection (`connection.state(Sessions)`). It runs only if a rule or another tracker declares that it needs
 it, and after the trackers that it needs itself. State that only one rule needs is defined in that rule's module and
-obtained in the same way. Whatever grows with what peers send is bounded (`dissectors.bounded`).
+obtained in the same way. State that grows with what peers send must be bounded (`dissectors.bounded`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ TrackerT = TypeVar("TrackerT", bound=type[Any])
 
 @dataclass(frozen=True, slots=True)
 class Tracker:
-    """A registered class: one instance for the run if `is_shared`, else one for each connection.
+    """A registered tracker class: one instance per run if `is_shared`, else one per connection.
 
-    `needs` are the classes whose state it reads, `keeps` the classes of further state that it fills.
-    `flags` are those that it adds to frames, so that rules which ask for them need it too.
+    `needs` are the classes whose state it reads, `keeps` further classes of state that it updates. `flags` are the
+    frame flags that it sets: rules that select frames by them need this tracker.
     """
 
     kind: type[Any]
@@ -50,28 +50,27 @@ def tracker(
     flags: FrameFlags = ANY,
     per: str = "run",
 ) -> Callable[[TrackerT], TrackerT]:
-    """Register a tracker class, one for the run (``run``) or for each connection (``connection``).
+    """Register a tracker class with one instance per run (``run``) or per connection (``connection``).
 
-    What it wants to hear is said as for rules; its code, by which it is woken, is the name of the class. It runs after
-    the classes that it `needs`. Others that need a class in `keeps`, or frames with its
-    `flags`, need this one.
+    It selects events as rules do. Its deadlines have the name of the class as their code. It runs after the classes
+    that it `needs`. Trackers and rules that need a class in `keeps`, or frames with its `flags`, need this tracker.
     """
     trigger = Trigger(events, apis, broken, only, versions)
 
     def register(kind: TrackerT) -> TrackerT:
-        made = Tracker(kind, per == "run", (trigger, *also), needs, keeps, flags)
+        registered = Tracker(kind, per == "run", (trigger, *also), needs, keeps, flags)
         for each in (kind, *keeps):
-            _TRACKERS[each] = made
+            _TRACKERS[each] = registered
         return kind
 
     return register
 
 
 def in_order(needed: Iterable[type[Any]]) -> tuple[Tracker, ...]:
-    """The trackers that fill these classes and what they need in turn, each after those that it needs.
+    """The trackers that update these classes, and those that they need in turn, in dependency order.
 
     Raises:
-        KeyError: No tracker fills one of the classes.
+        KeyError: No tracker updates one of the classes.
         graphlib.CycleError: Trackers need each other.
     """
     graph: dict[type[Any], tuple[type[Any], ...]] = {}
@@ -81,7 +80,7 @@ def in_order(needed: Iterable[type[Any]]) -> tuple[Tracker, ...]:
         if tracker.kind not in graph:
             graph[tracker.kind] = tuple(_TRACKERS[each].kind for each in tracker.needs)
             waiting += tracker.needs
-    named = sorted(graph, key=lambda kind: (kind.__module__, kind.__name__))  # the same order in every process
+    named = sorted(graph, key=lambda kind: (kind.__module__, kind.__name__))  # a deterministic order
     return tuple(_TRACKERS[kind] for kind in TopologicalSorter({kind: graph[kind] for kind in named}).static_order())
 
 
@@ -94,19 +93,19 @@ class Trackers:
 
     def __init__(self, needed: Iterable[type[Any]] = ()) -> None:
         self.order = in_order(needed)
-        #: The trackers that want to see an event.
+        #: The trackers that have subscribed to an event.
         self.interested = Dispatch(lambda: ((each, each.triggers, each.kind.__name__) for each in self.order))
         self._kinds = frozenset(kind for each in self.order for kind in (each.kind, *each.keeps))
 
     def check(self, kind: type[Any]) -> None:
-        """Refuse state that nobody fills.
+        """Check that a class of state is updated in this run.
 
         Raises:
-            LookupError: A tracker fills it that does not run, because nobody declared a need for it.
+            LookupError: The tracker that updates it does not run, because no rule declares that it needs it.
         """
         if kind in _TRACKERS and kind not in self._kinds:
             raise LookupError(f"{kind.__name__} is read, but no rule declares that it needs it")
 
 
-#: Of a run without rules.
+#: For runs without rules.
 NO_TRACKERS = Trackers()

@@ -1,4 +1,4 @@
-"""How long a request allows the server to hold its answer back."""
+"""How long a server may hold back the response to a request."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 
 _S = 1_000_000_000
 
-#: Answered when there is something to say, and not at once: to wait is what they are for.
-HELD = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup"})
+#: APIs whose responses are held back by design: long polls and rebalances.
+LONG_POLLS = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup"})
 
 
 def allowed_ms(message: Message, timeouts: RebalanceTimeouts) -> int:
-    """What the fields of a request allow the server on top of the time that it needs.
+    """The time in ms that a request allows the server beyond its processing time.
 
-    A group answers a JoinGroup when all members have joined, a SyncGroup when their leader has sent the assignment:
-    both within the longest rebalance timeout of its members.
+    A group coordinator responds to JoinGroup when all members have joined, and to SyncGroup when the leader has sent
+    the assignment: both within the longest rebalance timeout of the members.
     """
     if message.api in ("JoinGroup", "SyncGroup"):
         return timeouts.of(message.body.get("group_id"))
@@ -24,6 +24,6 @@ def allowed_ms(message: Message, timeouts: RebalanceTimeouts) -> int:
     return max(wait, 0) if isinstance(wait, int) else 0
 
 
-def lasted(ns: int) -> str:
-    """A time as findings say it: ``4.2 s``, ``380 ms``."""
+def duration(ns: int) -> str:
+    """A duration as text: ``4.2 s``, ``380 ms``."""
     return f"{ns / _S:.3g} s" if ns >= _S else f"{ns / 1_000_000:.3g} ms"

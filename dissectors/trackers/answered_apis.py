@@ -1,4 +1,4 @@
-"""What the servers of a run have answered, and to whom."""
+"""AnsweredApis: the APIs and versions that servers have answered, by client."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TypeAlias
 from dissectors.bounded import BoundedDict
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.versions import client_of
+from dissectors.trackers.versions import client_key
 
 MAX_SERVED = 20_000
 
-#: What a client asks to get its bearings.
-BEARINGS = frozenset(
+#: APIs that clients use before their actual work.
+DISCOVERY_APIS = frozenset(
     {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE}
 )
 
@@ -21,22 +21,22 @@ Kind: TypeAlias = tuple[str, str | None, int, int]
 
 
 class AnsweredApis:
-    """Each connection notes here what is answered on it for the first time."""
+    """Updated by each connection when an API version is answered on it for the first time."""
 
     def __init__(self) -> None:
         self._kinds: BoundedDict[Kind, None] = BoundedDict(MAX_SERVED)
-        self._at_work: BoundedDict[tuple[str, str | None], int] = BoundedDict(MAX_SERVED)
+        self._last_work_at: BoundedDict[tuple[str, str | None], int] = BoundedDict(MAX_SERVED)
 
     def note(self, api: tuple[int, int], at: int, connection: ConnectionState) -> None:
-        """An API key and version was answered."""
+        """Note that an API key and version was answered."""
         self._kinds[connection.server, connection.client_id, *api] = None
-        if api[0] not in BEARINGS:
-            self._at_work[client_of(connection)] = at
+        if api[0] not in DISCOVERY_APIS:
+            self._last_work_at[client_key(connection)] = at
 
     def has(self, kind: Kind) -> bool:
         """Whether that was answered before."""
         return kind in self._kinds
 
-    def at_work(self, client: tuple[str, str | None]) -> int:
-        """When a connection of that client last began with more than bearings; 0 if none did."""
-        return self._at_work.get(client, 0)
+    def last_work_at(self, client: tuple[str, str | None]) -> int:
+        """The last time a connection of the client used other APIs than `DISCOVERY_APIS`; 0 if none did."""
+        return self._last_work_at.get(client, 0)

@@ -1,4 +1,4 @@
-"""Authentication: how far SASL has come on a connection, and which listeners ask for it."""
+"""Authentication: the progress of SASL on a connection, and which listeners require it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from dissectors.trackers.triggers import Trigger
 _MS = 1_000_000
 _MOST_LISTENERS = 1000
 
-#: What belongs to no authenticated client: the APIs that a broker answers before it knows who asks.
+#: The APIs that a broker serves before authentication.
 BEFORE_LOGIN = frozenset({"ApiVersions", "SaslHandshake", "SaslAuthenticate"})
 
 
 class SaslPhase(Enum):
-    """Where a connection stands. `UNKNOWN`: the capture does not have its beginning, or bytes were lost."""
+    """The state of a connection. `UNKNOWN`: the capture lacks its beginning, or bytes were lost."""
 
     NONE = "no SASL yet"
-    UNKNOWN = "not known"
-    HANDSHAKE = "SaslHandshake asked"
-    TOKENS = "tokens go to and fro"
+    UNKNOWN = "unknown"
+    HANDSHAKE = "SaslHandshake sent"
+    TOKENS = "tokens are exchanged"
     DONE = "authenticated"
     FAILED = "refused"
 
@@ -43,19 +43,19 @@ class SaslPhase(Enum):
     per="connection",
 )
 class Authentication:
-    """One connection's SASL exchange. It keeps names and nonces of tokens, which no finding may print.
+    """The SASL exchange of one connection. It holds names and nonces from tokens; findings must not print them.
 
-    `unproven` says that nobody was let in as far as is known; `awaits_token` that the broker takes nothing but the next
-    token now; `again` that the connection was authenticated before this exchange; `raw` that its tokens have no header.
-    `user` is whom the token names, true only once the phase is `DONE`. `expires_at` is when the broker will close (ns).
+    `unauthenticated`: no authentication is known to have succeeded. `awaits_token`: the broker accepts only the next
+    token now. `raw`: tokens have no Kafka header. `user` is the name in the token, which is verified only in phase
+    `DONE`. `expires_at` is when the broker will close the connection (ns).
     """
 
     def __init__(self) -> None:
         self.phase = SaslPhase.NONE
-        self.unproven = True
+        self.unauthenticated = True
         self.awaits_token = False
         self.mechanism = ""
-        self.again = False
+        self.is_reauthentication = False
         self.raw = False
         self.tokens = 0
         self.started_at = 0
@@ -68,11 +68,11 @@ class Authentication:
 
     @property
     def principal(self) -> str | None:
-        """Who the broker knows the client as, by Kafka's default mapping, if it has let somebody in."""
+        """The client's principal by Kafka's default mapping; None unless it is authenticated."""
         return f"User:{self.user}" if self.phase is SaslPhase.DONE and self.user else None
 
     def observe(self, event: object, _: ConnectionState) -> None:
-        """Take a step."""
+        """Update the phase."""
         if isinstance(event, RequestReceived):
             self._request(event)
         elif isinstance(event, ResponseReceived):
@@ -81,18 +81,18 @@ class Authentication:
             self._raw_token(event)
         elif isinstance(event, BytesSkipped) or (isinstance(event, ConnectionOpened) and event.midstream):
             self.phase, self.expires_at = SaslPhase.UNKNOWN, None
-        self.unproven = self.phase not in (SaslPhase.DONE, SaslPhase.UNKNOWN)
+        self.unauthenticated = self.phase not in (SaslPhase.DONE, SaslPhase.UNKNOWN)
         if self.phase is SaslPhase.HANDSHAKE:
             self.awaits_token = not self.tokens
         else:
-            self.awaits_token = self.phase is SaslPhase.TOKENS and self.tokens < _tokens_of(self.mechanism)
+            self.awaits_token = self.phase is SaslPhase.TOKENS and self.tokens < _token_count(self.mechanism)
 
     def _request(self, event: RequestReceived) -> None:
         message = event.message
-        if event.damaged or not message.reads_well:
+        if event.damaged or not message.well_formed:
             self.phase, self.expires_at = SaslPhase.UNKNOWN, None
         elif message.api == "SaslHandshake":
-            self.again = self.phase is SaslPhase.DONE
+            self.is_reauthentication = self.phase is SaslPhase.DONE
             self.restarted_after = event.at - self.started_at
             self.phase, self.mechanism, self.raw = (
                 SaslPhase.HANDSHAKE,
@@ -110,7 +110,7 @@ class Authentication:
         message = event.message
         if self.phase is SaslPhase.UNKNOWN:
             return
-        if message is None or event.damaged or not message.reads_well:
+        if message is None or event.damaged or not message.well_formed:
             self.phase, self.expires_at = SaslPhase.UNKNOWN, None
         elif message.body.get("error_code"):
             self.phase = SaslPhase.FAILED
@@ -121,11 +121,11 @@ class Authentication:
             self._answered(message.body, event.at)
 
     def _answered(self, body: dict[str, Any], at: int) -> None:
-        answer = body.get("auth_bytes") or b""
+        token = body.get("auth_bytes") or b""
         if self.mechanism.startswith("SCRAM-") and self.tokens == 1:
-            self.server_nonce = _attributes(answer).get("r")
-        # To a token that it does not accept, OAUTHBEARER answers with a reason, and fails at the next one (RFC 7628).
-        if self.tokens >= _tokens_of(self.mechanism) and not (self.mechanism == "OAUTHBEARER" and answer):
+            self.server_nonce = _attributes(token).get("r")
+        # OAUTHBEARER answers an invalid token with an error message, and fails at the next one (RFC 7628).
+        if self.tokens >= _token_count(self.mechanism) and not (self.mechanism == "OAUTHBEARER" and token):
             self.phase = SaslPhase.DONE
             lifetime = body.get("session_lifetime_ms", 0)
             self.expires_at = at + lifetime * _MS if lifetime > 0 else None
@@ -136,7 +136,7 @@ class Authentication:
         if event.direction is Direction.REQUEST:
             self.phase = SaslPhase.TOKENS
             self.tokens += 1
-        elif self.tokens >= _tokens_of(self.mechanism):
+        elif self.tokens >= _token_count(self.mechanism):
             self.phase = SaslPhase.DONE
 
     def _read_token(self, token: bytes) -> None:
@@ -160,14 +160,14 @@ class Authentication:
     needs=(Authentication,),
 )
 class Listeners:
-    """What a run has learned of servers: where SASL has let somebody in, and where data was served without it."""
+    """Servers of a run that authenticated a client by SASL, and those that served data without it."""
 
     def __init__(self) -> None:
         self.sasl: BoundedDict[str, None] = BoundedDict(_MOST_LISTENERS)
         self.open: BoundedDict[str, None] = BoundedDict(_MOST_LISTENERS)
 
     def observe(self, event: ResponseReceived | TokenReceived, connection: ConnectionState) -> None:
-        """Data was served, or somebody was let in."""
+        """Remember that a server served data, or authenticated a client."""
         phase, message = connection.state(Authentication).phase, getattr(event, "message", None)
         if message is not None and message.api == "Metadata":
             if phase is SaslPhase.NONE:
@@ -176,12 +176,12 @@ class Listeners:
             self.sasl[connection.server] = None
 
 
-def _tokens_of(mechanism: str) -> int:
-    """How many tokens a client sends. GSSAPI's number is not fixed: each may be its last."""
+def _token_count(mechanism: str) -> int:
+    """The number of tokens that a client sends. It varies for GSSAPI, where each token may be the last."""
     return 2 if mechanism.startswith("SCRAM-") else 1
 
 
 def _attributes(token: bytes) -> dict[str, str]:
-    """The attributes of a SCRAM message (RFC 5802): ``n=user,r=nonce``, after the header ``n,,`` in the first one."""
+    """The attributes of a SCRAM message (RFC 5802): ``n=user,r=nonce``. The first message has a ``n,,`` header."""
     parts = (part.partition("=") for part in token.decode(errors="replace").split(","))
     return {name: value for name, equals, value in parts if equals}

@@ -1,4 +1,4 @@
-"""Clients that look up a broker, and whether they ever connect to it."""
+"""BrokerLookups: clients that look up a broker, and whether they ever use it."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from dissectors.trackers import tracker
 from dissectors.trackers.brokers import AddressRoute, Brokers, Endpoint, endpoints
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
-#: Clients that are remembered, and addresses that each was sent to.
-MAX_SEEKERS = 1_000
+#: The number of clients, and of addresses per client, to remember.
+MAX_CLIENTS = 1_000
 MAX_ADDRESSES = 100
 
-#: Answers count together while they come within this time (ns).
+#: Answers are counted together within this time (ns).
 WINDOW = 15 * 1_000_000_000
 
-#: A question counts as another one from this long after the last answer (ns): clients ask two things at once, and need
-#: a moment to dial.
-MOMENT = 50_000_000
+#: A request counts as a new lookup only so long after the last answer (ns): clients send two requests at once, and need
+#: a moment to connect.
+MIN_INTERVAL = 50_000_000
 
-#: After an answer that departs from its layout, what its client does says nothing of addresses for this long (ns).
+#: After a response that departs from its layout, the client's behaviour is not evaluated for this long (ns).
 MISLED = 60 * 1_000_000_000
 
-#: Where clients learn of addresses.
-QUESTIONS = ("Metadata", "FindCoordinator")
+#: APIs whose responses contain broker addresses.
+ADDRESS_APIS = ("Metadata", "FindCoordinator")
 
-#: What clients ask any broker before they go to a certain one.
-LOOKING = frozenset(("ApiVersions", *QUESTIONS))
+#: APIs that clients use on any broker before they connect to a specific one.
+LOOKUP_APIS = frozenset(("ApiVersions", *ADDRESS_APIS))
 
-#: What clients do by themselves while they get nowhere.
-ANYWHERE = LOOKING | {"SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}
+#: APIs that clients use although they cannot reach the broker they need.
+UNSPECIFIC_APIS = LOOKUP_APIS | {"SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}
 
-#: What clients ask a certain broker only: the leader of a partition, the coordinator of a group or transaction.
-ERRANDS = frozenset((
+#: APIs that clients use only on a specific broker: a partition leader, a group or transaction coordinator.
+BROKER_APIS = frozenset((
     "Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit",
     "OffsetFetch", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "ConsumerGroupHeartbeat",
     "ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge", "StreamsGroupHeartbeat",
@@ -46,112 +46,112 @@ ERRANDS = frozenset((
 
 @dataclass(slots=True)
 class BrokerLookup:
-    """One client, and what became of its search since it last got anywhere.
+    """The lookups of one client since it last used the broker that it looked for.
 
-    `told` is where it was sent, `example` one of these addresses, `way` where that leads. `answers` says how often it
-    was sent there within `WINDOW` of `since`, `same` how often in a row with the very same answer, `last` when.
-    `arrived_at` is where it had been sent when it was last seen at work.
+    `addresses` are those that it got, `example` is one of them, and `route` is where that leads. `answers` counts the
+    answers within `WINDOW` of `since`, `identical` the consecutive identical ones; `last` is the time of the last.
+    `reached` are the addresses that it had got when it last used such a broker.
     """
 
-    told: frozenset[tuple[str, int]] = frozenset()
+    addresses: frozenset[tuple[str, int]] = frozenset()
     example: Endpoint | None = None
-    way: AddressRoute = AddressRoute.HERE
+    route: AddressRoute = AddressRoute.HERE
     answers: int = 0
-    same: int = 0
+    identical: int = 0
     since: int = 0
     last: int = 0
     answer: int = 0
-    arrived_at: frozenset[tuple[str, int]] | None = None
-    departed_at: int = 0
+    reached: frozenset[tuple[str, int]] | None = None
+    misread_at: int = 0
 
     def is_lost(self, at: int) -> bool:
-        """Whether it was not seen at work where it was sent to, and can read what it is told."""
-        return self.arrived_at != self.told and at - self.departed_at > MISLED
+        """Whether the client has not used a broker that it looked up, although it can decode the responses."""
+        return self.reached != self.addresses and at - self.misread_at > MISLED
 
 
 @tracker(
     events=(ResponseReceived,),
-    apis=tuple(LOOKING),
+    apis=tuple(LOOKUP_APIS),
     broken=True,
     also=(
         Trigger((RequestReceived,), broken=True, only=FrameFlags.SUBSCRIBED),
-        Trigger((ResponseReceived,), broken=True, only=FrameFlags.IRREGULAR),  # of versions that no schema has
+        Trigger((ResponseReceived,), broken=True, only=FrameFlags.IRREGULAR),  # versions that the schemas do not have
     ),
     needs=(Brokers,),
 )
 class BrokerLookups:
-    """The clients of a run, told apart by their host and client id."""
+    """The clients of a run, by host and client id."""
 
     def __init__(self) -> None:
-        self._seekers: BoundedDict[tuple[str, str | None], BrokerLookup] = BoundedDict(MAX_SEEKERS)
-        #: Those who were told something since they were last seen at work: only then requests are looked at.
-        self._sent: BoundedDict[tuple[str, str | None], BrokerLookup] = BoundedDict(MAX_SEEKERS)
+        self._clients: BoundedDict[tuple[str, str | None], BrokerLookup] = BoundedDict(MAX_CLIENTS)
+        #: Clients with a pending lookup: requests are observed only while there are any.
+        self._pending: BoundedDict[tuple[str, str | None], BrokerLookup] = BoundedDict(MAX_CLIENTS)
 
     def of(self, connection: Any, client_id: str | None) -> BrokerLookup:
-        """The client of a connection."""
-        return self._seekers.touch((host_of(connection.client), client_id), BrokerLookup)
+        """The lookups of a connection's client."""
+        return self._clients.touch((host_of(connection.client), client_id), BrokerLookup)
 
     def observe(self, event: RequestReceived | ResponseReceived, connection: Any) -> None:
-        """Count the answers that let a client go on, until it is seen to do so."""
+        """Count a client's answers until it uses a broker that it looked for."""
         message = event.message
         if isinstance(event, RequestReceived):
             self._request(event.message, connection)
-        elif message is not None and message.api in LOOKING and event.request is not None:
-            seeker = self.of(connection, event.request.message.client_id)
-            if message.diagnosis is not None or not message.reads_well:
-                seeker.departed_at = event.at
-                seeker.answers = seeker.same = 0
-            elif event.asked is not None and message.api in QUESTIONS:
-                self._answer(seeker, message, connection)
-                if _lets_go_on(message, event.asked):
-                    self._count(seeker, message, event.request.at, event.at)
-                self._sent[host_of(connection.client), event.request.message.client_id] = seeker
+        elif message is not None and message.api in LOOKUP_APIS and event.request is not None:
+            lookup = self.of(connection, event.request.message.client_id)
+            if message.diagnosis is not None or not message.well_formed:
+                lookup.misread_at = event.at
+                lookup.answers = lookup.identical = 0
+            elif event.request_body is not None and message.api in ADDRESS_APIS:
+                self._answer(lookup, message, connection)
+                if _names_target(message, event.request_body):
+                    self._count(lookup, message, event.request.at, event.at)
+                self._pending[host_of(connection.client), event.request.message.client_id] = lookup
                 connection.run.subscribe("BrokerLookups")
 
     def _request(self, message: Message, connection: Any) -> None:
         key = host_of(connection.client), message.client_id
-        if message.api in ANYWHERE or (seeker := self._sent.get(key)) is None:
+        if message.api in UNSPECIFIC_APIS or (lookup := self._pending.get(key)) is None:
             return
-        seeker.same = 0
-        if message.api in ERRANDS:
-            seeker.answers = 0
-            seeker.arrived_at = seeker.told
-            del self._sent[key]
-            if not self._sent:
+        lookup.identical = 0
+        if message.api in BROKER_APIS:
+            lookup.answers = 0
+            lookup.reached = lookup.addresses
+            del self._pending[key]
+            if not self._pending:
                 connection.run.unsubscribe("BrokerLookups")
 
-    def _answer(self, seeker: BrokerLookup, message: Message, connection: Any) -> None:
-        named = list(endpoints(message))
-        told = frozenset(sorted({(each.host, each.port) for each in named})[:MAX_ADDRESSES])
+    def _answer(self, lookup: BrokerLookup, message: Message, connection: Any) -> None:
+        endpoints_found = list(endpoints(message))
+        addresses = frozenset(sorted({(each.host, each.port) for each in endpoints_found})[:MAX_ADDRESSES])
         if (
             message.api == "FindCoordinator"
-            and seeker.told
-            and (seeker.way is AddressRoute.HERE or not told <= seeker.told)
+            and lookup.addresses
+            and (lookup.route is AddressRoute.HERE or not addresses <= lookup.addresses)
         ):
-            return  # the coordinator may well be a broker that was not dialled yet
+            return  # the coordinator may be another broker
         brokers = connection.run.state(Brokers)
-        ways = [brokers.way(each.host, each.port) for each in named]
-        way = next(
-            (way for way in (AddressRoute.HERE, AddressRoute.UNCLEAR, AddressRoute.PAST) if way in ways),
+        routes = [brokers.route(each.host, each.port) for each in endpoints_found]
+        route = next(
+            (route for route in (AddressRoute.HERE, AddressRoute.UNCLEAR, AddressRoute.PAST) if route in routes),
             AddressRoute.HERE,
         )
-        seeker.way, seeker.example = way, named[ways.index(way)] if named else None
-        if message.api == "Metadata" or not seeker.told:
-            seeker.told = told
+        lookup.route, lookup.example = route, endpoints_found[routes.index(route)] if endpoints_found else None
+        if message.api == "Metadata" or not lookup.addresses:
+            lookup.addresses = addresses
 
-    def _count(self, seeker: BrokerLookup, message: Message, asked_at: int, at: int) -> None:
-        if asked_at - seeker.last < MOMENT:
+    def _count(self, lookup: BrokerLookup, message: Message, asked_at: int, at: int) -> None:
+        if asked_at - lookup.last < MIN_INTERVAL:
             return
-        answer, seeker.last = hash(message.frame[8:]), at
-        if at - seeker.since > WINDOW:
-            seeker.since, seeker.answers, seeker.same = at, 0, 0
-        seeker.answers += 1
-        seeker.same = seeker.same + 1 if answer == seeker.answer else 1
-        seeker.answer = answer
+        answer, lookup.last = hash(message.frame[8:]), at
+        if at - lookup.since > WINDOW:
+            lookup.since, lookup.answers, lookup.identical = at, 0, 0
+        lookup.answers += 1
+        lookup.identical = lookup.identical + 1 if answer == lookup.answer else 1
+        lookup.answer = answer
 
 
-def _lets_go_on(message: Message, asked: dict[str, Any]) -> bool:
-    """Whether an answer names the broker that its client looks for: the leader of a topic asked for, a coordinator."""
+def _names_target(message: Message, asked: dict[str, Any]) -> bool:
+    """Whether an answer contains the broker that the client looks for: a requested topic's leader, a coordinator."""
     if message.api == "FindCoordinator":
         return any(True for _ in endpoints(message))
     brokers = {each["node_id"] for each in message.body["brokers"] or ()}

@@ -1,4 +1,4 @@
-"""Brokers: the addresses that responses name, and whether they are those that clients dial."""
+"""Brokers: the addresses in responses, and whether they are those that clients connect to."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dissectors.connections.events import ConnectionOpened
 from dissectors.messages.message import Message
 from dissectors.trackers import tracker
 
-#: Dialled addresses that are remembered.
+#: The number of dialled addresses to remember.
 MAX_DIALLED = 10_000
 
 CLIENT_ENDPOINTS = 1
 
-#: What is longer is no host's name (RFC 1035).
+#: The longest host name (RFC 1035).
 LONGEST_HOST = 255
 
 
 class Endpoint(NamedTuple):
-    """A broker's address in a response; `path` is the struct that holds its host and port."""
+    """A broker's address in a response; `path` is the path of the struct with its host and port."""
 
     node_id: int
     host: str
@@ -31,73 +31,73 @@ class Endpoint(NamedTuple):
 
     @property
     def address(self) -> str:
-        """As ``host:port``."""
+        """``host:port``."""
         return f"{self.host}:{self.port}"
 
 
 class AddressRoute(Enum):
-    """Where an advertised address leads, as far as text can tell."""
+    """Where an advertised address leads, as far as comparing text can tell."""
 
-    #: To an address that clients dial.
+    #: An address that clients connect to.
     HERE = "here"
-    #: To a port that clients dial, at a host that cannot be compared: a name, or loopback beside another address.
+    #: A port that clients connect to, at a host that cannot be compared: a name, or loopback against another address.
     UNCLEAR = "unclear"
-    #: To an address that nobody was seen to dial.
+    #: An address that no client was observed to connect to.
     PAST = "past"
 
 
 @tracker(events=(ConnectionOpened,))
 class Brokers:
-    """The addresses that clients of this run dialled: listeners of a relay, else servers."""
+    """The addresses that the clients of this run connected to: listeners of a relay, or servers."""
 
     def __init__(self) -> None:
         self._dialled: BoundedDict[tuple[str, int], None] = BoundedDict(MAX_DIALLED)
-        #: Port -> whether somebody dialled it at a host that is not a plain IP address.
+        #: Port -> whether a client connected to it at a host that is not an IP address.
         self._ports: BoundedDict[int, bool] = BoundedDict(MAX_DIALLED)
 
     def observe(self, _: ConnectionOpened, connection: Any) -> None:
-        """Take note of the address that a connection dialled."""
+        """Remember the address that a client connected to."""
         if (address := split(connection.dialled)) is not None:
             host, port = address
             self._dialled[address] = None
             self._ports[port] = self._ports.get(port, False) or not is_fixed(host)
 
-    def way(self, host: str, port: int) -> AddressRoute:
-        """Where a client gets that follows an advertised address."""
-        known = canonical(host)
-        if (known, port) in self._dialled:
+    def route(self, host: str, port: int) -> AddressRoute:
+        """The route of an advertised address."""
+        canonical_host = canonical(host)
+        if (canonical_host, port) in self._dialled:
             return AddressRoute.HERE
-        if port in self._ports and (self._ports[port] or not is_fixed(known)):
+        if port in self._ports and (self._ports[port] or not is_fixed(canonical_host)):
             return AddressRoute.UNCLEAR
         return AddressRoute.PAST
 
 
 def relayed(connection: Any) -> bool:
-    """Whether a relay took the connection, so that the address dialled is not the server's."""
+    """Whether the connection goes through a relay, so that the dialled address is not the server's."""
     return bool(connection.dialled != connection.server)
 
 
 def own_address(message: Message, connection: Any) -> Endpoint | None:
-    """The endpoint in a response that is the server behind a relay, if none leads to where clients dial."""
+    """The endpoint in a response that is the server behind a relay; None if another endpoint is a dialled address."""
     if not relayed(connection):
         return None
     server, brokers = split(connection.server), connection.run.state(Brokers)
     own = None
     for each in endpoints(message):
-        way = brokers.way(each.host, each.port)
-        if way is AddressRoute.HERE:
+        route = brokers.route(each.host, each.port)
+        if route is AddressRoute.HERE:
             return None
-        # A name may be made to lead to the relay, if that has the same port.
-        if (canonical(each.host), each.port) == server and (way is AddressRoute.PAST or is_address(each.host)):
+        # A name may resolve to the relay, if the relay uses the same port.
+        if (canonical(each.host), each.port) == server and (route is AddressRoute.PAST or is_address(each.host)):
             own = own or each
     return own
 
 
 def endpoints(message: Message) -> Iterator[Endpoint]:
-    """The brokers' addresses in a response of any API that carries them.
+    """The addresses of brokers in a response of any API that contains them.
 
-    Those are Metadata, FindCoordinator and DescribeCluster, and Produce, Fetch, ShareFetch and ShareAcknowledge with
-    their `node_endpoints`. Answers that are errors have none, and controllers are left out.
+    These are Metadata, FindCoordinator and DescribeCluster, and Produce, Fetch, ShareFetch and ShareAcknowledge with
+    their `node_endpoints`. Error responses contain none; addresses of controllers are left out.
     """
     body = message.body
     if message.api == "FindCoordinator":

@@ -1,4 +1,4 @@
-"""Commits: the offset that each group has committed last, as far as the run has seen it acknowledged."""
+"""Commits: the last acknowledged offset commit of each group and partition."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import BytesSkipped, ConnectionEnded, RequestReceived, ResponseReceived
 from dissectors.trackers import tracker
-from dissectors.trackers.partitions import Place, topic_of
+from dissectors.trackers.partitions import TopicPartition, topic_of
 from dissectors.trackers.state import ConnectionState
 
 _MOST_COMMITS = 50_000
 
-#: Group, topic (by name where that is known) and partition.
+#: Group, topic (name if known) and partition.
 Key = tuple[str, str, int]
 
 
 class Commit(NamedTuple):
-    """What was committed, by whom (member id, host, client id), and when that was acknowledged."""
+    """A commit: offset, metadata, committer (member id, host, client id), and when it was acknowledged."""
 
     offset: int
     metadata: str
@@ -27,16 +27,16 @@ class Commit(NamedTuple):
     at: int
 
 
-class StepBack(NamedTuple):
-    """A commit below the one before."""
+class CommitRegression(NamedTuple):
+    """A commit with a lower offset than the previous one."""
 
     key: Key
-    before: Commit
-    now: Commit
+    previous: Commit
+    commit: Commit
 
 
-def key_of(group: str, place: Place, connection: ConnectionState) -> Key:
-    """Topics by name, whichever of name and id the version has."""
+def key_of(group: str, place: TopicPartition, connection: ConnectionState) -> Key:
+    """The key of a partition, with the topic's name if known, whether the version has name or id."""
     topic, partition = place
     return group, connection.run.topic_names.get(topic, topic), partition
 
@@ -47,33 +47,33 @@ def key_of(group: str, place: Place, connection: ConnectionState) -> Key:
     broken=True,
 )
 class Commits:
-    """The last commit of each group and partition; `back` are those of the response at hand that went back.
+    """The last commit of each group and partition. `regressions` are those in the current response that went back.
 
-    What was not seen for sure is forgotten: commits whose answer was lost, or that stand in lost bytes.
+    Partitions are dropped when their commit is uncertain: its response was lost, or bytes were lost.
     """
 
     def __init__(self) -> None:
-        self.back: list[StepBack] = []
+        self.regressions: list[CommitRegression] = []
         self._last: BoundedDict[Key, Commit] = BoundedDict(_MOST_COMMITS)
 
     def last(self, key: Key) -> Commit | None:
-        """What stands for this partition, None if that is not known."""
+        """The last commit of a partition, None if it is unknown."""
         return self._last.get(key)
 
     def observe(self, event: ResponseReceived | BytesSkipped | ConnectionEnded, connection: ConnectionState) -> None:
-        """Take in an acknowledged commit."""
-        self.back = []
+        """Update the commits."""
+        self.regressions = []
         if isinstance(event, ConnectionEnded):
             for request in event.unanswered:
                 if request.message.api in ("OffsetCommit", "TxnOffsetCommit", "OffsetDelete"):
                     self._forget(request, connection)
-        elif isinstance(event, BytesSkipped) or event.asked is None or event.damaged or event.message is None:
+        elif isinstance(event, BytesSkipped) or event.request_body is None or event.damaged or event.message is None:
             self._last.clear()
-        elif event.message.api == "OffsetCommit" and event.message.reads_well:
-            self._commit(event.asked, event, connection)
+        elif event.message.api == "OffsetCommit" and event.message.well_formed:
+            self._commit(event.request_body, event, connection)
         elif event.message.api == "DeleteGroups":
-            gone = set(event.asked.get("groups_names") or ())
-            for key in [key for key in self._last if key[0] in gone]:
+            deleted = set(event.request_body.get("groups_names") or ())
+            for key in [key for key in self._last if key[0] in deleted]:
                 del self._last[key]
         elif event.request is not None:
             self._forget(event.request, connection)
@@ -87,11 +87,11 @@ class Commits:
             if place in refused:
                 continue
             key = key_of(group, place, connection)
-            now = Commit(row.get("committed_offset", -1), row.get("committed_metadata") or "", committer, event.at)
-            before = self._last.get(key)
-            if before is not None and 0 <= now.offset < before.offset:
-                self.back.append(StepBack(key, before, now))
-            self._last[key] = now
+            commit = Commit(row.get("committed_offset", -1), row.get("committed_metadata") or "", committer, event.at)
+            previous = self._last.get(key)
+            if previous is not None and 0 <= commit.offset < previous.offset:
+                self.regressions.append(CommitRegression(key, previous, commit))
+            self._last[key] = commit
 
     def _forget(self, request: RequestReceived, connection: ConnectionState) -> None:
         body = request.message.body
@@ -99,7 +99,7 @@ class Commits:
             self._last.pop(key_of(body.get("group_id") or "", place, connection), None)
 
 
-def _rows(body: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+def _rows(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
     for topic in body.get("topics") or ():
         name = topic_of(topic)
         for row in topic.get("partitions") or ():

@@ -1,4 +1,4 @@
-"""Compacted topics: those whose `cleanup.policy` has compact in it, as far as anybody has said so."""
+"""Compacted: the topics whose `cleanup.policy` includes compact, as far as requests and responses show it."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ _TOPIC = 2
     events=(RequestReceived, ResponseReceived), apis=("CreateTopics", "DescribeConfigs", "IncrementalAlterConfigs")
 )
 class Compacted:
-    """The run's compacted topics, by server and name."""
+    """The compacted topics of a run, by server and name."""
 
     def __init__(self) -> None:
         self.topics: BoundedDict[tuple[str, str], bool] = BoundedDict(_MOST_TOPICS)
 
     def observe(self, event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
-        """Take policies that were set and taken, or told."""
+        """Remember policies that were set successfully or described."""
         message = event.message
         if message is None or message.is_request:
             return
         if message.api == "DescribeConfigs":
             for result in message.body.get("results", ()):
                 if result.get("resource_type") == _TOPIC and not result.get("error_code"):
-                    self._take(connection, result.get("resource_name"), result.get("configs"))
+                    self._update(connection, result.get("resource_name"), result.get("configs"))
             return
-        asked = event.asked if isinstance(event, ResponseReceived) else None
+        asked = event.request_body if isinstance(event, ResponseReceived) else None
         if asked is None:
             return
         if message.api == "CreateTopics":
-            taken = {row.get("name") for row in message.body.get("topics", ()) if not row.get("error_code")}
+            accepted = {row.get("name") for row in message.body.get("topics", ()) if not row.get("error_code")}
             for topic in asked.get("topics", ()):
-                if topic.get("name") in taken and not asked.get("validate_only"):
-                    self._take(connection, topic.get("name"), topic.get("configs"))
+                if topic.get("name") in accepted and not asked.get("validate_only"):
+                    self._update(connection, topic.get("name"), topic.get("configs"))
             return
-        taken = {row.get("resource_name") for row in message.body.get("responses", ()) if not row.get("error_code")}
+        accepted = {row.get("resource_name") for row in message.body.get("responses", ()) if not row.get("error_code")}
         for resource in asked.get("resources", ()):
-            if resource.get("resource_type") == _TOPIC and resource.get("resource_name") in taken:
-                # Deleting, appending to and subtracting from the policy leave it as it may be: then it is not known.
-                self._take(connection, resource.get("resource_name"), resource.get("configs"), only_operation=0)
+            if resource.get("resource_type") == _TOPIC and resource.get("resource_name") in accepted:
+                # Only SET shows the whole policy; after DELETE, APPEND or SUBTRACT it is unknown.
+                self._update(connection, resource.get("resource_name"), resource.get("configs"), only_operation=0)
 
-    def _take(
+    def _update(
         self, connection: ConnectionState, topic: str | None, configs: object, only_operation: int | None = None
     ) -> None:
         key = connection.server, topic or ""

@@ -1,4 +1,4 @@
-"""Coordinators: who is named as coordinator of a group or transaction, and what coordinators answer."""
+"""Coordinators: the coordinators of groups and transactions in FindCoordinator, and the answers of coordinators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dissectors.trackers.state import ConnectionState
 #: FindCoordinator's key types.
 KINDS = {0: "group", 1: "transactional id", 2: "share group"}
 
-#: APIs that a coordinator serves.
+#: APIs that only a coordinator serves.
 COORDINATED = (
     "JoinGroup",
     "SyncGroup",
@@ -40,61 +40,61 @@ _MOST_KEYS = 10_000
 
 
 class CoordinatorNode(NamedTuple):
-    """A broker as FindCoordinator names it."""
+    """A broker in a FindCoordinator response."""
 
     id: int
     address: str
 
 
 class CoordinatorAnswer(NamedTuple):
-    """What a response says of one key: its error code and the path of that.
+    """The answer for one key: its error code and the path of the code.
 
-    `named` is the node that a FindCoordinator names, None in what coordinators themselves answer.
+    `node` is the node in a FindCoordinator response; None in responses of coordinators.
     """
 
     kind: str
     key: str
     code: int
     path: str
-    named: CoordinatorNode | None = None
+    node: CoordinatorNode | None = None
 
     @property
     def subject(self) -> str:
-        """As sentences say it: ``group 'g'``."""
+        """As text: ``group 'g'``."""
         return f"{self.kind} {self.key!r}"
 
 
 @tracker(events=(ResponseReceived,), apis=("FindCoordinator",))
 class Coordinators:
-    """The coordinators that the run's clients were told."""
+    """The coordinators that the clients of a run were directed to."""
 
     def __init__(self) -> None:
-        self._named: BoundedDict[tuple[str, str], CoordinatorNode] = BoundedDict(_MOST_KEYS)
+        self._nodes: BoundedDict[tuple[str, str], CoordinatorNode] = BoundedDict(_MOST_KEYS)
 
-    def named(self, verdict: CoordinatorAnswer) -> CoordinatorNode | None:
-        """Who was named last as coordinator of what a verdict is about."""
-        return self._named.get((verdict.kind, verdict.key))
+    def latest(self, answer: CoordinatorAnswer) -> CoordinatorNode | None:
+        """The last coordinator for the key of an answer."""
+        return self._nodes.get((answer.kind, answer.key))
 
     def observe(self, event: ResponseReceived, _: ConnectionState) -> None:
-        """Take the coordinators that a response names."""
-        for each in verdicts(event):
-            if each.named is not None and not each.code:
-                self._named[each.kind, each.key] = each.named
+        """Remember the coordinators in a response."""
+        for each in coordinator_answers(event):
+            if each.node is not None and not each.code:
+                self._nodes[each.kind, each.key] = each.node
 
 
-def verdicts(event: ResponseReceived) -> list[CoordinatorAnswer]:
-    """What a response says of a coordinator, a FindCoordinator perhaps of several."""
+def coordinator_answers(event: ResponseReceived) -> list[CoordinatorAnswer]:
+    """The answers in a response of or about coordinators; FindCoordinator may have several."""
     found = event.message is not None and event.message.api == "FindCoordinator"
     return _found(event) if found else _answered(event)
 
 
 def _found(event: ResponseReceived) -> list[CoordinatorAnswer]:
-    asked, message = event.asked, event.message
+    asked, message = event.request_body, event.message
     if asked is None or message is None:
         return []
     kind = KINDS.get(asked.get("key_type", 0), "key")
-    if (several := message.body.get("coordinators")) is not None:
-        rows = [(each.get("key", ""), each, f"coordinators[{i}].") for i, each in enumerate(several)]
+    if (rows := message.body.get("coordinators")) is not None:
+        rows = [(each.get("key", ""), each, f"coordinators[{i}].") for i, each in enumerate(rows)]
     else:
         rows = [(asked.get("key", ""), message.body, "")]
     return [
@@ -106,7 +106,7 @@ def _found(event: ResponseReceived) -> list[CoordinatorAnswer]:
 
 def _answered(event: ResponseReceived) -> list[CoordinatorAnswer]:
     request, message = event.request, event.message
-    if request is None or message is None or not request.message.reads_well:
+    if request is None or message is None or not request.message.well_formed:
         return []
     if message.api in _BY_TRANSACTION:
         kind, key = "transactional id", summary.transactional_id(request.message)

@@ -1,4 +1,4 @@
-"""Deadlines: what should have happened by a time that the events tell."""
+"""Deadlines: events that are expected by a certain time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dissectors.connections.events import DeadlinePassed
 
 SubjectT = TypeVar("SubjectT")
 
-#: Deadlines that wait at once; beyond, none are taken in until some have passed.
+#: The most pending deadlines; further ones are ignored.
 MOST_DEADLINES = 100_000
 
 
@@ -23,9 +23,9 @@ class _Entry(Generic[SubjectT]):
 
 
 class Deadlines(Generic[SubjectT]):
-    """One queue for all connections of a run (the subjects), in the time of their events: no clock is read.
+    """One queue for all connections of a run (the subjects). Time is that of the events, not of a clock.
 
-    So a capture and the live traffic that it recorded give the same findings.
+    A capture therefore gives the same findings as the live traffic that it recorded.
     """
 
     def __init__(self) -> None:
@@ -37,27 +37,27 @@ class Deadlines(Generic[SubjectT]):
         return len(self._waiting)
 
     def expect(self, key: Hashable, subject: SubjectT, event: DeadlinePassed) -> None:
-        """Give `event` to `subject` at its time unless `key` is met before; replaces what has the same key."""
+        """Set a deadline: `passed` yields `event` for `subject` unless `met` is called first. Replaces the same key."""
         if key not in self._waiting and len(self._waiting) >= MOST_DEADLINES:
             return
         self._sequence += 1
         self._waiting[key] = _Entry(subject, event, self._sequence)
         heapq.heappush(self._queue, (event.at, self._sequence, key))
-        if len(self._queue) > 2 * len(self._waiting) + 1000:  # mostly met ones: leave them out
+        if len(self._queue) > 2 * len(self._waiting) + 1000:  # mostly cancelled entries: remove them
             self._queue = [(each.event.at, each.sequence, key) for key, each in self._waiting.items()]
             heapq.heapify(self._queue)
 
     def met(self, key: Hashable) -> DeadlinePassed | None:
-        """What was expected has happened: what would have been said, None if it was not expected (any more)."""
+        """Cancel a deadline and return its event, None if it is not pending."""
         entry = self._waiting.pop(key, None)
         return entry.event if entry else None
 
     def is_due(self, at: int) -> bool:
-        """Whether there may be one before `at`."""
+        """Whether a deadline before `at` may be pending."""
         return bool(self._queue) and self._queue[0][0] < at
 
     def passed(self, at: int) -> Iterator[tuple[SubjectT, DeadlinePassed]]:
-        """Take out the deadlines before `at` that were not met, in their order."""
+        """Remove and yield the pending deadlines before `at`, in order."""
         while self.is_due(at):
             _, sequence, key = heapq.heappop(self._queue)
             entry = self._waiting.get(key)

@@ -1,4 +1,4 @@
-"""Fetches: from which offset a connection asks for each partition, over KIP-227's sessions, and what it got last."""
+"""Fetches: the offset at which a connection fetches each partition, across fetch sessions (KIP-227)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import BytesSkipped, RequestReceived, ResponseReceived
 from dissectors.trackers import tracker
-from dissectors.trackers.partitions import Place, RefusedPartition, refusals, topic_of
+from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: Sessions of one connection (clients have one), and partitions of a session beyond which it is not followed.
+#: Sessions per connection (clients have one), and partitions per session; larger sessions are not tracked.
 _MOST_SESSIONS = 2
 _MOST_PARTITIONS = 20_000
 
@@ -20,8 +20,10 @@ _READ_COMMITTED = 1
 _IRREGULAR, _REFUSED, _STARVED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value, FrameFlags.STARVED.value
 
 
-def asked_for(body: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any], tuple[str | int, ...]]]:
-    """The partitions that a Fetch request names, each with its values and the way to them."""
+def requested_partitions(
+    body: Mapping[str, Any],
+) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
+    """The partitions in a Fetch request, each with its values and path."""
     for i, topic in enumerate(body.get("topics") or ()):
         name = topic_of(topic)
         for j, each in enumerate(topic.get("partitions") or ()):
@@ -29,43 +31,43 @@ def asked_for(body: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any
 
 
 def is_follower(asked: Mapping[str, Any]) -> bool:
-    """Whether a broker fetches, to replicate, and no consumer."""
+    """Whether the request comes from a replicating broker, not a consumer."""
     state: Mapping[str, Any] = asked.get("replica_state") or asked
     return bool(state.get("replica_id", -1) != -1)
 
 
-def end_for(asked: Mapping[str, Any]) -> str:
-    """The field of a response that says how far this reader may read."""
+def end_field(asked: Mapping[str, Any]) -> str:
+    """The response field with the end offset for this reader."""
     return "last_stable_offset" if asked.get("isolation_level") == _READ_COMMITTED else "high_watermark"
 
 
 def opens_session(asked: Mapping[str, Any]) -> bool:
-    """Whether a request asks for a session of its own."""
+    """Whether a request opens a new session."""
     return asked.get("session_epoch") == 0 == asked.get("session_id")
 
 
 class _Session:
-    """Partitions with the offset that is asked for and the end that was told last; `behind` are those with more."""
+    """Partitions with fetch offset and last known end offset. `behind` are the partitions that have more records."""
 
     def __init__(self) -> None:
-        self.offsets: dict[Place, int] = {}
-        self.ends: dict[Place, int] = {}
-        self.behind: set[Place] = set()
+        self.offsets: dict[TopicPartition, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        self.behind: set[TopicPartition] = set()
 
-    def ask(self, offsets: Mapping[Place, int]) -> None:
+    def set_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         self.offsets.update(offsets)
-        self._judge(offsets)
+        self._update_behind(offsets)
 
-    def answer(self, ends: Mapping[Place, int]) -> None:
+    def answer(self, ends: Mapping[TopicPartition, int]) -> None:
         self.ends.update(ends)
-        self._judge(ends)
+        self._update_behind(ends)
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: TopicPartition) -> None:
         self.offsets.pop(place, None)
         self.ends.pop(place, None)
         self.behind.discard(place)
 
-    def _judge(self, places: Iterable[Place]) -> None:
+    def _update_behind(self, places: Iterable[TopicPartition]) -> None:
         for place in places:
             offset = self.offsets.get(place)
             if offset is not None and self.ends.get(place, -1) > offset:
@@ -82,11 +84,11 @@ class _Session:
     flags=FrameFlags.STARVED,
 )
 class Fetches:
-    """One connection's fetches.
+    """The fetches of one connection.
 
-    In a session (version 7 and later) a request names only the partitions whose offset changed, and a response only
-    those that have news. `is_empty` says that the latest response brings no record, `refused` which of its partitions
-    have an error; `granted` counts the sessions that were opened one after the other and not used.
+    In a session (version 7 and later) a request contains only the partitions whose offset changed, and a response only
+    those with news. `is_empty`: the latest response has no records. `refused`: its partitions with an error.
+    `unused_sessions`: the number of consecutive sessions that were opened and not used.
 
     Source: KIP-227.
     """
@@ -94,29 +96,29 @@ class Fetches:
     def __init__(self) -> None:
         self.is_empty = False
         self.refused: list[RefusedPartition] = []
-        self.granted = 0
+        self.unused_sessions = 0
         self._sessions: BoundedDict[int, _Session] = BoundedDict(_MOST_SESSIONS)
 
     def observe(self, event: RequestReceived | ResponseReceived | BytesSkipped, connection: ConnectionState) -> None:
-        """Take a request's offsets into its session, and look through a response once for all rules."""
+        """Track a request's offsets, and examine a response once for all rules."""
         if isinstance(event, ResponseReceived):
             self._response(event, connection)
-        elif isinstance(event, BytesSkipped) or event.damaged or not event.message.reads_well:
+        elif isinstance(event, BytesSkipped) or event.damaged or not event.message.well_formed:
             self._sessions.clear()
         elif event.message.body.get("session_epoch", -1) > 0:
-            self._follow(event.message.body)
-        elif self.granted and opens_session(event.message.body):
+            self._update_session(event.message.body)
+        elif self.unused_sessions and opens_session(event.message.body):
             connection.flags |= _IRREGULAR
 
-    def offsets(self, asked: Mapping[str, Any]) -> Mapping[Place, int]:
-        """The offset of every partition that a request asks for; nothing where its session is not known."""
+    def offsets(self, asked: Mapping[str, Any]) -> Mapping[TopicPartition, int]:
+        """The offset of every partition that a request fetches; empty if its session is unknown."""
         if asked.get("session_epoch", -1) > 0:
             session = self._sessions.get(asked.get("session_id", 0))
             return session.offsets if session else {}
         return _offsets(asked)
 
-    def behind(self, asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[Place, tuple[int, int]]:
-        """The partitions of a request, as answered now or before in its session, that have more: offset and end."""
+    def behind(self, asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, int]]:
+        """The partitions of a request or its session that have more records: (fetch offset, end offset)."""
         if asked.get("session_epoch", -1) > 0:
             session = self._sessions.get(asked.get("session_id", 0))
             if session is None or not session.behind:
@@ -131,7 +133,7 @@ class Fetches:
             if place in offsets and end > offsets[place]
         }
 
-    def _follow(self, body: Mapping[str, Any]) -> None:
+    def _update_session(self, body: Mapping[str, Any]) -> None:
         session_id = body.get("session_id", 0)
         session = self._sessions.get(session_id)
         if session is None:
@@ -141,19 +143,19 @@ class Fetches:
             for partition in topic.get("partitions") or ():
                 session.forget((name, partition))
         if body.get("topics"):
-            session.ask(_offsets(body))
+            session.set_offsets(_offsets(body))
         if len(session.offsets) > _MOST_PARTITIONS:
             del self._sessions[session_id]
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         self.is_empty, self.refused = False, []
-        message, asked = event.message, event.asked
-        if message is None or event.damaged or not message.reads_well:
+        message, asked = event.message, event.request_body
+        if message is None or event.damaged or not message.well_formed:
             return
         body = message.body
-        answers = body.get("responses")
-        self.is_empty = not answers or not any(
-            each.get("records") for topic in answers for each in topic.get("partitions") or ()
+        topics = body.get("responses")
+        self.is_empty = not topics or not any(
+            each.get("records") for topic in topics for each in topic.get("partitions") or ()
         )
         if connection.flags & _REFUSED:
             self.refused = refusals(body, "partitions", "partition_index")
@@ -161,11 +163,11 @@ class Fetches:
             return
         if (epoch := asked.get("session_epoch", -1)) >= 0:
             opened = body.get("session_id")
-            self.granted = self.granted + 1 if opened and opens_session(asked) else 0
+            self.unused_sessions = self.unused_sessions + 1 if opened and opens_session(asked) else 0
             if epoch == 0 and opened:
                 self._open(opened, asked, body)
-            elif answers and (known := self._sessions.get(asked.get("session_id", 0))) is not None:
-                known.answer(_ends(asked, body))
+            elif topics and (session := self._sessions.get(asked.get("session_id", 0))) is not None:
+                session.answer(_ends(asked, body))
         if self.is_empty and self.behind(asked, body):
             connection.flags |= _STARVED
 
@@ -173,11 +175,11 @@ class Fetches:
         offsets = _offsets(asked)
         if len(offsets) <= _MOST_PARTITIONS:
             self._sessions[session_id] = session = _Session()
-            session.ask(offsets)
+            session.set_offsets(offsets)
             session.answer(_ends(asked, body))
 
 
-def _offsets(body: Mapping[str, Any]) -> dict[Place, int]:
+def _offsets(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
     return {
         (name, each.get("partition", 0)): each.get("fetch_offset", 0)
         for topic in body.get("topics") or ()
@@ -186,9 +188,9 @@ def _offsets(body: Mapping[str, Any]) -> dict[Place, int]:
     }
 
 
-def _ends(asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[Place, int]:
-    """How far each partition of a response can be read; -1 where it cannot be read here."""
-    end = end_for(asked)
+def _ends(asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    """The end offset of each partition in a response; -1 if it cannot be read from this broker."""
+    end = end_field(asked)
     return {
         (name, each.get("partition_index", 0)): -1
         if each.get("error_code") or each.get("preferred_read_replica", -1) >= 0
@@ -200,15 +202,15 @@ def _ends(asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[Place, int]
 
 
 def _is_at_the_end(asked: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    """Whether there is nothing more: the ordinary empty response, in the order of its request, found out cheaply."""
-    topics, answers, end = asked.get("topics") or (), body.get("responses") or (), end_for(asked)
+    """Whether no partition has more records: a cheap check for the usual empty response, in the request's order."""
+    requested, answered, end = asked.get("topics") or (), body.get("responses") or (), end_field(asked)
     try:
-        for topic, answer in zip(topics, answers, strict=True):
+        for topic, answer in zip(requested, answered, strict=True):
             if topic_of(topic) != topic_of(answer):
                 return False
             for one, other in zip(topic["partitions"], answer["partitions"], strict=True):
                 if other[end] > one["fetch_offset"] or one["partition"] != other["partition_index"]:
                     return False
-    except (KeyError, TypeError, ValueError):  # fields that are not there, a null, not as many
+    except (KeyError, TypeError, ValueError):  # missing fields, null, different lengths
         return False
     return True

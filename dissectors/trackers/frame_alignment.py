@@ -1,4 +1,4 @@
-"""Whether the two directions of a connection are in step: what length prefixes that cannot be one may come from."""
+"""FrameAlignment: whether framing was already doubtful before an invalid length prefix."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dissectors.connections.events import BytesSkipped, Direction, FramingLost, 
 from dissectors.trackers import tracker
 from dissectors.trackers.triggers import FrameFlags
 
-#: By direction: what a frame is, who writes it, and its shortest length prefix.
+#: By direction: the kind of frame, its writer, and its smallest length prefix.
 KINDS = ("request", "response")
 WRITERS = ("client", "broker")
-LEAST = (LEAST_REQUEST, LEAST_RESPONSE)
+MIN_SIZES = (LEAST_REQUEST, LEAST_RESPONSE)
 
-#: What is wrong with a length prefix: too large, negative, too small, or kproxy does not know where frames begin.
+#: The problem with a length prefix: too large, negative, too small, or the start of the frame is unknown.
 OVER_MAX, NEGATIVE, TINY, OUT_OF_STEP = "over max", "negative", "tiny", "out of step"
 
 
@@ -22,16 +22,16 @@ OVER_MAX, NEGATIVE, TINY, OUT_OF_STEP = "over max", "negative", "tiny", "out of 
     events=(RequestReceived, ResponseReceived, BytesSkipped), broken=True, only=FrameFlags.IRREGULAR, per="connection"
 )
 class FrameAlignment:
-    """Where the latest frame that did not read well ended, and whether bytes went unseen, in each direction."""
+    """The end of the latest frame that did not decode, and whether bytes were lost, by direction."""
 
     def __init__(self) -> None:
         self._misread_to = [-1, -1]
-        self._unseen = [False, False]
+        self._has_gap = [False, False]
 
     def observe(self, event: RequestReceived | ResponseReceived | BytesSkipped, _: Any) -> None:
-        """Take a frame or a gap."""
+        """Observe a frame or a gap."""
         if isinstance(event, BytesSkipped):
-            self._unseen[event.direction] = True
+            self._has_gap[event.direction] = True
             return
         if event.damaged:
             return
@@ -41,18 +41,18 @@ class FrameAlignment:
             self._misread_to[direction] = event.offset + 4 + event.size
 
     def follows_misread(self, event: FramingLost) -> bool:
-        """Whether the frame before did not read well either."""
+        """Whether the previous frame did not decode either."""
         return self._misread_to[event.direction] == event.offset
 
-    def verdict(self, event: FramingLost, *, midstream: bool) -> str | None:
-        """What is wrong with this length prefix, None for another protocol.
+    def classify(self, event: FramingLost, *, midstream: bool) -> str | None:
+        """The problem with this length prefix, None for another protocol.
 
-        `midstream`: the connection was open before it was seen.
+        `midstream`: the connection was open before the capture began.
         """
         if event.protocol is not None or event.size is None:
             return None
-        if midstream or self._unseen[event.direction] or self.follows_misread(event):
+        if midstream or self._has_gap[event.direction] or self.follows_misread(event):
             return OUT_OF_STEP
         if event.size < 0:
             return NEGATIVE
-        return TINY if event.size < LEAST[event.direction] else OVER_MAX
+        return TINY if event.size < MIN_SIZES[event.direction] else OVER_MAX

@@ -1,4 +1,4 @@
-"""What waits on a connection for its response, and what else the rules of correlation know of it."""
+"""InFlight: the requests in flight on a connection, and other state for the correlation rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dissectors.connections.events import (
 )
 from dissectors.messages.message import Message
 from dissectors.trackers import tracker
-from dissectors.trackers.allowed_waits import HELD, allowed_ms
+from dissectors.trackers.allowed_waits import LONG_POLLS, allowed_ms
 from dissectors.trackers.answered_apis import AnsweredApis
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.recurrence import SECOND
@@ -27,28 +27,28 @@ from dissectors.trackers.triggers import FrameFlags
 _MS = 1_000_000
 _UNPAIRED, _THROTTLED = FrameFlags.UNPAIRED.value, FrameFlags.THROTTLED.value
 
-#: A request is overdue so long after the time that it allows: clients give up after 30 s (request.timeout.ms).
-PATIENCE = 30 * SECOND
+#: A request is overdue so long after the time that it allows (ns): clients give up after 30 s (request.timeout.ms).
+OVERDUE_AFTER = 30 * SECOND
 
-#: A frame that departs from its layout explains what goes wrong on its connection for so long.
-CONSEQUENCES = 60 * SECOND
+#: A frame that departs from its layout explains later problems on its connection for this long (ns).
+EXPLAINS_FOR = 60 * SECOND
 
-#: A connection on which nothing was said for so long is idle: the shortest idle timeouts of middleboxes are twice that.
-IDLE = 30 * SECOND
+#: A connection without frames for this long (ns) is idle: the shortest idle timeouts of middleboxes are twice that.
+IDLE_AFTER = 30 * SECOND
 
-#: Requests in flight that are nothing unusual: a broker remembers as many batches of an idempotent producer.
-MOST_IDEMPOTENT = 5
+#: The usual limit of requests in flight: a broker remembers as many batches of an idempotent producer.
+USUAL_IN_FLIGHT = 5
 
-#: Ids that are remembered after their answer, and of Produce requests that have none.
+#: The number of correlation ids to remember: of answered requests, and of Produce requests with acks=0.
 _REMEMBERED = 64
 
-#: The deadlines of requests: of Produce, of what follows a Produce without acks, of the others.
+#: Deadlines: for Produce, for requests after a Produce with acks=0, for others.
 OF_PRODUCE, OF_BLOCKED, OF_OTHERS = "overdue Produce", "overdue after a Produce with acks=0", "overdue request"
 
-#: Responses that answer no request in flight: to a Produce with acks=0, a second one, one with an unknown id.
+#: Kinds of stray responses: to a Produce with acks=0, a second response, an unknown correlation id.
 ANSWERS_ACKS_0, ANSWERS_AGAIN, ANSWERS_NOTHING = "to acks=0", "again", "unknown id"
 
-_Heard: TypeAlias = RequestReceived | ResponseReceived | BytesSkipped | FramingLost | ConnectionEnded
+_Event: TypeAlias = RequestReceived | ResponseReceived | BytesSkipped | FramingLost | ConnectionEnded
 
 
 @tracker(
@@ -60,43 +60,43 @@ _Heard: TypeAlias = RequestReceived | ResponseReceived | BytesSkipped | FramingL
     per="connection",
 )
 class InFlight:
-    """The requests of a connection that wait, oldest first.
+    """The requests in flight on a connection, oldest first.
 
-    `waiting` holds them by correlation id. A response with an id that does not wait is taken for the answer to the
-    oldest, so that this is not also said to be missing; `stray` then says which kind of stray response it is, and the
-    request that it is about. `reused` is the request that the newest one took the id of, `id_before` the id of the one
-    before that.
+    `waiting` holds them by correlation id. A response with an id that is not in flight is assumed to answer the oldest
+    request, so that this one is not also reported as missing; `stray` is then the kind of response and that request.
+    `reused` is the request whose id the newest request reuses; `previous_id` is the previous request's id.
 
-    Of the request that was just answered, `awaited` is whether it was still in flight and not taken for answered or
-    given up, and `began` when the server could begin with it: it works on one at a time. `woken` is the offset of the
-    latest request after an idle time, and `slept` that time. `served` are the APIs and versions that were answered.
+    For the request that was just answered, `awaited` is whether it was still in flight, not assumed answered or
+    overdue, and `started_at` is when the server could start on it: it processes one at a time. `first_after_idle` is
+    the offset of the latest request after an idle time, and `idle_ns` that time. `served` are the answered APIs and
+    versions.
     """
 
     def __init__(self) -> None:
         self.waiting: OrderedDict[int, RequestReceived] = OrderedDict()
         self.stray: tuple[str, RequestReceived | None] | None = None
         self.reused: RequestReceived | None = None
-        self.id_before = 0
+        self.previous_id = 0
         self.awaited = False
-        self.began = 0
-        self.woken = -1
-        self.slept = 0
+        self.started_at = 0
+        self.first_after_idle = -1
+        self.idle_ns = 0
         self.served: set[tuple[int, int]] = set()
         self._given_up: list[RequestReceived] = []
         self._unacknowledged = False
         self._blocked: set[int] = set()
-        self._silent: deque[int] = deque(maxlen=_REMEMBERED)
-        self._done: deque[int] = deque(maxlen=_REMEMBERED)
+        self._acks0_ids: deque[int] = deque(maxlen=_REMEMBERED)
+        self._answered_ids: deque[int] = deque(maxlen=_REMEMBERED)
         self._suspect_at: int | None = None
         self._suspect_request = -1
-        self._free_at = 0
-        self._heard_at = 0
+        self._server_free_at = 0
+        self._last_frame_at = 0
         self._lost = False
         self._expected: set[str] = set()
         self._latest_id = 0
 
-    def observe(self, event: _Heard, connection: ConnectionState) -> None:
-        """Take in a frame, a loss or the end."""
+    def observe(self, event: _Event, connection: ConnectionState) -> None:
+        """Update the requests in flight."""
         if isinstance(event, ResponseReceived):
             self._response(event, connection)
         elif isinstance(event, RequestReceived):
@@ -107,124 +107,124 @@ class InFlight:
         else:
             self._lost = self._lost or isinstance(event, FramingLost)
             if self._lost or event.direction is Direction.RESPONSE:
-                self.waiting.clear()  # their responses may have gone by unseen
+                self.waiting.clear()  # their responses may be among the lost bytes
                 self._given_up.clear()
                 self._blocked.clear()
 
-    def explains(self, at: int) -> bool:
-        """Whether something that is told elsewhere went wrong shortly before, so that the rest follows from it."""
-        return self._suspect_at is not None and at - self._suspect_at <= CONSEQUENCES
+    def explains_problems(self, at: int) -> bool:
+        """Whether a recent problem, which another rule reports, explains later ones."""
+        return self._suspect_at is not None and at - self._suspect_at <= EXPLAINS_FOR
 
     def oldest(self, connection: ConnectionState) -> tuple[RequestReceived, int] | None:
-        """The oldest request without a response, reported or not, and from when on (ns) its response is late.
+        """The oldest request without a response, overdue or not, and the time (ns) from which its response is late.
 
-        That is when the server could begin with it, plus what a long poll or a rebalance may take.
+        That is when the server could start on it, plus the time of a long poll or rebalance.
         """
         request = self._given_up[0] if self._given_up else next(iter(self.waiting.values()), None)
         if request is None:
             return None
         timeouts = connection.run.state(RebalanceTimeouts)
-        held = allowed_ms(request.message, timeouts) if request.message.api in HELD else 0
-        return request, max(self._free_at, request.at) + held * _MS
+        held = allowed_ms(request.message, timeouts) if request.message.api in LONG_POLLS else 0
+        return request, max(self._server_free_at, request.at) + held * _MS
 
     def overdue(self, code: str, at: int, connection: ConnectionState) -> list[RequestReceived]:
-        """Take out what should have been answered by now and belongs to that deadline; wait for the next of them."""
+        """Remove and return the requests that are overdue at a deadline; set the deadline for the next ones."""
         self._expected.discard(code)
         late: list[RequestReceived] = []
-        free_at, timeouts = self._free_at, connection.run.state(RebalanceTimeouts)
+        free_at, timeouts = self._server_free_at, connection.run.state(RebalanceTimeouts)
         for request in list(self.waiting.values()):
             free_at = max(free_at, request.at) + allowed_ms(request.message, timeouts) * _MS
-            due, judge = free_at + PATIENCE, self._judge(request)
-            if due <= at and judge == code:
-                late.append(self._take(request.message.correlation_id))
+            due, deadline = free_at + OVERDUE_AFTER, self._deadline_of(request)
+            if due <= at and deadline == code:
+                late.append(self._remove(request.message.correlation_id))
                 if len(self._given_up) < MAX_IN_FLIGHT:
                     self._given_up.append(request)
-            elif judge not in self._expected:
-                self._expect(judge, max(due, at), connection)
-        unproven = connection.midstream and not self._done  # only one direction may have been captured
-        return [] if unproven or self.explains(at) else late
+            elif deadline not in self._expected:
+                self._expect(deadline, max(due, at), connection)
+        unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
+        return [] if unproven or self.explains_problems(at) else late
 
     def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
         message, at = event.message, event.at
         correlation_id = message.correlation_id
         if event.damaged:
             pass
-        elif message.reads_well:
-            self.id_before, self._latest_id = self._latest_id, correlation_id
-            if correlation_id < self.id_before:
+        elif message.well_formed:
+            self.previous_id, self._latest_id = self._latest_id, correlation_id
+            if correlation_id < self.previous_id:
                 connection.flags |= _UNPAIRED
         else:
             self._suspect_at, self._suspect_request = at, event.offset
-        idle = at - (self._heard_at or connection.opened_at)
-        if idle >= IDLE:
-            self.woken, self.slept = event.offset, idle
-        self._heard_at = at
+        idle = at - (self._last_frame_at or connection.opened_at)
+        if idle >= IDLE_AFTER:
+            self.first_after_idle, self.idle_ns = event.offset, idle
+        self._last_frame_at = at
         self.reused = None
         if not event.expects_response:
-            self._silent.append(correlation_id)
+            self._acks0_ids.append(correlation_id)
             self._unacknowledged = True
             return
         if self._lost:
             return
         waiting = self.waiting
         if correlation_id in waiting:
-            self.reused = self._take(correlation_id)
+            self.reused = self._remove(correlation_id)
             connection.flags |= _UNPAIRED
-        elif len(waiting) >= MOST_IDEMPOTENT:
+        elif len(waiting) >= USUAL_IN_FLIGHT:
             connection.flags |= _UNPAIRED
             if len(waiting) >= MAX_IN_FLIGHT:
-                self._take(next(iter(waiting)))
+                self._remove(next(iter(waiting)))
         waiting[correlation_id] = event
         if self._unacknowledged:
             self._blocked.add(correlation_id)
         code = OF_PRODUCE if message.api_key == PRODUCE else OF_BLOCKED if self._unacknowledged else OF_OTHERS
         if code not in self._expected:
-            self._expect(code, at + PATIENCE, connection)
+            self._expect(code, at + OVERDUE_AFTER, connection)
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         request, message = event.request, event.message
         if request is None or message is None:
-            self.stray = None if event.damaged or self._lost else self._explain(event)
+            self.stray = None if event.damaged or self._lost else self._classify_stray(event)
         else:
             self.awaited = self.waiting.get(event.correlation_id) is request
             if self.awaited:
-                self._take(event.correlation_id)
+                self._remove(event.correlation_id)
             elif request in self._given_up:
                 self._given_up.remove(request)
-            self.began = max(self._free_at, request.at)
+            self.started_at = max(self._server_free_at, request.at)
             if not event.damaged:
                 self._answer(event.at, request, message, connection)
-        self._heard_at = self._free_at = event.at
+        self._last_frame_at = self._server_free_at = event.at
         throttled = None if message is None else message.body.get("throttle_time_ms")
         if throttled and isinstance(throttled, int):
-            self._free_at += throttled * _MS
+            self._server_free_at += throttled * _MS
             connection.flags |= _THROTTLED
         self._unacknowledged = False
         self._blocked.clear()
 
     def _answer(self, at: int, request: RequestReceived, message: Message, connection: ConnectionState) -> None:
-        if not message.reads_well and not message.opaque:
+        if not message.well_formed and not message.opaque:
             self._suspect_at, self._suspect_request = at, -1
         elif self._suspect_request == request.offset:
-            self._suspect_at = None  # the server could read it
-        self._done.append(request.message.correlation_id)
-        kind = message.api_key, message.version
-        if message.layout is not None and kind not in self.served:  # keys off the wire are many
-            self.served.add(kind)
-            connection.run.state(AnsweredApis).note(kind, at, connection)
+            self._suspect_at = None  # the server could decode it
+        self._answered_ids.append(request.message.correlation_id)
+        api_version = message.api_key, message.version
+        if message.layout is not None and api_version not in self.served:  # keeps the set small
+            self.served.add(api_version)
+            connection.run.state(AnsweredApis).note(api_version, at, connection)
 
-    def _explain(self, event: ResponseReceived) -> tuple[str, RequestReceived | None]:
+    def _classify_stray(self, event: ResponseReceived) -> tuple[str, RequestReceived | None]:
         self._suspect_at, self._suspect_request = event.at, -1
-        if event.correlation_id in self._silent:
+        if event.correlation_id in self._acks0_ids:
             return ANSWERS_ACKS_0, None
-        oldest = self._take(next(iter(self.waiting))) if self.waiting else None
-        return ANSWERS_AGAIN if event.correlation_id in self._done else ANSWERS_NOTHING, oldest
+        oldest = self._remove(next(iter(self.waiting))) if self.waiting else None
+        return ANSWERS_AGAIN if event.correlation_id in self._answered_ids else ANSWERS_NOTHING, oldest
 
-    def _take(self, correlation_id: int) -> RequestReceived:
+    def _remove(self, correlation_id: int) -> RequestReceived:
         self._blocked.discard(correlation_id)
         return self.waiting.pop(correlation_id)
 
-    def _judge(self, request: RequestReceived) -> str:
+    def _deadline_of(self, request: RequestReceived) -> str:
         message = request.message
         if message.api_key == PRODUCE:
             return OF_PRODUCE
@@ -235,13 +235,13 @@ class InFlight:
         connection.expect(code, connection.connection_id, by=by)
 
 
-def named(request: RequestReceived) -> str:
-    """A request as findings call it."""
+def describe(request: RequestReceived) -> str:
+    """A request as text, for findings."""
     message = request.message
     return f"{message.api} v{message.version} (correlation id {message.correlation_id})"
 
 
-def listed(requests: Sequence[RequestReceived]) -> str:
-    """Some requests, oldest first, as findings call them."""
+def describe_all(requests: Sequence[RequestReceived]) -> str:
+    """Several requests as text, for findings: the oldest and a count."""
     more = f" and {len(requests) - 1} more" if len(requests) > 1 else ""
-    return named(requests[0]) + more
+    return describe(requests[0]) + more

@@ -1,4 +1,4 @@
-"""Leaders: partitions whose supposed leader says that it is none, and what their clients were told after that."""
+"""LeaderDenials: partitions whose supposed leader answers NOT_LEADER_OR_FOLLOWER, and what Metadata says afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.messages.message import Message
 from dissectors.schemas.codes import Error
 from dissectors.trackers import tracker
-from dissectors.trackers.partitions import Place, refusals
+from dissectors.trackers.partitions import TopicPartition, refusals
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
 NOT_LEADER = Error.NOT_LEADER_OR_FOLLOWER
@@ -19,10 +19,10 @@ NOT_LEADER = Error.NOT_LEADER_OR_FOLLOWER
 MAX_CLIENTS = 1_000
 MAX_DENIALS = 1_000
 
-#: Denials belong together while they come within this time of each other (ns).
-LULL = 30 * 1_000_000_000
+#: Denials are counted together if they are at most this far apart (ns).
+MAX_GAP = 30 * 1_000_000_000
 
-#: API -> what it calls a topic's partitions and their number.
+#: API -> its field names for partitions and partition index.
 ROWS = {"Produce": ("partition_responses", "index"), "Fetch": ("partitions", "partition_index")}
 
 _Client = tuple[str, str | None]
@@ -30,17 +30,17 @@ _Client = tuple[str, str | None]
 
 @dataclass(slots=True)
 class Denial:
-    """A server that says NOT_LEADER_OR_FOLLOWER of a partition to one client.
+    """A server that answers NOT_LEADER_OR_FOLLOWER for a partition to one client.
 
-    `in_a_row` counts since `row_since` without Metadata between them; `rounds` counts those since `since` before which
-    Metadata had named that server again. `named` is whether it did since the last one.
+    `consecutive` counts the denials since `consecutive_since` without Metadata in between. `rounds` counts, since
+    `since`, the denials after Metadata had named that server again. `named` is whether it has since the last denial.
     """
 
     server: str
     since: int
     last: int
-    row_since: int
-    in_a_row: int = 1
+    consecutive_since: int
+    consecutive: int = 1
     rounds: int = 1
     named: bool = False
 
@@ -54,23 +54,23 @@ class LeaderDenials:
     """The denials of a run, by client and partition."""
 
     def __init__(self) -> None:
-        self._clients: BoundedDict[_Client, BoundedDict[Place, Denial]] = BoundedDict(MAX_CLIENTS)
+        self._clients: BoundedDict[_Client, BoundedDict[TopicPartition, Denial]] = BoundedDict(MAX_CLIENTS)
 
-    def of(self, event: ResponseReceived, connection: Any) -> BoundedDict[Place, Denial] | None:
-        """The denials that the client of an exchange has met."""
+    def of(self, event: ResponseReceived, connection: Any) -> BoundedDict[TopicPartition, Denial] | None:
+        """The denials that the client of an exchange got."""
         if not self._clients or event.request is None:
             return None
         return self._clients.get(_client(event, connection))
 
     def observe(self, event: ResponseReceived, connection: Any) -> None:
-        """Take in denials, and what Metadata says after them."""
+        """Remember denials, and the leaders in later Metadata responses."""
         message = event.message
         if message is None or event.request is None:
             return
         if message.api == "Metadata":
             denials = self.of(event, connection)
             if denials and message.diagnosis is None:
-                _hear_metadata(denials, message)
+                _observe_metadata(denials, message)
             return
         for refused in refusals(message.body, *ROWS[message.api]):
             if refused.code == NOT_LEADER:
@@ -83,23 +83,25 @@ def _client(event: ResponseReceived, connection: Any) -> _Client:
     return host_of(connection.client), event.request.message.client_id
 
 
-def _deny(denials: BoundedDict[Place, Denial], place: Place, event: ResponseReceived, server: str) -> None:
+def _deny(
+    denials: BoundedDict[TopicPartition, Denial], place: TopicPartition, event: ResponseReceived, server: str
+) -> None:
     assert event.request is not None
     at = event.at
-    known = denials.get(place)
-    if known is None or known.server != server or at - known.last > LULL:
+    denial = denials.get(place)
+    if denial is None or denial.server != server or at - denial.last > MAX_GAP:
         denials[place] = Denial(server, at, at, at)
-    elif event.request.at < known.last:
-        return  # it was under way when the client was told
-    elif known.named:
-        known.rounds += 1
-        known.in_a_row, known.row_since, known.last, known.named = 1, at, at, False
+    elif event.request.at < denial.last:
+        return  # it was in flight when the client got the denial
+    elif denial.named:
+        denial.rounds += 1
+        denial.consecutive, denial.consecutive_since, denial.last, denial.named = 1, at, at, False
     else:
-        known.in_a_row += 1
-        known.last = at
+        denial.consecutive += 1
+        denial.last = at
 
 
-def _hear_metadata(denials: BoundedDict[Place, Denial], message: Message) -> None:
+def _observe_metadata(denials: BoundedDict[TopicPartition, Denial], message: Message) -> None:
     brokers = {each["node_id"]: (canonical(each["host"]), each["port"]) for each in message.body["brokers"] or ()}
     for topic in message.body["topics"] or ():
         for each in topic["partitions"] or ():
@@ -115,6 +117,6 @@ def _hear_metadata(denials: BoundedDict[Place, Denial], message: Message) -> Non
 
 
 def _is_at(leader: tuple[str, int], server: str) -> bool:
-    """Whether an address is the dialled one; a name may be any host."""
+    """Whether a leader's address is the dialled one; a name may resolve to any host."""
     dialled = split(server)
     return dialled is not None and leader[1] == dialled[1] and (leader == dialled or not is_fixed(leader[0]))

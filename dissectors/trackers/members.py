@@ -1,4 +1,4 @@
-"""Members of groups: their session, their connection, and when each was last active."""
+"""Members: the members of consumer groups, their session timeouts, connections and last activity."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _MOST_MEMBERS = 10_000
 REBALANCE_IN_PROGRESS = Error.REBALANCE_IN_PROGRESS
 _GONE = (Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID)
 
-#: The deadline for the next sign of life of a member, and what it takes for a sign of life: from each on it waits anew.
-LATE = "member silent"
-_SIGNS = ("SyncGroup", "Heartbeat", "OffsetCommit")
+#: The deadline for a member's next sign of life, and the APIs that count as one and restart the deadline.
+MEMBER_SILENT = "member silent"
+_SIGNS_OF_LIFE = ("SyncGroup", "Heartbeat", "OffsetCommit")
 
 Event = RequestReceived | ResponseReceived | BytesSkipped | FramingLost | ConnectionEnded
 
 
 @dataclass(slots=True)
 class MemberConnection:
-    """A connection as its members' voice: what was said before `deaf` (ns) may have been followed by more."""
+    """The connection of a member: up to `lost_at` (ns), some of its requests may have been lost."""
 
-    deaf: int = -1
+    lost_at: int = -1
 
 
 @dataclass(slots=True)
 class Member:
-    """A member of a group (classic protocol). `session` in ns.
+    """A member of a group (classic protocol). `session` is its session timeout in ns.
 
-    It is `active` from its assignment on until it joins again or is sent away: only then it has to speak. `flaps` is
-    for whoever counts them.
+    It is `active` from its assignment until it rejoins or is removed; only then it has to send heartbeats. `flaps` is a
+    counter for rules.
     """
 
     group: str
@@ -51,9 +51,9 @@ class Member:
     flaps: int = 0
 
     @property
-    def must_speak(self) -> bool:
-        """Whether its silence is a fault: it has an assignment, and its connection is there with all of its bytes."""
-        return self.active and self.session > 0 and self.seen_at > self.line.deaf
+    def must_heartbeat(self) -> bool:
+        """Whether missing heartbeats are a problem: it has an assignment, and its connection has no gaps."""
+        return self.active and self.session > 0 and self.seen_at > self.line.lost_at
 
 
 @tracker(
@@ -62,7 +62,7 @@ class Member:
     broken=True,
 )
 class Members:
-    """The members of a run's groups. `joined` and `left` are those of the latest event."""
+    """The members of a run's groups. `joined` and `left` are set by the latest event."""
 
     def __init__(self) -> None:
         self.joined: Member | None = None
@@ -70,30 +70,30 @@ class Members:
         self._members: BoundedDict[tuple[str, str], Member] = BoundedDict(_MOST_MEMBERS)
 
     def find(self, group: str | None, member_id: str | None) -> Member | None:
-        """A member, None if its JoinGroup was not seen."""
+        """A member; None if its JoinGroup was not captured."""
         return self._members.get((group or "", member_id or ""))
 
     def observe(self, event: Event, connection: ConnectionState) -> None:
-        """Take in what a member does, or what it is answered."""
+        """Update the members."""
         self.joined, self.left = None, []
         if isinstance(event, RequestReceived | ResponseReceived):
             message = event.message
-            if message is not None and message.reads_well and not event.damaged:
+            if message is not None and message.well_formed and not event.damaged:
                 if isinstance(event, ResponseReceived):
                     self._response(event, connection)
                 elif self._members:
                     self._request(event, connection)
             elif isinstance(event, RequestReceived):
-                connection.state(MemberConnection).deaf = event.at
+                connection.state(MemberConnection).lost_at = event.at
         else:
-            connection.state(MemberConnection).deaf = event.at if isinstance(event, BytesSkipped) else sys.maxsize
+            connection.state(MemberConnection).lost_at = event.at if isinstance(event, BytesSkipped) else sys.maxsize
 
     def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
         api, body = event.message.api, event.message.body
         group, member_id = body.get("group_id", ""), body.get("member_id", "")
         if api == "LeaveGroup":
             ids = [each.get("member_id", "") for each in body.get("members") or ()] or [member_id]
-            self.left = [gone for each in ids if (gone := self._members.pop((group, each), None))]
+            self.left = [member for each in ids if (member := self._members.pop((group, each), None))]
         elif member := self._members.get((group, member_id)):
             member.seen_at, member.line = event.at, connection.state(MemberConnection)
             if api == "JoinGroup":
@@ -101,7 +101,7 @@ class Members:
             _expect(member, api, connection)
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        asked, message = event.asked, event.message
+        asked, message = event.request_body, event.message
         if asked is None or message is None:
             return
         api, body = message.api, message.body
@@ -124,14 +124,14 @@ class Members:
         group, member_id = asked.get("group_id", ""), body.get("member_id", "")
         session = asked.get("session_timeout_ms", 0) * _MS
         member = Member(group, member_id, session, body.get("generation_id", -1), at, at, line)
-        known = self._members.get((group, member_id))
-        if known is not None:
-            member.joined_at, member.flaps = known.joined_at, known.flaps
+        previous = self._members.get((group, member_id))
+        if previous is not None:
+            member.joined_at, member.flaps = previous.joined_at, previous.flaps
         self._members[group, member_id] = self.joined = member
 
 
 def _expect(member: Member, api: str, connection: ConnectionState) -> None:
-    """Wait for the next sign of life of a member that has to give one."""
-    if api in _SIGNS and member.must_speak:
+    """Set the deadline for the next sign of life of an active member."""
+    if api in _SIGNS_OF_LIFE and member.must_heartbeat:
         key = member.group, member.id
-        connection.expect(LATE, key, by=member.seen_at + member.session * 2 // 3, about=key)
+        connection.expect(MEMBER_SILENT, key, by=member.seen_at + member.session * 2 // 3, about=key)

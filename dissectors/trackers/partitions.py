@@ -1,6 +1,6 @@
-"""Partitions as Produce and Fetch speak of them, by topic name or id, and those that a response refuses.
+"""Partitions in Produce and Fetch messages, by topic name or id, and their errors.
 
-Values are read with `get`, and lists may be null: a frame may read well in a layout that lacks fields of its version.
+Values are read with `get`, and lists may be null: a diagnosed layout may lack fields of the version.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ from typing import Any, NamedTuple
 
 from dissectors.trackers.state import ConnectionState
 
-#: Topic, by name or by id as the version has it, and partition.
-Place = tuple[str, int]
+#: Topic (name or id, depending on the version) and partition index.
+TopicPartition = tuple[str, int]
 
 
 class RefusedPartition(NamedTuple):
-    """A partition's error in a response, and the way to its field."""
+    """An error of a partition in a response; `where` is the path of its field."""
 
-    place: Place
+    place: TopicPartition
     code: int
     where: tuple[str | int, ...]
 
 
 def topic_of(row: Mapping[str, Any]) -> str:
-    """What a topic's row in a Produce or Fetch calls it."""
+    """The name or id of a topic in a Produce or Fetch message."""
     name: str = row.get("topic") or row.get("name") or row.get("topic_id") or ""
     return name
 
 
-def spoken(place: Place, connection: ConnectionState) -> str:
-    """As people write it, by name where that is known: ``orders[2]``."""
+def label(place: TopicPartition, connection: ConnectionState) -> str:
+    """A partition as text, with the topic's name if known: ``orders[2]``."""
     topic, partition = place
     return f"{connection.run.topic_names.get(topic, topic)}[{partition}]"
 
 
 def refusals(body: Mapping[str, Any], rows: str, index: str) -> list[RefusedPartition]:
-    """The partitions with an error; `rows` and `index` are what the API calls its partitions and their number."""
+    """The partitions with an error. `rows` and `index` are the API's field names for partitions and partition index."""
     return [
         RefusedPartition((topic_of(topic), each.get(index, 0)), code, ("responses", i, rows, j, "error_code"))
         for i, topic in enumerate(body.get("responses") or ())

@@ -1,4 +1,4 @@
-"""Producers: the batches that were sent of late, by what their headers say, and what became of them."""
+"""Producers: the recently sent batches, by their headers, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dissectors import schemas
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.trackers import tracker
-from dissectors.trackers.partitions import Place, RefusedPartition, refusals, topic_of
+from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -20,10 +20,10 @@ _MOST_BATCHES = 5_000
 _MOST_IN_FLIGHT = 1000
 _MOST_IDS = 10_000
 
-#: A broker remembers as many batches of a producer and partition.
+#: The number of batches that a broker remembers per producer and partition.
 _REMEMBERED = 5
 
-#: Clients give up a batch sooner than this (delivery.timeout.ms is 2 minutes, librdkafka's 5).
+#: The longest time (ns) for retries: clients give up earlier (delivery.timeout.ms is 2 minutes, librdkafka's 5).
 _RETRIED_WITHIN = 600 * 1_000_000_000
 _SEQUENCES = 1 << 31
 
@@ -35,7 +35,7 @@ _FIELDS = struct.Struct(">8xi5xI14xqqhii").unpack_from
 
 
 class SentBatch(NamedTuple):
-    """What tells a batch apart without reading its records: `crc` is over all of them."""
+    """The fields that identify a batch without reading its records: `crc` covers all of them."""
 
     size: int
     crc: int
@@ -47,19 +47,19 @@ class SentBatch(NamedTuple):
 
     @property
     def next_sequence(self) -> int:
-        """The sequence of the batch after it."""
+        """The sequence number of the next batch."""
         return (self.sequence + self.records) % _SEQUENCES
 
 
 def first_batch(records: bytes | memoryview | None) -> SentBatch | None:
-    """The first batch of a ``records`` field, None if it is of an older format or cut off."""
+    """The first batch of a ``records`` field; None if it has an older format or is truncated."""
     if records is None or len(records) < _HEADER or records[_MAGIC] != 2:
         return None
     return SentBatch(*_FIELDS(records))
 
 
 class SequenceGap(NamedTuple):
-    """A batch whose sequence is not the next: `expected` would have been."""
+    """A batch whose sequence number is not the `expected` one."""
 
     expected: int
     sequence: int
@@ -67,21 +67,21 @@ class SequenceGap(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """A Produce request: when, and what came back.
+    """A Produce request and its outcome.
 
-    `departs` says that the answer is not in the layout of its version: a client cannot read it, whatever it says.
+    `departs`: the response is not in the layout of its version, so the client cannot decode it.
     """
 
     at: int
     answered: bool = False
     departs: bool = False
-    refused: dict[Place, int] = field(default_factory=dict)
-    gaps: dict[Place, SequenceGap] = field(default_factory=dict)
+    refused: dict[TopicPartition, int] = field(default_factory=dict)
+    gaps: dict[TopicPartition, SequenceGap] = field(default_factory=dict)
 
-    def outcome(self, place: Place) -> str:
-        """What became of a partition's batch, as the end of a sentence."""
+    def outcome(self, place: TopicPartition) -> str:
+        """The outcome for a partition's batch, as the end of a sentence."""
         if not self.answered:
-            return "has no answer that was seen"
+            return "has no observed response"
         if self.departs:
             return "was answered in a layout that it cannot read"
         code = self.refused.get(place)
@@ -89,9 +89,9 @@ class Attempt:
 
 
 class Resent(NamedTuple):
-    """A batch that was sent before: the earlier one, how it went, and the way to the new one."""
+    """A batch that was sent before: the earlier one, its outcome, and the path of the new one."""
 
-    place: Place
+    place: TopicPartition
     batch: SentBatch
     before: SentBatch
     attempt: Attempt
@@ -99,15 +99,15 @@ class Resent(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Track:
-    begun: int
+class _ProducerTrack:
+    started_at: int
     epoch: int
     next_sequence: int
     sent: deque[tuple[SentBatch, Attempt]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
 
 class _InFlight:
-    """One connection's Produce requests that wait for their answer, by correlation id."""
+    """The Produce requests in flight on one connection, by correlation id."""
 
     def __init__(self) -> None:
         self.attempts: BoundedDict[int, Attempt] = BoundedDict(_MOST_IN_FLIGHT)
@@ -117,28 +117,28 @@ class _InFlight:
     events=(RequestReceived, ResponseReceived), apis=("Produce", "InitProducerId"), broken=True, flags=FrameFlags.RESENT
 )
 class Producers:
-    """The producers of a run, apart for each server.
+    """The producers of a run, by server.
 
     `resent` are the batches of the latest request that were sent before, `refused` the partitions with an error in the
-    latest response, which answers `answered` (None if that was not seen).
+    latest response, and `answered` its request (None if it was not captured).
     """
 
     def __init__(self) -> None:
         self.resent: list[Resent] = []
         self.refused: list[RefusedPartition] = []
         self.answered: Attempt | None = None
-        self._tracks: BoundedDict[tuple[str, int, Place], _Track] = BoundedDict(_MOST_TRACKS)
-        self._plain: BoundedDict[tuple[str, Place, SentBatch], Attempt] = BoundedDict(_MOST_BATCHES)
-        self._given: BoundedDict[int, int] = BoundedDict(_MOST_IDS)
+        self._tracks: BoundedDict[tuple[str, int, TopicPartition], _ProducerTrack] = BoundedDict(_MOST_TRACKS)
+        self._plain: BoundedDict[tuple[str, TopicPartition, SentBatch], Attempt] = BoundedDict(_MOST_BATCHES)
+        self._assigned_ids: BoundedDict[int, int] = BoundedDict(_MOST_IDS)
 
     def observe(self, event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
-        """Take in what is sent, or how it went."""
+        """Track sent batches and their outcomes."""
         self.resent, self.refused, self.answered = [], [], None
         message = event.message
-        well = message is not None and message.reads_well and not event.damaged
+        well_formed = message is not None and message.well_formed and not event.damaged
         if isinstance(event, ResponseReceived):
-            self._response(event, connection, well)
-        elif well:
+            self._response(event, connection, well_formed)
+        elif well_formed:
             self._request(event, connection)
             if self.resent:
                 connection.flags |= _RESENT
@@ -157,10 +157,10 @@ class Producers:
                 if batch is not None:
                     place = name, each.get("index", 0)
                     where = ("topic_data", i, "partition_data", j, "records")
-                    self._send(connection.server, place, batch, attempt, where)
+                    self._track(connection.server, place, batch, attempt, where)
 
-    def _send(
-        self, server: str, place: Place, batch: SentBatch, attempt: Attempt, where: tuple[str | int, ...]
+    def _track(
+        self, server: str, place: TopicPartition, batch: SentBatch, attempt: Attempt, where: tuple[str | int, ...]
     ) -> None:
         if batch.producer_id < 0:
             before = self._plain.get((server, place, batch))
@@ -170,16 +170,16 @@ class Producers:
             return
         key = server, batch.producer_id, place
         track = self._tracks.get(key)
-        given = self._given.get(batch.producer_id, 0)  # a cluster made anew gives the same ids again
-        if track is None or batch.epoch > track.epoch or track.begun < given:
-            track = self._tracks[key] = _Track(attempt.at, batch.epoch, batch.sequence)
+        given = self._assigned_ids.get(batch.producer_id, 0)  # a recreated cluster assigns the same ids again
+        if track is None or batch.epoch > track.epoch or track.started_at < given:
+            track = self._tracks[key] = _ProducerTrack(attempt.at, batch.epoch, batch.sequence)
         elif batch.epoch < track.epoch:
             return
-        for earlier, how in track.sent:
-            is_recent = attempt.at - how.at < _RETRIED_WITHIN
-            if earlier.sequence == batch.sequence and is_recent and not _is_void(how.refused.get(place)):
-                self.resent.append(Resent(place, batch, earlier, how, where))
-                track.sent.remove((earlier, how))
+        for earlier, earlier_attempt in track.sent:
+            is_recent = attempt.at - earlier_attempt.at < _RETRIED_WITHIN
+            if earlier.sequence == batch.sequence and is_recent and not _is_final(earlier_attempt.refused.get(place)):
+                self.resent.append(Resent(place, batch, earlier, earlier_attempt, where))
+                track.sent.remove((earlier, earlier_attempt))
                 break
         else:
             skipped = (batch.sequence - track.next_sequence) % _SEQUENCES
@@ -188,31 +188,31 @@ class Producers:
             track.next_sequence = batch.next_sequence
         track.sent.append((batch, attempt))
 
-    def _response(self, event: ResponseReceived, connection: ConnectionState, well: bool) -> None:
+    def _response(self, event: ResponseReceived, connection: ConnectionState, well_formed: bool) -> None:
         message = event.message
         if message is None or event.damaged or message.opaque:
             return
         if message.api != "Produce":
-            if well and not message.body.get("error_code"):
-                self._given[message.body.get("producer_id", -1)] = event.at
+            if well_formed and not message.body.get("error_code"):
+                self._assigned_ids[message.body.get("producer_id", -1)] = event.at
             return
-        if well and connection.flags & _REFUSED:
+        if well_formed and connection.flags & _REFUSED:
             self.refused = refusals(message.body, "partition_responses", "index")
         self.answered = attempt = connection.state(_InFlight).attempts.pop(event.correlation_id, None)
         if attempt is not None:
             attempt.answered = True
-            attempt.departs = not well or message.diagnosis is not None
+            attempt.departs = not well_formed or message.diagnosis is not None
             attempt.refused.update((place, code) for place, code, _ in self.refused)
 
 
-def _is_void(code: int | None) -> bool:
-    """Whether an error says that the batch is not taken and will not be: its sequence may be given to another."""
+def _is_final(code: int | None) -> bool:
+    """Whether an error means that the batch was finally rejected: its sequence number may be reused."""
     error = schemas.error(code) if code else None
     return error is not None and not error.retriable
 
 
-def batches_asked(asked: dict[str, Any]) -> dict[Place, SentBatch]:
-    """The batches of a Produce request."""
+def requested_batches(asked: dict[str, Any]) -> dict[TopicPartition, SentBatch]:
+    """The first batch of each partition in a Produce request."""
     return {
         (topic_of(topic), each.get("index", 0)): batch
         for topic in asked.get("topic_data") or ()

@@ -1,4 +1,4 @@
-"""How long the members of each group let a rebalance take, as far as the run has seen them join."""
+"""RebalanceTimeouts: the longest timeout of each group's members."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dissectors.connections.events import RequestReceived
 from dissectors.trackers import tracker
 
 #: The default of max.poll.interval.ms in the Java client and librdkafka.
-USUAL_MS = 300_000
+DEFAULT_MS = 300_000
 
 MAX_GROUPS = 10_000
 
 
 @tracker(events=(RequestReceived,), apis=("JoinGroup",))
 class RebalanceTimeouts:
-    """The longest rebalance or session timeout of each group: so long may a JoinGroup or SyncGroup be held back."""
+    """The longest rebalance or session timeout of each group: how long JoinGroup and SyncGroup may be held back."""
 
     def __init__(self) -> None:
         self._longest: BoundedDict[str | None, int] = BoundedDict(MAX_GROUPS)
 
     def observe(self, event: RequestReceived, connection: Any) -> None:
-        """Take the timeouts of a member that joins."""
+        """Update the timeout of a group when a member joins."""
         body = event.message.body
         group = body.get("group_id")
         times = (body.get("rebalance_timeout_ms"), body.get("session_timeout_ms"), self._longest.get(group))
         self._longest[group] = max((each for each in times if isinstance(each, int)), default=0)
 
     def of(self, group: str | None) -> int:
-        """In ms; what is usual if nobody was seen to join."""
-        return self._longest.get(group, USUAL_MS)
+        """The timeout in ms; the usual default if no member was observed to join."""
+        return self._longest.get(group, DEFAULT_MS)

@@ -1,4 +1,4 @@
-"""Record data: what the message at hand carries, examined once for all rules that ask."""
+"""RecordData: the record data of the current message, examined once for all rules."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import ProblemPlace, locate
 from dissectors.messages.message import Message
 from dissectors.records.batch import HEADER
-from dissectors.records.checks import MOST_SUSPECTS, examine, sound_batch
+from dissectors.records.checks import MOST_SUSPECTS, examine, valid_batch
 from dissectors.records.compression import CODECS
 from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.formats import CONTROL
 from dissectors.records.record_checks import BatchSpan
 from dissectors.trackers import partitions, tracker
-from dissectors.trackers.partitions import spoken, topic_of
+from dissectors.trackers.partitions import label, topic_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.wire.paths import render
 
-#: Of each topic on each connection and in each direction the first batches are looked into, then one in so many.
+#: For each topic, connection and direction: the first batches are examined, then one in so many.
 FIRST_BATCHES = 8
 THEN_ONE_IN = 256
 
-#: Records of a batch that is looked into.
+#: The most records in a batch that is examined.
 MOST_RECORDS = 10_000
 
-#: Topics of a connection that are counted apart; those after them are counted together.
+#: Topics counted separately per connection; further topics share one counter.
 MOST_TOPICS = 256
 
 _OLD = 0b011  # record formats 0 and 1
@@ -44,15 +44,15 @@ _IRREGULAR = FrameFlags.IRREGULAR.value
 FrameEvent = RequestReceived | ResponseReceived
 Path = tuple[str | int, ...]
 
-# Topics, partitions and a partition's number, as the two kinds of messages call them.
+# Field names for topics, partitions and partition index in Produce and Fetch.
 _PRODUCE = "topic_data", "partition_data", "index"
 _FETCH = "responses", "partitions", "partition_index"
 
 
 class PartitionData(NamedTuple):
-    """One partition of a message with record data: the way to it in the body, its struct, and the batches in that."""
+    """One partition of a message with record data: its path in the body, its struct, and its batches."""
 
-    place: partitions.Place
+    place: partitions.TopicPartition
     path: Path
     row: dict[str, Any]
     batches: list[BatchSpan]
@@ -63,13 +63,13 @@ _NONE: list[tuple[PartitionData, Fault]] = []
 
 
 @dataclass(slots=True)
-class Seen:
-    """How many batches of its topics a connection has shown, to choose those that are looked into."""
+class BatchSampler:
+    """Counts the batches of each topic on a connection, to select those that are examined."""
 
     batches: dict[tuple[object, str | None], int] = field(default_factory=dict)
 
-    def chooses(self, purpose: object, topic: str, records: int = 1) -> bool:
-        """Whether to look into the next batch of a topic, which has that many records, for a purpose."""
+    def selects(self, purpose: object, topic: str, records: int = 1) -> bool:
+        """Whether to examine the next batch of a topic, which has that many records, for a purpose."""
         key: tuple[object, str | None] = (purpose, topic)
         count = self.batches.get(key)
         if count is None:
@@ -83,11 +83,11 @@ class Seen:
 @tracker(events=(RequestReceived, ResponseReceived), apis=("Produce", "Fetch", "ShareFetch"))
 @dataclass(slots=True)
 class RecordData:
-    """What the message at hand carries, held until the next one with records.
+    """The record data of the current message, kept until the next message with records.
 
-    `failed` are the partitions with an error code, `null` those without one whose records are null; `attributes` are
-    those of all batches together, `magics` has a bit for each record format. A message that any rule may have something
-    to say of is marked as irregular: all others cost no more than this.
+    `failed` are the partitions with an error code, `null` those without one whose records are null. `attributes`
+    combines the attributes of all batches; `magics` has a bit for each record format. A message that may interest a
+    rule is flagged as irregular; other messages cost no more than this.
     """
 
     message: Message | None = None
@@ -108,20 +108,20 @@ class RecordData:
         self.attributes = self.magics = self.suspects = 0
         topics, rows, index = _PRODUCE if message.is_request else _FETCH
         for at, topic in enumerate(message.body.get(topics) or ()):
-            for nth, row in enumerate(topic.get(rows) or ()):
+            for position, row in enumerate(topic.get(rows) or ()):
                 data = row.get("records", b"")
                 if data:
                     place = topic_of(topic), row.get(index, 0)
-                    self._examine(data, place, (topics, at, rows, nth), row, event, connection)
+                    self._examine(data, place, (topics, at, rows, position), row, event, connection)
                 elif data is None or row.get("error_code"):
-                    part = PartitionData((topic_of(topic), row.get(index, 0)), (topics, at, rows, nth), row, [], 0)
+                    part = PartitionData((topic_of(topic), row.get(index, 0)), (topics, at, rows, position), row, [], 0)
                     (self.failed if row.get("error_code") else self.null).append(part)
         unusual = self.failed or self.null or self.magics & _OLD or self.attributes & CONTROL
         if self.faults or unusual or (self._is_odd_produce() if message.is_request else self._is_odd_fetch(event)):
             connection.flags |= _IRREGULAR
 
     def _is_odd_produce(self) -> bool:
-        """Whether the acks of a Produce are none, or those of an idempotent producer not -1."""
+        """Whether the acks of a Produce are invalid, or those of an idempotent producer are not -1."""
         assert self.message is not None
         acks = self.message.body.get("acks", -1)
         return acks != -1 and (
@@ -129,18 +129,18 @@ class RecordData:
         )
 
     def _is_odd_fetch(self, event: FrameEvent) -> bool:
-        """Whether a Fetch has batches for an old client, or is larger than its client allows."""
+        """Whether a Fetch response has batches for an old client, or exceeds the client's max_bytes."""
         message = event.message
         if message is None or message.api != "Fetch" or isinstance(event, RequestReceived):
             return False
-        asked = event.asked
+        asked = event.request_body
         is_large = asked is not None and event.size > asked.get("max_bytes", event.size)
         return is_large or (message.version < _FORMAT_2_SINCE and bool(self.parts))
 
     def _examine(
         self,
         data: memoryview,
-        place: partitions.Place,
+        place: partitions.TopicPartition,
         path: Path,
         row: dict[str, Any],
         event: FrameEvent,
@@ -148,12 +148,12 @@ class RecordData:
     ) -> None:
         assert self.message is not None
         produced, topic = self.message.is_request, place[0]
-        seen = connection.state(Seen)
-        batch = sound_batch(data, 0, len(data), produced=produced)
-        if batch is not None and not seen.chooses(produced, topic, batch.records_count):
+        sampler = connection.state(BatchSampler)
+        batch = valid_batch(data, 0, len(data), produced=produced)
+        if batch is not None and not sampler.selects(produced, topic, batch.records_count):
             part = PartitionData(place, path, row, [batch], 0)
         else:
-            part = self._look(data, place, path, row, seen, chosen=batch is not None)
+            part = self._examine_batches(data, place, path, row, sampler, chosen=batch is not None)
         self.parts.append(part)
         for batch in part.batches:
             self.attributes |= batch.attributes
@@ -161,15 +161,22 @@ class RecordData:
         if not part.batches or (produced and not self._is_ordinary(part, event)):
             connection.flags |= _IRREGULAR
 
-    def _look(
-        self, data: memoryview, place: partitions.Place, path: Path, row: dict[str, Any], seen: Seen, *, chosen: bool
+    def _examine_batches(
+        self,
+        data: memoryview,
+        place: partitions.TopicPartition,
+        path: Path,
+        row: dict[str, Any],
+        sampler: BatchSampler,
+        *,
+        chosen: bool,
     ) -> PartitionData:
-        """Examine record data; its only batch is `chosen` already, or each is for `seen` to choose."""
+        """Examine record data. `chosen`: its only batch is already selected; otherwise `sampler` selects each batch."""
         assert self.message is not None
         produced = self.message.is_request
         batches, faults, cut_off, suspects = examine(
             data,
-            wanted=lambda count: chosen or seen.chooses(produced, place[0], count),
+            selects=lambda count: chosen or sampler.selects(produced, place[0], count),
             produced=produced,
             most_suspects=MOST_SUSPECTS - self.suspects,
         )
@@ -180,7 +187,7 @@ class RecordData:
         return part
 
     def _is_ordinary(self, part: PartitionData, event: FrameEvent) -> bool:
-        """Whether no rule can have anything to say of what a producer sent, apart from faults."""
+        """Whether no rule applies to this record data of a producer, apart from faults."""
         assert self.message is not None
         [first, *more] = part.batches
         is_old_zstd = first.attributes & _ZSTD and self.message.version < _ZSTD_SINCE
@@ -188,12 +195,12 @@ class RecordData:
 
 
 def is_recent(batch: BatchSpan, event: FrameEvent) -> bool:
-    """Whether the greatest timestamp of a batch is none, or one of the last years."""
+    """Whether the max timestamp of a batch is -1 or within the last years."""
     return batch.max_timestamp == _NO_TIMESTAMP or -_YEARS < batch.max_timestamp - event.at // 1_000_000 < _DAY
 
 
 def record_data(event: FrameEvent, connection: ConnectionState) -> RecordData:
-    """The record data of a Produce request or a Fetch or ShareFetch response; nothing of another message."""
+    """The record data of a Produce request or a Fetch or ShareFetch response; empty for other messages."""
     data = connection.run.state(RecordData)
     return data if data.message is event.message else _NO_DATA
 
@@ -206,8 +213,8 @@ def faults(event: FrameEvent, connection: ConnectionState, kind: FaultKind) -> l
     return record_data(event, connection).faults.get(kind, _NONE)
 
 
-def sent(asked: Mapping[str, Any]) -> dict[partitions.Place, memoryview]:
-    """The record data of a Produce request's partitions."""
+def sent_records(asked: Mapping[str, Any]) -> dict[partitions.TopicPartition, memoryview]:
+    """The record data of a Produce request, by partition."""
     return {
         (topic_of(topic), row.get("index", 0)): row["records"]
         for topic in asked.get("topic_data") or ()
@@ -217,7 +224,7 @@ def sent(asked: Mapping[str, Any]) -> dict[partitions.Place, memoryview]:
 
 
 def first_batch(data: bytes | memoryview | None) -> BatchSpan | None:
-    """The first batch of record data, None if it is of an older format or cut off."""
+    """The first batch of record data; None if it has an older format or is truncated."""
     if data is None or len(data) < HEADER.size:
         return None
     batch = BatchSpan(0, len(data), *HEADER.unpack_from(data))
@@ -232,13 +239,13 @@ def fault_problem(
     hint: str,
     severity: Severity | None = None,
 ) -> Problem:
-    """What a rule says of a fault."""
+    """The problem that a rule reports for a fault."""
     return Problem(
-        f"{spoken(part.place, connection)}, batch {fault.path[0]}: {fault.message}",
+        f"{label(part.place, connection)}, batch {fault.path[0]}: {fault.message}",
         **place_of(event, part, fault.start, fault.end, *fault.path),
         hint=hint,
         blame="client" if event.message is not None and event.message.is_request else "broker",
-        severity=severity if fault.proven else unproven(connection, severity),
+        severity=severity if fault.proven else severity_in_traffic(connection, severity),
         expected=fault.expected,
         got=fault.got,
         cause=part.place[0],
@@ -246,13 +253,13 @@ def fault_problem(
 
 
 def place_of(event: FrameEvent, part: PartitionData, start: int, end: int, *path: str) -> ProblemPlace:
-    """Path and span of bytes that are counted from the start of a partition's records."""
+    """Path and span in the frame of bytes counted from the start of a partition's records."""
     assert event.message is not None
     field_end = locate(event.message, *part.path, "records")["end"]
     begin = field_end - len(part.row["records"])
     return ProblemPlace(path=render([*map(str, part.path), "records", *path]), start=begin + start, end=begin + end)
 
 
-def unproven(connection: ConnectionState, severity: Severity | None = None) -> Severity | None:
-    """The severity of what is wrong only where a client or broker says it: a lone frame may come out of a log."""
+def severity_in_traffic(connection: ConnectionState, severity: Severity | None = None) -> Severity | None:
+    """The severity of a problem in frames of a connection. INFO for a lone frame: its records may come from a log."""
     return severity if connection.server else Severity.INFO

@@ -1,4 +1,4 @@
-"""Recurrence: how often something came again, for rules that speak of "again and again"."""
+"""Recurrence: counts repeated events."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MOST_KEYS = 10_000
 
 
 class Recurrence:
-    """Counts what has a key, from one again once it was not seen for `within` nanoseconds.
+    """Counts events by key; the count restarts after `within` nanoseconds without the key.
 
-    Subclass it beside the rule, so that `state` gives that rule its own.
+    Define a subclass beside each rule, so that `state` gives each rule its own instance.
     """
 
     within = 600 * SECOND
@@ -23,12 +23,12 @@ class Recurrence:
         self._seen: BoundedDict[Hashable, tuple[int, int]] = BoundedDict(_MOST_KEYS)
 
     def count(self, key: Hashable, at: int) -> int:
-        """Once more; how often by now."""
+        """Count an event and return its count so far."""
         times, last = self._seen.get(key, (0, at))
         times = times + 1 if at - last <= self.within else 1
         self._seen[key] = (times, at)
         return times
 
     def forget(self, key: Hashable) -> None:
-        """It went well: count from one again."""
+        """Reset the count of a key."""
         self._seen.pop(key, None)

@@ -1,4 +1,4 @@
-"""The state of a connection, and the state that all connections of a run share."""
+"""ConnectionState and RunState: the state of one connection, and of all connections of a run."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from dissectors.messages.message import Message
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers import NO_TRACKERS, Trackers
 from dissectors.trackers.deadlines import Deadlines
-from dissectors.trackers.triggers import NOBODY_SUBSCRIBED, Subscribed, flags_of
+from dissectors.trackers.triggers import NO_SUBSCRIBERS, Subscribed, flags_of
 
 API_VERSIONS = ApiKey.API_VERSIONS
 SASL_HANDSHAKE = ApiKey.SASL_HANDSHAKE
 
-#: The APIs whose responses name topics with their ids.
+#: The APIs whose responses contain topic names and ids.
 NAMING = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
 
-#: Topics whose ids are remembered; those named longest ago are forgotten first.
+#: The number of topic ids to remember; the oldest are dropped first.
 MAX_TOPICS = 100_000
 
-#: Root causes that are remembered as reported, and after how long without it (ns) a cause is reported again.
+#: The number of root causes to remember, and the time (ns) after which an absent cause is reported again.
 MAX_CAUSES = 10_000
 FORGOTTEN_AFTER = 3600 * 1_000_000_000
 
@@ -35,29 +35,29 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class RunState:
-    """What the connections of one run share.
+    """State that all connections of a run share.
 
-    `known_departures` are the layout errors diagnosed so far, so that the next frame with the same error is read at
-    once. `subscribed` are the codes of the rules and trackers that currently want all frames of their APIs, not only
-    unusual ones. `trackers` are run at each event, before the rules (`dissectors.rules.trackers`).
+    `known_departures` are the layout errors diagnosed so far: the next frame with the same error is decoded without a
+    search. `subscribed` are the codes of rules and trackers that currently observe all frames of their APIs, not only
+    unusual ones. `trackers` observe each event before the rules (`dissectors.rules.trackers`).
     """
 
     trackers: Trackers = NO_TRACKERS
     topic_names: BoundedDict[str, str] = field(default_factory=lambda: BoundedDict(MAX_TOPICS))
     deadlines: Deadlines[ConnectionState] = field(default_factory=Deadlines)
     known_departures: diagnosis.KnownDepartures = field(default_factory=diagnosis.KnownDepartures)
-    subscribed: Subscribed = NOBODY_SUBSCRIBED
+    subscribed: Subscribed = NO_SUBSCRIBERS
     _reported: BoundedDict[Hashable, int] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
     _states: dict[type[Any], Any] = field(default_factory=dict)
 
     def learn(self, message: Message) -> None:
-        """Take topic ids from a response that names them."""
+        """Remember the topic ids in a response."""
         for topic in message.body.get("topics") or ():
             if isinstance(topic, dict) and (topic_id := topic.get("topic_id")) and (name := topic.get("name")):
                 self.topic_names[topic_id] = name
 
     def state(self, kind: type[T]) -> T:
-        """The run's one instance of a class of state, made at first use."""
+        """The run's instance of a class of state, created at first use."""
         found: T | None = self._states.get(kind)
         if found is None:
             self.trackers.check(kind)
@@ -65,17 +65,17 @@ class RunState:
         return found
 
     def subscribe(self, code: str) -> None:
-        """Show the rule or tracker `code` every frame of its APIs from now on: it waits for one without errors."""
+        """Send all frames of its APIs to the rule or tracker `code`, not only unusual ones."""
         if code not in self.subscribed:
             self.subscribed |= {code}
 
     def unsubscribe(self, code: str) -> None:
-        """Show it unusual frames only, as before."""
+        """Send only unusual frames to the rule or tracker `code` again."""
         if code in self.subscribed:
             self.subscribed -= {code}
 
     def is_new_cause(self, cause: Hashable, at: int) -> bool:
-        """Whether a cause occurs for the first time, or again after an hour without it."""
+        """Whether a cause occurs for the first time, or for the first time after an hour."""
         last = self._reported.get(cause)
         self._reported[cause] = at
         return last is None or at - last > FORGOTTEN_AFTER
@@ -86,8 +86,8 @@ class ConnectionState:
     """The state of one connection. Call `observe` with every event, in order, before the rules check it.
 
     `client` and `server` are addresses (``host:port``). `dialled` is the address that the client connected to: a
-    relay's listener, otherwise the server's. `repeated` counts the findings that were not reported again, by code and
-    name.
+    relay's listener, otherwise the server's. `repeated` counts the findings that were suppressed as repeats, by code
+    and name.
     """
 
     run: RunState = field(default_factory=RunState)
@@ -102,11 +102,11 @@ class ConnectionState:
     client_software: str | None = None
     sasl_mechanism: str | None = None
     repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
-    #: What is unusual in the last observed frame (`dissectors.trackers.triggers.FrameFlags`); trackers add to it.
+    #: The flags of the last frame (`dissectors.trackers.triggers.FrameFlags`); trackers add to them.
     flags: int = 0
-    #: Steps that failed at the last observed event; `dissectors.rules.failed` reports them.
+    #: Failures during the last event; `dissectors.rules.failed` reports them.
     failures: list[Failure] = field(default_factory=list)
-    _spoken: set[tuple[bool, int, int]] = field(default_factory=set)
+    _seen_versions: set[tuple[bool, int, int]] = field(default_factory=set)
     _states: dict[type[Any], Any] = field(default_factory=dict)
 
     def observe(self, event: object) -> None:
@@ -123,7 +123,7 @@ class ConnectionState:
         for tracker in run.trackers.interested(event, self.flags, run.subscribed):
             try:
                 (run if tracker.is_shared else self).state(tracker.kind).observe(event, self)
-            except Exception as error:  # noqa: BLE001  # one tracker's bug is not the others'
+            except Exception as error:  # noqa: BLE001  # a bug in one tracker must not affect others
                 self.failures.append(Failure.of(f"updating {tracker.kind.__name__}", error))
 
     def _frame(self, event: RequestReceived | ResponseReceived) -> None:
@@ -131,26 +131,26 @@ class ConnectionState:
         if message is not None:
             if message.failure is not None:
                 self.failures.append(message.failure)
-            elif event.damaged is None and (message.decode_warnings or not message.reads_well):
+            elif event.damaged is None and (message.decode_warnings or not message.well_formed):
                 request = event.request.message if isinstance(event, ResponseReceived) and event.request else None
                 try:
                     event.message = message = diagnosis.examine(
                         message, request, self.run.known_departures, self.server
                     )
-                except Exception as error:  # noqa: BLE001  # the frame as the schemas read it is still worth a look
+                except Exception as error:  # noqa: BLE001  # the frame can still be inspected without a diagnosis
                     self.failures.append(Failure.of("diagnosing a frame", error))
             if message.is_request:
                 self._request(message)
             elif message.api_key in NAMING:
                 self.run.learn(message)
-            if message.layout is not None:  # numbers off the wire must not fill the memory
+            if message.layout is not None:  # only known versions, so that the set stays small
                 key = (message.is_request, message.api_key, message.version)
-                if first := key not in self._spoken:
-                    self._spoken.add(key)
+                if first := key not in self._seen_versions:
+                    self._seen_versions.add(key)
         self.flags = flags_of(event, first=first, sasl=self.sasl_mechanism is not None)
 
     def state(self, kind: type[T]) -> T:
-        """This connection's one instance of a class of state, made at first use."""
+        """This connection's instance of a class of state, created at first use."""
         found: T | None = self._states.get(kind)
         if found is None:
             self.run.trackers.check(kind)
@@ -158,15 +158,15 @@ class ConnectionState:
         return found
 
     def expect(self, code: str, key: Hashable, *, by: int, about: Any = None) -> None:
-        """Give the rule `code` a `DeadlinePassed` at the time `by` (ns) unless `met` is called with `key` before.
+        """Set a deadline: the rule `code` gets a `DeadlinePassed` at `by` (ns) unless `met` is called with `key` first.
 
-        A tracker gives its deadline a name instead of the code. Keys belong to the rule or tracker and hold for the
-        whole run; an expectation replaces the one with its key.
+        A tracker passes a name instead of a code. Keys are local to the rule or tracker but shared by the whole run; a
+        new deadline replaces the one with the same key.
         """
         self.run.deadlines.expect((code, key), self, DeadlinePassed(by, code, about))
 
     def met(self, code: str, key: Hashable) -> bool:
-        """What was expected has happened; whether it was still waited for."""
+        """Cancel a deadline because the expected event has happened; return whether it was pending."""
         return self.run.deadlines.met((code, key)) is not None
 
     def _request(self, message: Message) -> None:

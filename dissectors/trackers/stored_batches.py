@@ -1,4 +1,4 @@
-"""Stored batches: where batches of format 2 stand in the partitions' logs, as producers and fetches of late say."""
+"""StoredBatches: the positions of format 2 batches in partition logs, from recent Produce and Fetch messages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ from dissectors.records.record_checks import BatchSpan
 from dissectors.trackers import tracker
 from dissectors.trackers.compacted_topics import Compacted
 from dissectors.trackers.fetches import Fetches
-from dissectors.trackers.partitions import Place, topic_of
-from dissectors.trackers.record_data import PartitionData, RecordData, Seen, first_batch, record_data, sent
+from dissectors.trackers.partitions import TopicPartition, topic_of
+from dissectors.trackers.record_data import (
+    BatchSampler,
+    PartitionData,
+    RecordData,
+    first_batch,
+    record_data,
+    sent_records,
+)
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: How long a batch is sure to stand where it was seen (ns): later it may have been compacted away, or the topic made
-#: anew.
-SOON = 10 * 1_000_000_000
+#: How long a batch is certain to keep its position (ns): later the log may be compacted or the topic recreated.
+STABLE_FOR = 10 * 1_000_000_000
 
 _MOST_PARTITIONS = 2_000
 _MOST_BATCHES = 16
@@ -28,7 +34,7 @@ _IRREGULAR = FrameFlags.IRREGULAR.value
 
 
 class Stored(NamedTuple):
-    """A batch in a log: its last offset, when it was seen there, and its header as produced, if that was seen."""
+    """A batch in a log: its last offset, when it was observed, and its header as produced, if known."""
 
     last_offset: int
     at: int
@@ -36,7 +42,7 @@ class Stored(NamedTuple):
 
 
 class SkippedBatch(NamedTuple):
-    """A fetch that begins behind the batch with the offset that was asked for."""
+    """A fetch response that begins after the batch with the fetch offset."""
 
     part: PartitionData
     offset: int
@@ -45,7 +51,7 @@ class SkippedBatch(NamedTuple):
 
 
 class Rewritten(NamedTuple):
-    """A batch that is fetched with other bytes than it was produced with; its place in the part."""
+    """A batch whose fetched bytes differ from the produced ones; `nth` is its index in the part."""
 
     part: PartitionData
     nth: int
@@ -61,30 +67,30 @@ Log = dict[int, Stored]
     needs=(Compacted, Fetches, RecordData),
 )
 class StoredBatches:
-    """The latest batches of the partitions of a run, by their base offsets, apart for each server.
+    """The latest batches of a run's partitions by base offset, separate for each server.
 
-    Of what is produced only the batches that `Seen` chooses: a server that is wrong there is so always. `skipped` and
-    `rewritten` are what the latest response shows.
+    Produced batches are sampled by `BatchSampler`: a server with this bug shows it in every batch. `skipped` and
+    `rewritten` are the findings of the latest response.
     """
 
     def __init__(self) -> None:
         self.skipped: list[SkippedBatch] = []
         self.rewritten: list[Rewritten] = []
-        self._logs: BoundedDict[tuple[str, Place], Log] = BoundedDict(_MOST_PARTITIONS)
+        self._logs: BoundedDict[tuple[str, TopicPartition], Log] = BoundedDict(_MOST_PARTITIONS)
 
-    def holds(self, place: Place, connection: ConnectionState) -> bool:
-        """Whether batches of format 2 were seen in a partition."""
+    def has_batches(self, place: TopicPartition, connection: ConnectionState) -> bool:
+        """Whether batches of format 2 were observed in a partition."""
         return bool(self._logs.get(_key(place, connection)))
 
     def observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        """Take in where batches were written, or where they stand."""
+        """Track the positions of batches."""
         self.skipped, self.rewritten = [], []
         if event.message is None or not connection.server:
             return
         if event.message.api == "Produce":
             self._produced(event, connection)
         elif parts := record_data(event, connection).parts:
-            offsets = connection.state(Fetches).offsets(event.asked or {})
+            offsets = connection.state(Fetches).offsets(event.request_body or {})
             for part in parts:
                 self._fetched(part, offsets.get(part.place), event, connection)
             if self.skipped or self.rewritten:
@@ -100,7 +106,7 @@ class StoredBatches:
         first = batches[0].base_offset
         if offset is not None and offset < first:
             for base_offset, (last_offset, at, _) in log.items():
-                if base_offset <= offset <= last_offset < first and event.at - at < SOON:
+                if base_offset <= offset <= last_offset < first and event.at - at < STABLE_FOR:
                     self.skipped.append(SkippedBatch(part, offset, base_offset, last_offset))
         for index, batch in enumerate(batches[-_MOST_OF_A_FETCH:], max(0, len(batches) - _MOST_OF_A_FETCH)):
             before = log.get(batch.base_offset)
@@ -109,36 +115,36 @@ class StoredBatches:
                 produced = first_batch(header)
                 if produced is not None and produced.crc != batch.crc:
                     header = None
-                    if event.at - before.at < SOON:
+                    if event.at - before.at < STABLE_FOR:
                         self.rewritten.append(Rewritten(part, index, produced))
             _remember(log, batch.base_offset, Stored(batch.last_offset, event.at, header))
 
     def _produced(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        message, asked = event.message, event.asked
+        message, asked = event.message, event.request_body
         if asked is None or message is None:
             return
         compacted = connection.run.state(Compacted).topics
-        seen = connection.state(Seen)
+        sampler = connection.state(BatchSampler)
         for topic in message.body.get("responses", ()):
             name = topic_of(topic)
             for row in topic.get("partition_responses", ()):
                 base_offset = row.get("base_offset", -1)
                 if row.get("error_code") or base_offset < 0:
                     connection.flags |= _IRREGULAR
-                elif seen.chooses(StoredBatches, name):
+                elif sampler.selects(StoredBatches, name):
                     self._written((name, row.get("index", 0)), base_offset, asked, event, connection)
         if compacted:
             connection.flags |= _IRREGULAR
 
     def _written(
         self,
-        place: Place,
+        place: TopicPartition,
         base_offset: int,
         asked: dict[str, Any],
         event: ResponseReceived,
         connection: ConnectionState,
     ) -> None:
-        records = sent(asked).get(place)
+        records = sent_records(asked).get(place)
         if records is not None and len(records) >= HEADER.size and records[_MAGIC] == 2:
             header = bytes(records[: HEADER.size])
             last_offset = base_offset + max(0, int.from_bytes(header[-4:], "big", signed=True) - 1)
@@ -152,6 +158,6 @@ def _remember(log: Log, base_offset: int, stored: Stored) -> None:
         del log[next(iter(log))]
 
 
-def _key(place: Place, connection: ConnectionState) -> tuple[str, Place]:
+def _key(place: TopicPartition, connection: ConnectionState) -> tuple[str, TopicPartition]:
     topic, partition = place
     return connection.server, (connection.run.topic_names.get(topic, topic), partition)

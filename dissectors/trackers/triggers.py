@@ -1,7 +1,7 @@
 """Triggers: which events a rule or tracker subscribes to, and fast dispatch of events to subscribers.
 
-Most frames are correct, and most subscribers look only at those that are not. What is unusual in a frame is computed
-once and kept as flags. The subscribers for a frame's API and flags are looked up once and cached.
+Most frames are correct, and most subscribers inspect only frames that are not. The flags of a frame, which say what is
+unusual in it, are computed once. The subscribers for an API and a set of flags are determined once and cached.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ T = TypeVar("T")
 
 
 class FrameFlags(IntFlag):
-    """What is unusual in a frame. A rule that names one of these flags sees only frames that have it.
+    """What is unusual in a frame. A rule that selects some of these flags receives only frames with one of them.
 
-    IRREGULAR: decode warnings, an error, bytes left, a diagnosis, or something that a tracker found. TAGGED:
-    something in a tag buffer. FIRST: the first of its API, version and direction on its connection. UNPAIRED: a
-    response that nobody asked for, or not in its turn; a request with an id that went before, or many in flight.
-    REFUSED: error codes other than 0. SASL: on a connection that spoke of SASL. SLOW: a response after `LONG`.
-    THROTTLED: a response that asks to wait. STARVED: an empty Fetch response although its partitions have more.
-    RESENT: a Produce with a batch that was sent before. SUBSCRIBED: not a property of the frame; its subscriber
-    asked for all frames.
+    IRREGULAR: decode warnings, an error, trailing bytes, a diagnosis, or an observation of a tracker. TAGGED: a tag
+    buffer is not empty. FIRST: the first frame of its API, version and direction on its connection. UNPAIRED: a
+    response without request or out of order; a request that reuses or decreases the correlation id, or with many in
+    flight. REFUSED: error codes other than 0. SASL: the connection uses SASL. SLOW: a response that took at least
+    `LONG`. THROTTLED: a response with a throttle time. STARVED: an empty Fetch response although its partitions have
+    more records. RESENT: a Produce with a batch that was sent before. SUBSCRIBED: not a property of the frame; the
+    subscriber requested all frames.
 
-    Most follow from the frame (`flags_of`). Trackers add those that depend on earlier frames to `connection.flags`.
+    Most flags follow from the frame (`flags_of`). Trackers add those that depend on earlier frames to
+    `connection.flags`.
     """
 
     IRREGULAR = 1
@@ -48,10 +49,10 @@ class FrameFlags(IntFlag):
 ANY = FrameFlags(0)
 ALL = range(1 << 15)
 
-#: What is slow, in nanoseconds.
+#: The latency of a slow response, in ns.
 LONG = 1_000_000_000
 
-#: Ways from an event to its listeners that are remembered.
+#: Cached lookups of subscribers.
 _MOST_WAYS = 4096
 
 _FRAMES = (RequestReceived, ResponseReceived)
@@ -59,10 +60,9 @@ _FRAMES = (RequestReceived, ResponseReceived)
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Events of these types; of frames only those of these APIs (none: all), and only well-read ones if not `broken`.
+    """Selects events by type; frames also by API (empty: all), version and flags; malformed ones only if `broken`.
 
-    `versions` are those of the APIs. `deadline` is the name of the `DeadlinePassed` that it waits for, by default the
-    code of the listener; others do not go to it.
+    `deadline` is the name of the `DeadlinePassed` to receive; by default the code of the subscriber.
     """
 
     events: tuple[type, ...]
@@ -72,43 +72,43 @@ class Trigger:
     versions: range = ALL
     deadline: str = ""
 
-    def matches(self, way: _EventKind, flags: int) -> bool:
-        """Whether it wants an event; `flags` count for frames."""
-        if way.kind not in self.events or not (way.reads_well or self.broken):
+    def matches(self, event_kind: _EventKind, flags: int) -> bool:
+        """Whether an event is selected; `flags` are those of a frame."""
+        if event_kind.kind not in self.events or not (event_kind.well_formed or self.broken):
             return False
-        if way.kind not in _FRAMES:
+        if event_kind.kind not in _FRAMES:
             return True
-        if self.apis and (way.api not in self.apis or way.version not in self.versions):
+        if self.apis and (event_kind.api not in self.apis or event_kind.version not in self.versions):
             return False
         return not self.only or bool(flags & self.only)
 
 
 class _EventKind(NamedTuple):
-    """What of an event tells who listens; `api` and `version` are None where there are none that Kafka knows."""
+    """The properties of an event that select its subscribers; `api` and `version` are None if unknown to Kafka."""
 
     kind: Hashable
     api: str | None = None
     version: int | None = None
-    reads_well: bool = True
+    well_formed: bool = True
 
 
 def flags_of(event: RequestReceived | ResponseReceived, *, first: bool, sasl: bool) -> int:
-    """What is out of the ordinary in a frame, as bits of `FrameFlags`."""
+    """The flags of a frame, as bits of `FrameFlags`."""
     flags = (_FIRST if first else 0) | (_SASL if sasl else 0)
     message = event.message
     if message is None:
         return flags | _UNKNOWN
-    if not message.reads_well or message.decode_warnings or event.damaged:
+    if not message.well_formed or message.decode_warnings or event.damaged:
         flags |= _IRREGULAR
-    if message.tagged and message.reads_well:
+    if message.tagged and message.well_formed:
         flags |= _TAGGED
     if type(event) is ResponseReceived:
         request = event.request
-        if request is None or event.passed_over:
+        if request is None or event.overtaken:
             flags |= _UNPAIRED
         if request is not None and event.at - request.at >= LONG:
             flags |= _SLOW
-        if message.may_refuse and errors(message):
+        if message.may_have_errors and errors(message):
             flags |= _REFUSED
     return flags
 
@@ -128,17 +128,17 @@ _IRREGULAR, _TAGGED, _FIRST, _UNPAIRED, _REFUSED, _SASL, _SLOW = (
 _UNKNOWN = _IRREGULAR | _UNPAIRED
 _SUBSCRIBED = ~0  # matches every frame
 
-#: The codes of those who listen to more than what is out of the ordinary.
+#: The codes of subscribers that currently receive all frames of their APIs.
 Subscribed = frozenset[str]
-NOBODY_SUBSCRIBED: Subscribed = frozenset()
+NO_SUBSCRIBERS: Subscribed = frozenset()
 
 
 class Dispatch(Generic[T]):
-    """Those who listen, by event type, API key, whether the frame reads well, and what is out of the ordinary.
+    """Finds the subscribers of an event.
 
     Args:
-        listeners: In the order in which they receive an event, each with its triggers, of which one must let the
-            event through, and its code; called once, at first use.
+        listeners: Returns the subscribers, in the order in which they receive an event, each with its triggers, of
+            which one must match, and its code. It is called once, at first use.
     """
 
     def __init__(self, listeners: Callable[[], Iterable[tuple[T, tuple[Trigger, ...], str]]]) -> None:
@@ -146,15 +146,15 @@ class Dispatch(Generic[T]):
         self._chosen = functools.lru_cache(_MOST_WAYS)(self._choose)
         self._timed = functools.cache(self._by_code)
 
-    def __call__(self, event: Any, flags: int, subscribed: Subscribed = NOBODY_SUBSCRIBED) -> tuple[T, ...]:
-        """Who wants to see an event; `flags` are those of a frame (`flags_of`), `subscribed` those for whom all are."""
+    def __call__(self, event: Any, flags: int, subscribed: Subscribed = NO_SUBSCRIBERS) -> tuple[T, ...]:
+        """The subscribers of an event. `flags` are those of a frame; the codes in `subscribed` receive every frame."""
         kind: Any = type(event)
         if kind is RequestReceived or kind is ResponseReceived:
             message = event.message
-            if message is None or message.layout is None:  # numbers off the wire are many
+            if message is None or message.layout is None:  # unbounded: these numbers come off the wire
                 return self._chosen(kind, None, None, False, flags, subscribed)
-            well = message.reads_well and not event.damaged
-            return self._chosen(kind, message.api, message.version, well, flags, subscribed)
+            well_formed = message.well_formed and not event.damaged
+            return self._chosen(kind, message.api, message.version, well_formed, flags, subscribed)
         if kind is DeadlinePassed:
             return self._timed().get(event.code, ())
         return self._chosen(kind)
@@ -164,15 +164,15 @@ class Dispatch(Generic[T]):
         kind: Hashable,
         api: str | None = None,
         version: int | None = None,
-        reads_well: bool = True,
+        well_formed: bool = True,
         flags: int = 0,
-        subscribed: Subscribed = NOBODY_SUBSCRIBED,
+        subscribed: Subscribed = NO_SUBSCRIBERS,
     ) -> tuple[T, ...]:
-        way = _EventKind(kind, api, version, reads_well)
+        event_kind = _EventKind(kind, api, version, well_formed)
         return tuple(
             listener
             for listener, triggers, code in self._listeners()
-            if any(each.matches(way, _SUBSCRIBED if code in subscribed else flags) for each in triggers)
+            if any(each.matches(event_kind, _SUBSCRIBED if code in subscribed else flags) for each in triggers)
         )
 
     def _by_code(self) -> dict[str, tuple[T, ...]]:

@@ -1,4 +1,4 @@
-"""Versions: what a connection has negotiated, and what its server has shown to serve."""
+"""Versions: the API versions that a connection negotiated, and those that its server has served."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ SASL_HANDSHAKE = ApiKey.SASL_HANDSHAKE
 API_VERSIONS = ApiKey.API_VERSIONS
 SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 
-#: APIs that come before a client is let in.
-PRELUDE = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
+#: APIs that are used before authentication.
+PRE_LOGIN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 
 MOST_SERVERS = 1_000
 MOST_APIS = 1_000
 MOST_CLIENTS = 10_000
 
-#: Names come off the wire: of longer ones the beginning must do.
+#: The longest client name in a finding; longer ones, which come off the wire, are truncated.
 LONGEST_NAME = 100
 
-#: A server that refuses a request closes at once; later there may be other reasons (ns).
-AT_ONCE = 1_000_000_000
+#: How soon (ns) a server closes the connection because of a request; later there may be other reasons.
+CLOSES_WITHIN = 1_000_000_000
 
 Ranges = dict[int, tuple[int, int]]
 
 
 @dataclass(slots=True)
 class ServerVersions:
-    """What all connections to an address have learned.
+    """The versions of a server, from all connections to its address.
 
-    `ranges` is what it advertised last, `settled` whether it never said otherwise before. `answered` are the API keys
-    and versions it answered, `answered_at` when it last did so for the first time on a connection; `lets_in` whether it
-    answers more than the prelude without SASL.
+    `ranges` is what it advertised last; `is_consistent` is whether it never advertised anything else. `answered` are
+    the API keys and versions that it answered, `answered_at` is when it last did so for the first time on a connection.
+    `serves_without_sasl` is whether it answers other APIs than `PRE_LOGIN_APIS` without SASL.
     """
 
     ranges: Ranges | None = None
-    settled: bool = True
+    is_consistent: bool = True
     answered: set[tuple[int, int]] = field(default_factory=set)
     answered_at: int = 0
-    lets_in: bool = False
+    serves_without_sasl: bool = False
     cluster_id: str | None = None
 
 
 class Servers:
-    """Every server of the run by its address, and the clients (host, client id) that ever asked for versions."""
+    """The servers of a run by address, and the clients (host, client id) that sent ApiVersions."""
 
     def __init__(self) -> None:
-        self.known: BoundedDict[str, ServerVersions] = BoundedDict(MOST_SERVERS)
-        self.askers: BoundedDict[tuple[str, str | None], None] = BoundedDict(MOST_CLIENTS)
+        self.by_address: BoundedDict[str, ServerVersions] = BoundedDict(MOST_SERVERS)
+        self.version_clients: BoundedDict[tuple[str, str | None], None] = BoundedDict(MOST_CLIENTS)
 
 
 @tracker(
@@ -68,56 +68,56 @@ class Servers:
     per="connection",
 )
 class Versions:
-    """A connection's negotiation.
+    """The version negotiation of a connection.
 
-    `negotiated` is what the server advertised here (API key -> lowest and highest version), `transaction_version` the
-    level of that feature, 0 where it is not finalized, None if the server told of no features. `answers` counts the
-    responses, those of an API and version that came before left out. `whole`: no byte of the connection went by unread.
+    `negotiated` is what the server advertised here (API key -> lowest and highest version). `transaction_version` is
+    the level of that feature: 0 if it is not finalized, None if the server sent no features. `answers` counts the
+    responses, one for each API and version. `is_complete`: no bytes of the connection were lost.
     """
 
     def __init__(self) -> None:
         self.negotiated: Ranges | None = None
         self.transaction_version: int | None = None
-        self.asked = False
+        self.requested = False
         self.answers = 0
-        self.whole = True
+        self.is_complete = True
         self._server: ServerVersions | None = None
 
     def observe(self, event: Any, connection: ConnectionState) -> None:
-        """Take in what was asked and answered."""
+        """Update the negotiation."""
         if isinstance(event, RequestReceived):
-            if event.message.api_key == API_VERSIONS and not self.asked:
-                self.asked = True
-                connection.run.state(Servers).askers[client_of(connection)] = None
+            if event.message.api_key == API_VERSIONS and not self.requested:
+                self.requested = True
+                connection.run.state(Servers).version_clients[client_key(connection)] = None
         elif isinstance(event, ResponseReceived):
             if event.request is not None:
                 self._answer(event, event.request, connection)
         else:
-            self.whole = False
+            self.is_complete = False
 
     def server(self, connection: ConnectionState) -> ServerVersions:
-        """What is known of the server."""
+        """The state of the server."""
         if self._server is None:
-            self._server = connection.run.state(Servers).known.touch(connection.server, ServerVersions)
+            self._server = connection.run.state(Servers).by_address.touch(connection.server, ServerVersions)
         return self._server
 
     def ranges(self, connection: ConnectionState) -> Ranges | None:
-        """What the server advertises: as it said here, else as it has always said to others."""
+        """The server's advertised versions: on this connection, or else on all others if they agree."""
         if self.negotiated is not None:
             return self.negotiated
         server = self.server(connection)
-        return server.ranges if server.settled else None
+        return server.ranges if server.is_consistent else None
 
     def _answer(self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState) -> None:
         self.answers += 1
-        asked, server = request.message, self.server(connection)
+        requested, server = request.message, self.server(connection)
         server.answered_at = event.at
-        key = asked.api_key
-        if asked.layout is not None:  # others could be any number
-            server.answered.add((key, asked.version))
-        if key not in PRELUDE and not server.lets_in:
-            server.lets_in = connection.sasl_mechanism is None
-        if key in (METADATA, API_VERSIONS) and event.message is not None and event.message.reads_well:
+        key = requested.api_key
+        if requested.layout is not None:  # other keys are unbounded numbers off the wire
+            server.answered.add((key, requested.version))
+        if key not in PRE_LOGIN_APIS and not server.serves_without_sasl:
+            server.serves_without_sasl = connection.sasl_mechanism is None
+        if key in (METADATA, API_VERSIONS) and event.message is not None and event.message.well_formed:
             if key == API_VERSIONS:
                 self._advertised(event.message.body, server)
             else:
@@ -126,38 +126,38 @@ class Versions:
     def _advertised(self, body: dict[str, Any], server: ServerVersions) -> None:
         ranges = {each["api_key"]: (each["min_version"], each["max_version"]) for each in body["api_keys"]}
         sane = len(ranges) == len(body["api_keys"]) and all(0 <= low <= high for low, high in ranges.values())
-        # With error 35 comes the range of ApiVersions alone.
+        # A response with error 35 has only the range of ApiVersions.
         if body["error_code"] or not sane or not 0 < len(ranges) <= MOST_APIS:
             return
         self.negotiated = ranges
         if body.get("finalized_features_epoch", -1) >= 0:
             features = {each["name"]: each["max_version_level"] for each in body.get("finalized_features", ())}
             self.transaction_version = features.get("transaction.version", 0)
-        server.settled = server.settled and server.ranges in (None, ranges)
+        server.is_consistent = server.is_consistent and server.ranges in (None, ranges)
         server.ranges = ranges
 
 
-def client_of(connection: ConnectionState) -> tuple[str, str | None]:
-    """What a client is known by over its connections: its host and client id."""
+def client_key(connection: ConnectionState) -> tuple[str, str | None]:
+    """The identity of a client across connections: its host and client id."""
     return addresses.host_of(connection.client), connection.client_id
 
 
-def software_of(connection: ConnectionState) -> str:
-    """What a client says it is, as well as it says it."""
+def client_text(connection: ConnectionState) -> str:
+    """The client's software or client id, for findings."""
     return (connection.client_software or connection.client_id or "a client without a name")[:LONGEST_NAME]
 
 
-def span(version_range: tuple[int, int]) -> str:
-    """A range of versions for people: ``v2-v9``."""
+def range_text(version_range: tuple[int, int]) -> str:
+    """A version range as text: ``v2-v9``."""
     lowest, highest = version_range
     return f"v{lowest}" if lowest == highest else f"v{lowest}-v{highest}"
 
 
-def closed_on(event: ConnectionEnded, connection: ConnectionState) -> RequestReceived | None:
-    """The request that the server closed the connection on at once, instead of answering it."""
+def closing_request(event: ConnectionEnded, connection: ConnectionState) -> RequestReceived | None:
+    """The request on which the server closed the connection at once, instead of answering it."""
     if event.by != "server" or not event.unanswered or connection.midstream:
         return None
     first = event.unanswered[0]
-    if event.at - first.at > AT_ONCE or not connection.state(Versions).whole:
+    if event.at - first.at > CLOSES_WITHIN or not connection.state(Versions).is_complete:
         return None
     return first

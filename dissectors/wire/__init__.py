@@ -1,1 +1,1 @@
-"""Wire types and layouts: bytes to values and back, with the span of every field."""
+"""Kafka's wire types and message layouts: decoding to values or to a tree of spans, and encoding."""

@@ -1,9 +1,9 @@
-"""The fast path: a layout compiled to straight-line code that reads clean bytes into values.
+"""The fast path: each layout is compiled to a Python function that decodes regular bytes to values.
 
-Each layout becomes one Python function at its first use: a run of fixed-width fields, and the length that follows it,
-is one `struct` call; arrays are loops in place; nothing is looked up per field. It accepts only what is entirely
-regular. Anything odd, from a bad length to a boolean of 2, raises, and the walk reads the same bytes again to say
-what is wrong and where.
+A layout is compiled at its first use. A run of fixed-width fields, with the length that follows it, becomes one
+`struct` call; arrays become inline loops; nothing is looked up per field. The function accepts only regular bytes. Any
+irregularity, from a bad length to a boolean of 2, raises an exception; `dissectors.wire.walk` then reads the same bytes
+again and reports what is wrong and where.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from dissectors.wire.layout import CODES, WIDTHS, Field, Layout, once
-from dissectors.wire.plausibility import Plausible, check_of
-from dissectors.wire.primitives import MOST_ELEMENTS, Odd, read_uvarint, uuid_text
+from dissectors.wire.layout import CODES, WIDTHS, Field, Layout, cached_on_owner
+from dissectors.wire.plausibility import PlausibilityCheck, plausibility_check
+from dissectors.wire.primitives import MOST_ELEMENTS, Irregularity, read_uvarint, uuid_text
 
-#: Takes the bytes and where to start; gives the values, one past the last byte read, and flags: `TAGGED`, `ERROR_CODE`.
-#: Raises ValueError, IndexError or struct.error on anything that is not entirely regular.
+#: (bytes, start offset) -> (values, one past the last byte read, flags). Flags are `TAGGED` and `ERROR_CODE`.
+#: Raises one of `Irregular` if any byte is irregular.
 Decoder = Callable[[bytes, int], tuple[dict[str, Any], int, int]]
 Irregular = (ValueError, IndexError, struct.error)
 
-#: A tag buffer that is not empty was read.
+#: Flag: at least one tag buffer is not empty.
 TAGGED: Final = 1
-#: An error code other than 0 was read.
+#: Flag: at least one error code is not 0.
 ERROR_CODE: Final = 2
 
 _LENGTH_CODES = {"int8": ("b", 1), "int16": ("h", 2), "int32": ("i", 4)}
@@ -31,36 +31,36 @@ _ENCODINGS = {None, "uvarint", *_LENGTH_CODES}
 _TRUTH = (False, True)
 
 
-@once
+@cached_on_owner
 def decoder(layout: Layout) -> Decoder:
-    """The compiled reader of a layout."""
-    return _Compiler().compile(layout) if _as_in_schemas(layout) else _refuse
+    """The compiled decoder of a layout."""
+    return _Compiler().compile(layout) if _is_compilable(layout) else _always_irregular
 
 
-def _as_in_schemas(layout: Layout) -> bool:
-    """Whether a layout is written as some schema could have it; a few edits go further, and are left to the walk."""
+def _is_compilable(layout: Layout) -> bool:
+    """Whether a schema can produce such a layout. Some edits produce others, which only the walk can read."""
     if layout.tag_fault:
         return False
     return all(
-        {one.length, one.element_length} <= _ENCODINGS
-        and one.exception is None
-        and (one.struct is None or _as_in_schemas(one.struct))
-        for one in (*layout.fields, *layout.tagged)
+        {field.length, field.element_length} <= _ENCODINGS
+        and field.exception is None
+        and (field.struct is None or _is_compilable(field.struct))
+        for field in (*layout.fields, *layout.tagged)
     )
 
 
-def _refuse(data: bytes, pos: int) -> tuple[dict[str, Any], int, int]:
-    raise Odd
+def _always_irregular(data: bytes, pos: int) -> tuple[dict[str, Any], int, int]:
+    raise Irregularity
 
 
 class _Compiler:
-    """Writes the source of one decoder; every local name in it is made here, none comes from the wire."""
+    """Writes the source of one decoder. It generates every local name; none comes from the wire."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {
-            "Odd": Odd, "uvarint": read_uvarint, "uuid": uuid_text, "TRUTH": _TRUTH, "unpack": struct.unpack_from,
-            "tags": _tags,
+            "Irregularity": Irregularity, "uvarint": read_uvarint, "uuid": uuid_text, "TRUTH": _TRUTH,
+            "unpack": struct.unpack_from, "tags": _tags,
         }  # fmt: skip
         self.count = 0
         self.depth = 1
@@ -72,8 +72,8 @@ class _Compiler:
         self.emit(f"return {self.struct(layout)}, p, f[0]")
         source = "def decode(b, p):\n" + "\n".join(self.lines) + "\n"
         exec(compile(source, f"<layout {layout.name}>", "exec"), self.constants)  # noqa: S102  # our own source
-        made: Decoder = self.constants["decode"]
-        return made
+        compiled: Decoder = self.constants["decode"]
+        return compiled
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
@@ -88,7 +88,7 @@ class _Compiler:
         return name
 
     def struct(self, layout: Layout) -> str:
-        """Emit the reading of a struct; return the expression of its dict."""
+        """Emit code that reads a struct; return the expression of its dict."""
         items: list[str] = []
         run: list[tuple[str, str, int]] = []  # (variable, struct code, width) not yet read
         for field in layout.fields:
@@ -105,15 +105,15 @@ class _Compiler:
         expression = "{" + ", ".join(items) + "}"
         if not layout.flexible:
             return expression
-        count, made = self.name("t"), self.name()
-        self.emit(f"{made} = {expression}")
+        count, values = self.name("t"), self.name()
+        self.emit(f"{values} = {expression}")
         self.emit(f"{count} = b[p]; p += 1")
-        self.emit(f"if {count}: p = tags(b, p, {count}, {self.constant('L', layout)}, {made}, f)")
-        return made
+        self.emit(f"if {count}: p = tags(b, p, {count}, {self.constant('L', layout)}, {values}, f)")
+        return values
 
     def plausible(self, field: Field, value: str) -> str:
-        """The expression of a value, through the check that its field has, if it has one."""
-        check = check_of(field)
+        """The expression of a value, wrapped in the plausibility check of its field, if any."""
+        check = plausibility_check(field)
         if check is None:
             return value
         if field.type == "int16":  # an error code
@@ -129,7 +129,7 @@ class _Compiler:
         )
 
     def variable(self, field: Field, value: str, run: list[tuple[str, str, int]]) -> None:
-        """A field that has a length: read the run before it and the length in one go, then the value."""
+        """Emit code that reads `run` and the length of a field in one call, then the value of the field."""
         if field.length is None:
             self.fixed(run)
             assert field.struct is not None
@@ -138,7 +138,7 @@ class _Compiler:
         size = self.name("n")
         self.length(field.length, size, run)
         if field.type == "struct" and not field.array:
-            self.present(field, value, size)
+            self.nullable_struct(field, value, size)
             return
         compact = field.length == "uvarint"
         self.emit(f"if {size} > 0:" if compact else f"if {size} >= 0:")
@@ -166,33 +166,32 @@ class _Compiler:
         elif nullable:
             self.emit(f"elif {size} == -1: {value} = None")
         if not (nullable and compact):
-            self.emit("else: raise Odd")
+            self.emit("else: raise Irregularity")
 
-    def present(self, field: Field, value: str, mark: str) -> None:
-        """A nullable struct: 1 is there; null is -1, and 0 in a tagged field."""
+    def nullable_struct(self, field: Field, value: str, marker: str) -> None:
+        """A nullable struct: its presence marker is 1; null is -1, or 0 in a tagged field."""
         assert field.struct is not None
-        self.emit(f"if {mark} == 1:")
+        self.emit(f"if {marker} == 1:")
         self.depth += 1
         self.emit(f"{value} = {self.struct(field.struct)}")
         self.depth -= 1
-        self.emit(f"elif {mark} == {0 if field.length == 'uvarint' else -1}: {value} = None")
-        self.emit("else: raise Odd")
+        self.emit(f"elif {marker} == {0 if field.length == 'uvarint' else -1}: {value} = None")
+        self.emit("else: raise Irregularity")
 
     def sized(self, kind: str, value: str, size: str) -> None:
         end = self.name("q")
         self.emit(f"{end} = p + {size}")
-        self.emit(f"if {end} > e: raise Odd")
+        self.emit(f"if {end} > e: raise Irregularity")
         source = {"string": f"b[p:{end}].decode()", "records": f"m[p:{end}]"}.get(kind, f"b[p:{end}]")
         self.emit(f"{value} = {source}; p = {end}")
 
     def array(self, field: Field, value: str, size: str) -> None:
         element = field.struct
-        least = _least(field)
-        # An array that claims more than the bytes can hold must not get as far as an allocation.
-        self.emit(f"if {size} * {max(least, 1)} > e - p: raise Odd")
+        # Check the count against the remaining bytes before allocating the array.
+        self.emit(f"if {size} * {max(_min_element_bytes(field), 1)} > e - p: raise Irregularity")
         if element is not None:
             self.emit(f"c += {size}")
-            self.emit(f"if c > {MOST_ELEMENTS}: raise Odd")
+            self.emit(f"if c > {MOST_ELEMENTS}: raise Irregularity")
         if element is None and field.type in WIDTHS:
             self.primitives(field.type, value, size)
         elif element is not None and (codes := _fixed_struct(element)):
@@ -210,12 +209,12 @@ class _Compiler:
             self.emit(f"{value} = []")
             self.emit(f"for _ in range({size}):")
             self.depth += 1
-            one = self.name()
+            item = self.name()
             if element is not None:
-                one = self.struct(element)
+                item = self.struct(element)
             else:
-                self.variable(Field("", field.type, length=field.element_length), one, [])
-            self.emit(f"{value}.append({one})")
+                self.variable(Field("", field.type, length=field.element_length), item, [])
+            self.emit(f"{value}.append({item})")
             self.depth -= 1
 
     def primitives(self, kind: str, value: str, size: str) -> None:
@@ -228,23 +227,23 @@ class _Compiler:
         self.emit(f"{value} = {read}; p += {size} * {WIDTHS[kind]}")
 
 
-def _checked(check: Plausible) -> Callable[[Any], Any]:
-    """A function that returns its value, or raises if that is implausible."""
+def _checked(check: PlausibilityCheck) -> Callable[[Any], Any]:
+    """A function that returns a plausible value and raises for an implausible one."""
 
     def checked(value: Any) -> Any:
         if not check(value):
-            raise Odd
+            raise Irregularity
         return value
 
     return checked
 
 
-def _checked_code(check: Plausible) -> Callable[[int, list[int]], int]:
-    """The same for an error code other than 0, which it adds to the flags of the frame."""
+def _checked_code(check: PlausibilityCheck) -> Callable[[int, list[int]], int]:
+    """As `_checked`, for an error code other than 0; it also sets the `ERROR_CODE` flag."""
 
     def checked(value: int, flags: list[int]) -> int:
         if not check(value):
-            raise Odd
+            raise Irregularity
         flags[0] |= ERROR_CODE
         return value
 
@@ -256,44 +255,44 @@ def _has_records(layout: Layout) -> bool:
 
 
 def _fixed_struct(layout: Layout) -> str:
-    """The struct codes of a layout of fixed-width fields only, else nothing."""
+    """The struct codes of a layout with only fixed-width fields; empty for other layouts."""
     if layout.flexible or not all(f.type in WIDTHS and not f.array for f in layout.fields):
         return ""
     return "".join(CODES[f.type] for f in layout.fields)
 
 
-def _least(field: Field) -> int:
-    """The fewest bytes that one element of an array can take."""
+def _min_element_bytes(field: Field) -> int:
+    """The smallest size in bytes of one element of an array."""
     if field.struct is not None:
-        return least_bytes(field.struct)
+        return min_bytes(field.struct)
     return WIDTHS.get(field.type) or {"uvarint": 1, "int16": 2, "int32": 4}[field.element_length or "uvarint"]
 
 
-def least_bytes(layout: Layout) -> int:
-    """The fewest bytes that a struct can take."""
+def min_bytes(layout: Layout) -> int:
+    """The smallest size in bytes of a struct."""
     total = 1 if layout.flexible else 0
     for field in layout.fields:
         if field.length is not None:
             total += {"uvarint": 1, "int8": 1, "int16": 2, "int32": 4}[field.length]
         elif field.struct is not None:
-            total += least_bytes(field.struct)
+            total += min_bytes(field.struct)
         else:
             total += WIDTHS[field.type]
     return total
 
 
-@once
+@cached_on_owner
 def _tag_readers(layout: Layout) -> dict[int | None, tuple[str, Decoder]]:
     return {f.tag: (f.name, decoder(Layout(f.name, (f,), flexible=False))) for f in layout.tagged}
 
 
 def _tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, Any], flags: list[int]) -> int:
-    """Read a tag buffer that is not empty into `values`; unknown tags as `_tags`, pairs of tag and bytes."""
+    """Read a tag buffer that is not empty into `values`: unknown tags as [tag, bytes] pairs under ``_tags``."""
     flags[0] |= TAGGED
     if count > 127:
         count, pos = read_uvarint(data, pos, count)
     if count * 2 > len(data) - pos:
-        raise Odd
+        raise Irregularity
     readers = _tag_readers(layout)
     last = -1
     for _ in range(count):
@@ -305,15 +304,15 @@ def _tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, A
             size, pos = read_uvarint(data, pos, size)
         end = pos + size
         if tag <= last or end > len(data):
-            raise Odd
+            raise Irregularity
         last = tag
-        if (known := readers.get(tag)) is not None:
-            name, read = known
-            made, stop, inside = read(data, pos)
+        if (reader := readers.get(tag)) is not None:
+            name, read = reader
+            tag_values, stop, tag_flags = read(data, pos)
             if stop != end:
-                raise Odd
-            flags[0] |= inside
-            values[name] = made[name]
+                raise Irregularity
+            flags[0] |= tag_flags
+            values[name] = tag_values[name]
         else:
             values.setdefault("_tags", []).append([tag, data[pos:end]])
         pos = end

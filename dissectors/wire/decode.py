@@ -1,4 +1,4 @@
-"""Bytes to values: the compiled path for what is regular, the walk for what is not."""
+"""Decodes bytes to values: with the compiled decoder, or with the walk if the bytes are irregular."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dissectors.wire.walk import DecodeWarning, walk
 
 
 class Decoded(NamedTuple):
-    """Values read, partial if `error` is set; `end` is one past the last byte read.
+    """Decoded values, partial if `error` is set; `end` is one past the last byte read.
 
-    `flags` are those of `dissectors.wire.compiled`; what the walk has read has all of them, because it does not look.
+    `flags` are those of `dissectors.wire.compiled`. The walk does not compute them, so it sets all of them.
     """
 
     values: dict[str, Any]
@@ -27,14 +27,14 @@ def decode(layout: Layout, frame: bytes, start: int = 0) -> Decoded:
     """Read `layout` from `frame`.
 
     Args:
-        layout: Body or header, as `dissectors.wire.layout` or an edit made it.
+        layout: The layout of a body or header, from `dissectors.wire.layout` or an edit.
         frame: The whole frame, length prefix included, so that offsets in errors index into it.
         start: Offset of the first byte.
 
     Returns:
-        Values by snake_case name. Times stay as Kafka sends them (ms), null is None, uuids are text as Kafka prints
-        them, records a view of their bytes. A tagged field is there if it was on the wire; unknown ones are under
-        ``_tags`` as [tag, bytes]. Bad bytes set `error` and never raise; bytes after the last field are left alone.
+        Values by snake_case name. Times are in ms, as Kafka sends them; null is None; uuids are text as Kafka prints
+        them; records are a memoryview. A tagged field is present only if it was on the wire; unknown tags are under
+        ``_tags`` as [tag, bytes]. Bad bytes set `error` and never raise. Bytes after the last field are not read.
 
     Source: https://kafka.apache.org/protocol (types), KIP-482 (compact types, tag buffer).
     """

@@ -1,4 +1,4 @@
-"""Values to bytes: the mirror of `dissectors.wire.decode`, over any layout."""
+"""Encodes values to bytes in any layout: the inverse of `dissectors.wire.decode`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dissectors.wire.primitives import TEXT_ERRORS, uuid_bytes, write_uvarint
 
 
 def encode(layout: Layout, values: Mapping[str, Any]) -> bytes:
-    """Write `values` in `layout`.
+    """Encode `values` in `layout`.
 
-    A field that is not in `values` gets its default; a tagged one is written only if it is there. Unknown tags
-    (``_tags``) are merged in by their number. What `decode` read from well-formed bytes gives the same bytes.
+    A field that is missing in `values` gets its default; a tagged field is written only if it is present. Unknown tags
+    (``_tags``) are merged in by their number. Well-formed bytes that `decode` has read are encoded to the same bytes.
 
     Raises:
-        EncodeError: A value that its type cannot hold, or null where the layout has no way to write it.
+        EncodeError: A value does not fit its type, or is null in a layout that cannot encode null.
     """
     out = bytearray()
     encode_into(out, layout, values)
@@ -26,10 +26,10 @@ def encode(layout: Layout, values: Mapping[str, Any]) -> bytes:
 
 
 def encode_into(out: bytearray, layout: Layout, values: Mapping[str, Any]) -> None:
-    """Write `values` behind what `out` has, as `encode` does; records may be a list of their pieces, to copy less.
+    """Append encoded `values` to `out`. Records may be a list of byte strings, which avoids joining them first.
 
     Raises:
-        EncodeError: See there.
+        EncodeError: See `encode`.
     """
     _struct(layout, values, out, ())
 

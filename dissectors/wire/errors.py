@@ -1,4 +1,4 @@
-"""What can be wrong with bytes, and with values to be written."""
+"""Exceptions of decoding and encoding."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ class DecodeError(ValueError):
     """Bytes do not fit the layout.
 
     `offset` is the first byte that could not be read, counted from the frame's length prefix;
-    `path` the field being read, outermost first, e.g. ``("topics", "2", "name")``. `kind` is ``length`` for a length
-    that no value of this frame can have, ``varint`` for a varint that never ends, else empty.
+    `path` is the field being read, outermost first, e.g. ``("topics", "2", "name")``. `kind` is ``length`` for a length
+    that is negative or larger than the frame, ``varint`` for a varint that is too long, and otherwise empty.
     """
 
     def __init__(self, message: str, *, offset: int, path: tuple[str, ...] = (), kind: str = "") -> None:
@@ -21,7 +21,7 @@ class DecodeError(ValueError):
 
     @property
     def message(self) -> str:
-        """The sentence without the place."""
+        """The error without path and offset."""
         return str(self.args[0])
 
     def __str__(self) -> str:
@@ -29,8 +29,8 @@ class DecodeError(ValueError):
         return f"{where} at byte {self.offset} (0x{self.offset:04x}): {self.args[0]}"
 
 
-class Crowded(DecodeError):
-    """More elements than are decoded of one message: nothing is wrong with the bytes, as far as they were read."""
+class TooManyElements(DecodeError):
+    """The message has more array elements than kproxy decodes. The bytes themselves may be valid."""
 
 
 class EncodeError(ValueError):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from dissectors import schemas
 from dissectors.schemas import VersionRange
 
-#: Bytes of each fixed-width type on the wire.
+#: Size in bytes of each fixed-width type.
 WIDTHS = {
     "bool": 1,
     "int8": 1,
@@ -24,7 +24,7 @@ WIDTHS = {
     "uuid": 16,
 }
 
-#: The code that `struct` has for each; a uuid is its bytes.
+#: The `struct` format code of each fixed-width type; a uuid is read as 16 bytes.
 CODES = {
     "bool": "B",
     "int8": "b",
@@ -42,17 +42,17 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field as it stands on the wire.
+    """One field in a layout.
 
     `type` is a primitive (`WIDTHS`), ``string``, ``bytes``, ``records`` or ``struct``; with `array` it is the type of
-    the elements. `length` is how the count of an array or the size of a value is written: ``int16``, ``int32`` or
-    ``uvarint`` (compact: one more than the length, 0 is null); for a nullable struct it is the mark of presence,
+    the elements. `length` is the encoding of an array's count or a value's size: ``int16``, ``int32`` or ``uvarint``
+    (compact: the length plus one; 0 is null). For a nullable struct it is the encoding of the presence marker:
     ``int8`` (negative is null) or, in a tagged field, ``uvarint``. `element_length` is the same for the elements of an
     array. `tag` is set for fields in the tag buffer. `entity` is Kafka's entityType (``topicName``).
 
-    Edits make what no schema has: the lengths ``uvarint-1`` (the length itself) and ``uvarint+1`` (two more), in
-    `writes` what is written whatever the value: ``null``, or ``empty`` for null, and in `exception` the index of the
-    one element that is written in another layout, with that.
+    Only edits set the rest: the lengths ``uvarint-1`` (the length itself) and ``uvarint+1`` (the length plus two);
+    `writes`, which is ``null`` to write null for every value, or ``empty`` to write an empty value for null; and
+    `exception`, the index and layout of the one element that is written in a different layout.
     """
 
     name: str
@@ -67,16 +67,16 @@ class Field:
     entity: str | None = None
     writes: str | None = None
     exception: tuple[int, Layout] | None = None
-    #: For `once` alone.
+    #: The cache of `cached_on_owner`.
     derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A message, or a struct in one: its fields in wire order, then the tag buffer if `flexible`.
+    """A message or a struct in one: its fields in wire order, then the tag buffer if `flexible`.
 
-    Layouts are values: an edit makes another one, and both are decoded and encoded in the same way. `tag_fault` is how
-    an edit has the tag buffer written: in descending ``order``, ``twice``, or ``size 1`` with that of tag 1 wrong.
+    Layouts are immutable: an edit returns a new one. `tag_fault` is an error that an edit puts into the tag buffer:
+    ``order`` (tags in descending order), ``twice`` (a second, empty buffer), ``size N`` (the size of tag N is wrong).
     """
 
     name: str
@@ -84,7 +84,7 @@ class Layout:
     flexible: bool = False
     tagged: tuple[Field, ...] = ()
     tag_fault: str = ""
-    #: For `once` alone.
+    #: The cache of `cached_on_owner`.
     derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
@@ -92,34 +92,34 @@ OwnerT = TypeVar("OwnerT", Field, Layout)
 ResultT = TypeVar("ResultT")
 
 
-def once(compute: Callable[[OwnerT], ResultT]) -> Callable[[OwnerT], ResultT]:
-    """Make a function compute its result once for each layout or field.
+def cached_on_owner(compute: Callable[[OwnerT], ResultT]) -> Callable[[OwnerT], ResultT]:
+    """Cache a function's result on the layout or field that it is called with.
 
-    The layout or field keeps the result, so that both are freed together, also where the result refers to its owner.
+    The result is freed together with its owner, even if it refers to the owner; `functools.cache` would keep both.
     """
 
     @functools.wraps(compute)
     def get(owner: OwnerT) -> ResultT:
         try:
-            known: ResultT = owner.derived[compute]
+            cached: ResultT = owner.derived[compute]
         except KeyError:
             pass
         else:
-            return known
-        made = owner.derived[compute] = compute(owner)
-        return made
+            return cached
+        result = owner.derived[compute] = compute(owner)
+        return result
 
     return get
 
 
 def layout_of_element(field: Field, index: int) -> Layout:
-    """The layout of the struct at an index of an array of structs."""
+    """The layout of one element of an array of structs."""
     assert field.struct is not None
     return field.exception[1] if field.exception is not None and field.exception[0] == index else field.struct
 
 
 def snake_case(name: str) -> str:
-    """Kafka's CamelCase as kproxy writes it: ``ThrottleTimeMs`` -> ``throttle_time_ms``."""
+    """Kafka's CamelCase name in snake_case: ``ThrottleTimeMs`` -> ``throttle_time_ms``."""
     return _WORD.sub("_", name).lower()
 
 
@@ -128,7 +128,7 @@ def layout(name: str, version: int, component: str | None = None) -> Layout:
     """The layout of a message by its name in Kafka's definitions, e.g. ``FetchRequest``.
 
     Raises:
-        KeyError: No such message, or not at that version.
+        KeyError: The message is unknown or does not have that version.
     """
     message = schemas.message(name, component)
     if version not in VersionRange.parse(message["versions"]):
@@ -137,7 +137,7 @@ def layout(name: str, version: int, component: str | None = None) -> Layout:
 
 
 def resolve(message: Mapping[str, Any], version: int) -> Layout:
-    """The layout that a message definition gives one of its versions.
+    """The layout of one version of a message definition.
 
     Source: Kafka's message definitions (clients/src/main/resources/common/message/README.md), KIP-482.
     """
@@ -145,7 +145,7 @@ def resolve(message: Mapping[str, Any], version: int) -> Layout:
     return _struct((message["name"],), message["fields"], version, flexible)
 
 
-#: What is alike in several versions of a message is one object, with all that is made of it, by what it is and where.
+#: Interned by path and content: versions of a message share equal fields and structs, and what is cached on them.
 _fields: dict[tuple[Any, ...], Field] = {}
 _layouts: dict[tuple[Any, ...], Layout] = {}
 

@@ -1,4 +1,4 @@
-"""One decoded field with the bytes it came from."""
+"""Node: a decoded field and the span of its bytes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 class Node:
     """A field, its value and its half-open span in the frame.
 
-    A struct, array or record batch has children and no value of its own. Children read from decompressed bytes
-    carry the span of the compressed bytes that they came from. `meaning` says what a code stands for
-    (``"NOT_LEADER_OR_FOLLOWER"``). Not frozen: hundreds are made per frame.
+    A struct, array or record batch has children and no value. Children read from decompressed bytes have the span of
+    the compressed bytes. `meaning` is the annotation of the value (``"NOT_LEADER_OR_FOLLOWER"``). Not frozen: a frame
+    has hundreds of nodes, and frozen ones are slower to create.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Field paths as people read them."""
+"""Field paths as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def render(path: Iterable[str]) -> str:
 
 
 def parts(path: str) -> list[str]:
-    """``topics[2].name`` -> ``["topics", "2", "name"]``: what `render` was given."""
+    """``topics[2].name`` -> ``["topics", "2", "name"]``: the inverse of `render`."""
     return re.findall(r"[^.\[\]]+", path)
 
 

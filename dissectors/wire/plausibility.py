@@ -1,4 +1,4 @@
-"""Values that can hardly be: they can be read, but are mostly what a shift by a few bytes makes of others."""
+"""Checks for implausible values: they decode, but usually result from reading a few bytes too early or too late."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from dissectors import schemas
 from dissectors.wire.layout import Field
 
-#: Says whether a value of a field may be right.
-Plausible = Callable[[Any], bool]
+#: Returns whether a value of a field is plausible.
+PlausibilityCheck = Callable[[Any], bool]
 
 
 @functools.cache
 def error_codes() -> frozenset[int]:
-    """The error codes that Kafka knows."""
+    """Kafka's error codes."""
     return frozenset(each.code for each in schemas.errors())
 
 
-def check_of(field: Field) -> Plausible | None:
-    """What tells an implausible value of a field, None for most fields: any value may be right."""
+def plausibility_check(field: Field) -> PlausibilityCheck | None:
+    """The check for values of a field; None for most fields, in which every value is plausible."""
     if field.array:
         return None
     if field.type == "int16" and field.name.endswith("error_code"):
@@ -28,7 +28,7 @@ def check_of(field: Field) -> Plausible | None:
     if field.type == "int32" and field.name == "port":
         return _is_port
     if field.type == "string" and field.entity == "topicName":
-        return _is_name
+        return _is_topic_name
     return None
 
 
@@ -40,5 +40,5 @@ def _is_port(value: int) -> bool:
     return -1 <= value < 65536
 
 
-def _is_name(value: str | None) -> bool:
+def _is_topic_name(value: str | None) -> bool:
     return value is None or "\0" not in value

@@ -1,28 +1,31 @@
-"""Kafka's primitive types between bytes and Python values: varints, uuids, text."""
+"""Kafka's primitive types as Python values: varints, uuids, text."""
 
 from __future__ import annotations
 
 import base64
 import functools
 
-#: Invalid UTF-8 stays in the string as lone surrogates, so that what was read can be written again.
+#: Invalid UTF-8 decodes to lone surrogates, so that the string encodes to the same bytes again.
 TEXT_ERRORS = "surrogateescape"
 
-#: Structs of arrays that are decoded of one message. An element of two bytes becomes a dict a hundred times as large:
-#: without a limit a hostile frame of 32 MiB takes gigabytes.
+#: The most array elements that are decoded in one message. An element of two bytes becomes a dict a hundred times as
+#: large: without a limit, a hostile frame of 32 MiB would take gigabytes.
 MOST_ELEMENTS = 200_000
 
 
-class Odd(ValueError):
-    """The fast path met bytes that only the walk can explain."""
+class Irregularity(ValueError):
+    """Raised by the fast path for irregular bytes; the walk then reports what is wrong."""
 
 
 def read_uvarint(data: bytes, pos: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte, `first`, stands before `pos`; (value, next position).
+    """Read the rest of an unsigned varint after its first byte, which is passed as `first`.
+
+    Returns:
+        The value and the offset after the varint.
 
     Raises:
-        Odd: More than five bytes, more than 32 bits, or longer than it need be.
-        IndexError: The bytes end inside it.
+        Irregularity: The varint has more than five bytes, more than 32 bits, or superfluous bytes.
+        IndexError: The bytes end inside the varint.
     """
     value = first & 0x7F
     shift = 7
@@ -32,15 +35,15 @@ def read_uvarint(data: bytes, pos: int, first: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             if byte == 0 or value >> 32:
-                raise Odd
+                raise Irregularity
             return value, pos
         shift += 7
         if shift > 28:
-            raise Odd
+            raise Irregularity
 
 
 def write_uvarint(value: int) -> bytes:
-    """`value` (0 to 2^32 - 1) as an unsigned varint."""
+    """Encode `value` (0 to 2^32 - 1) as an unsigned varint."""
     out = bytearray()
     while value > 0x7F:
         out.append((value & 0x7F) | 0x80)
@@ -56,10 +59,10 @@ def uuid_text(raw: bytes) -> str:
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The sixteen bytes of a uuid as Kafka prints it.
+    """The sixteen bytes of a uuid in Kafka's text form.
 
     Raises:
-        ValueError: Not 22 characters of URL-safe base64.
+        ValueError: The text is not 22 characters of URL-safe base64.
     """
     raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     if len(raw) != 16:
@@ -68,5 +71,5 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def printable(text: str) -> str:
-    r"""`text` without the lone surrogates that stand for invalid UTF-8: they become ``\xff``."""
+    r"""`text` with the lone surrogates that represent invalid UTF-8 replaced by escapes like ``\xff``."""
     return text.encode("utf-8", TEXT_ERRORS).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""The careful path: any layout over any bytes, with the span of every field and the byte where reading stopped."""
+"""The slow path: reads any layout from any bytes, with the span of every field and the byte where reading stopped."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from dissectors.wire.errors import Crowded, DecodeError
+from dissectors.wire.errors import DecodeError, TooManyElements
 from dissectors.wire.layout import CODES, WIDTHS, Field, Layout, layout_of_element
 from dissectors.wire.node import Node
-from dissectors.wire.plausibility import check_of
+from dissectors.wire.plausibility import plausibility_check
 from dissectors.wire.primitives import MOST_ELEMENTS, TEXT_ERRORS, uuid_text
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeWarning:
-    """Bytes that could be read but should not look like this.
+    """Bytes that decode, but that Kafka's own writers never produce.
 
     `kind` is one of ``null``, ``bool``, ``utf8``, ``varint``, ``length``, ``tag_order``, ``tag_size``,
-    ``implausible`` (`dissectors.wire.plausibility`); the span is
-    half-open and counts from the start of the frame; `path` is the field, outermost first.
+    ``implausible`` (`dissectors.wire.plausibility`). The span is half-open and counts from the start of the frame;
+    `path` is the field, outermost first.
     """
 
     kind: str
@@ -31,9 +31,10 @@ class DecodeWarning:
 
 @dataclass(slots=True)
 class Walked:
-    """What a walk read: the tree and the same as plain values, both partial if `error` is set.
+    """The result of a walk: a tree of spans and the same fields as plain values, both partial if `error` is set.
 
-    `end` is one past the last byte read. Leaves of the tree and the prefixes of their parents cover every byte.
+    `end` is one past the last byte read. The leaves of the tree and the length prefixes of their parents cover every
+    byte.
     """
 
     nodes: list[Node]
@@ -47,21 +48,21 @@ def walk(layout: Layout, frame: bytes, start: int = 0, end: int | None = None) -
     """Read `layout` from `frame`, keeping the span of every field.
 
     Args:
-        layout: Body, header or payload, as `dissectors.wire.layout` or an edit made it.
+        layout: The layout of a body, header or payload, from `dissectors.wire.layout` or an edit.
         frame: The whole frame, length prefix included, so that spans index into it.
         start: Offset of the first byte.
-        end: Where the bytes end if that is before the end of `frame`.
+        end: One past the last byte to read; None for the end of `frame`.
 
     Returns:
         The fields read so far; bad bytes set `Walked.error` and never raise. Values are as in
-        `dissectors.wire.decode.decode`.
+        `dissectors.wire.decode.decode`, except that records are bytes.
     """
     walker = _Walker(frame, start, len(frame) if end is None else end)
     walked = Walked([], {}, start)
     try:
         walker.struct(layout, walked.nodes, walked.values)
     except DecodeError as error:
-        walked.error = error.with_traceback(None)  # which holds the frames of all callers, and these what they hold
+        walked.error = error.with_traceback(None)  # the traceback would keep all callers' local variables alive
     walked.end = walker.pos
     walked.decode_warnings = walker.decode_warnings
     return walked
@@ -84,10 +85,10 @@ class _Walker:
         return DecodeError(message, offset=offset, path=tuple(self.path), kind=kind)
 
     def misfit(self, message: str, offset: int, size: int) -> DecodeError:
-        """A length that does not fit: in what is left, or anywhere in the frame."""
+        """An error about a length that does not fit into the remaining bytes, or not even into the frame."""
         return self.fail(message, offset, "" if 0 <= size <= len(self.data) else "length")
 
-    def odd(self, kind: str, message: str, start: int) -> None:
+    def warn(self, kind: str, message: str, start: int) -> None:
         self.decode_warnings.append(DecodeWarning(kind, message, start, self.pos, tuple(self.path)))
 
     def take(self, width: int, what: str) -> bytes:
@@ -111,11 +112,11 @@ class _Walker:
             if one.array:
                 self.array(one, node, values)
             elif one.struct is not None:
-                self.maybe_struct(one, node, values)
+                self.struct_field(one, node, values)
             else:
                 node.value = values[one.name] = self.value(one.type, one.length, one.nullable)
-                if node.value and (check := check_of(one)) is not None and not check(node.value):
-                    self.odd("implausible", f"{one.name} can hardly be {node.value!r}", node.start)
+                if node.value and (check := plausibility_check(one)) is not None and not check(node.value):
+                    self.warn("implausible", f"{one.name} can hardly be {node.value!r}", node.start)
         except DecodeError:
             if self.pos == node.start and not node.children:
                 nodes.pop()
@@ -125,13 +126,13 @@ class _Walker:
             node.end = self.pos
         self.path.pop()
 
-    def maybe_struct(self, one: Field, node: Node, values: dict[str, Any]) -> None:
+    def struct_field(self, one: Field, node: Node, values: dict[str, Any]) -> None:
         assert one.struct is not None
         if one.length is not None:
-            mark, null = self.mark(one.length)
-            if mark not in (1, null):
-                self.odd("length", f"mark of presence is {mark}, not 1", node.start)
-            if mark <= null:
+            marker, null = self.presence_marker(one.length)
+            if marker not in (1, null):
+                self.warn("length", f"presence marker is {marker}, not 1", node.start)
+            if marker <= null:
                 values[one.name] = None
                 return
         inner: dict[str, Any] = {}
@@ -143,20 +144,20 @@ class _Walker:
         count = self.length(one.length, "array")
         if count is None:
             if not one.nullable:
-                self.odd("null", "null where the protocol allows none", node.start)
+                self.warn("null", "null where the protocol allows none", node.start)
             values[one.name] = None
             return
-        if count > self.end - self.pos:  # an element takes a byte at least
+        if count > self.end - self.pos:  # an element takes at least one byte
             left, self.pos = self.end - self.pos, node.start
             raise self.misfit(f"array of {count} elements cannot fit in {_bytes(left)}", node.start, count)
         self.elements += count
         if self.elements > MOST_ELEMENTS:
             self.pos = node.start
-            raise Crowded(f"more than {MOST_ELEMENTS} elements", offset=self.pos, path=tuple(self.path))
-        made: list[Any] = []
-        values[one.name] = made
+            raise TooManyElements(f"more than {MOST_ELEMENTS} elements", offset=self.pos, path=tuple(self.path))
+        elements: list[Any] = []
+        values[one.name] = elements
         if count == 0:
-            node.value = made  # a leaf then, which null must not look like
+            node.value = elements  # distinguishes an empty array from null
         for index in range(count):
             self.path.append(str(index))
             child = Node(str(index), self.pos, self.pos)
@@ -164,16 +165,16 @@ class _Walker:
             try:
                 if one.struct is not None:
                     inner: dict[str, Any] = {}
-                    made.append(inner)
+                    elements.append(inner)
                     self.struct(layout_of_element(one, index), child.children, inner)
                 else:
                     child.value = self.value(one.type, one.element_length, nullable=False)
-                    made.append(child.value)
+                    elements.append(child.value)
             except DecodeError:
                 if self.pos == child.start and not child.children:
                     node.children.pop()
                     if one.struct is not None:
-                        made.pop()
+                        elements.pop()
                 raise
             finally:
                 child.end = self.pos
@@ -186,7 +187,7 @@ class _Walker:
         size = self.length(length, kind)
         if size is None:
             if not nullable:
-                self.odd("null", "null where the protocol allows none", start)
+                self.warn("null", "null where the protocol allows none", start)
             return None
         if size > self.end - self.pos:
             left, self.pos = self.end - self.pos, start
@@ -197,7 +198,7 @@ class _Walker:
         try:
             return raw.decode()
         except UnicodeDecodeError:
-            self.odd("utf8", "string is not UTF-8", start)
+            self.warn("utf8", "string is not UTF-8", start)
             return raw.decode("utf-8", TEXT_ERRORS)
 
     def fixed(self, kind: str, start: int) -> Any:
@@ -206,21 +207,18 @@ class _Walker:
             return uuid_text(raw)
         if kind == "bool":
             if raw[0] > 1:
-                self.odd("bool", f"boolean is {raw[0]}, not 0 or 1", start)
+                self.warn("bool", f"boolean is {raw[0]}, not 0 or 1", start)
             return raw[0] != 0
         return struct.unpack(">" + CODES[kind], raw)[0]
 
-    def mark(self, encoding: str) -> tuple[int, int]:
-        """The mark of presence that stands here, and what it is for null."""
+    def presence_marker(self, encoding: str) -> tuple[int, int]:
+        """Read the presence marker of a nullable struct; return it with the marker that means null."""
         if encoding == "uvarint":
-            return self.uvarint("mark of presence"), 0
-        return int.from_bytes(self.take(1, "mark of presence"), "big", signed=True), -1
+            return self.uvarint("presence marker"), 0
+        return int.from_bytes(self.take(1, "presence marker"), "big", signed=True), -1
 
     def length(self, encoding: str, what: str) -> int | None:
-        """The count or size that stands here, None for null.
-
-        A length below -1 cannot be one and stops the walk at its first byte.
-        """
+        """Read a count or size; None is null. A length below -1 is invalid and stops the walk at its first byte."""
         start = self.pos
         if encoding == "uvarint":
             compact = self.uvarint(f"length of {what}")
@@ -256,23 +254,23 @@ class _Walker:
             self.pos = start
             raise self.fail(f"{what} is a varint of more than 32 bits", start, "varint")
         if byte == 0 and shift > 7:
-            self.odd("varint", f"{what} is written in {shift // 7} bytes where fewer do", start)
+            self.warn("varint", f"{what} takes {shift // 7} bytes where fewer suffice", start)
         return value
 
     def tags(self, layout: Layout, nodes: list[Node], values: dict[str, Any]) -> None:
-        """The tag buffer: a count, then tag, size and value of each (KIP-482)."""
+        """Read the tag buffer: a count, then the tag, size and value of each field (KIP-482)."""
         self.path.append("_tags")
         node = Node("_tags", self.pos, self.pos)
         nodes.append(node)
         try:
             count = self.uvarint("count of tagged fields")
-            if count * 2 > self.end - self.pos:  # a tagged field takes two bytes at least
+            if count * 2 > self.end - self.pos:  # a tagged field takes at least two bytes
                 left, self.pos = self.end - self.pos, node.start
                 raise self.misfit(f"{count} tagged fields cannot fit in {_bytes(left)}", node.start, count)
-            known = {one.tag: one for one in layout.tagged}
+            fields = {one.tag: one for one in layout.tagged}
             last = -1
             for _ in range(count):
-                last = self.tag(known, last, node, values, layout.tag_fault)
+                last = self.tag(fields, last, node, values, layout.tag_fault)
             if layout.tag_fault == "twice":
                 self.uvarint("count of tagged fields")
         except DecodeError:
@@ -283,14 +281,14 @@ class _Walker:
             node.end = self.pos
         self.path.pop()
 
-    def tag(self, known: dict[int | None, Field], last: int, parent: Node, values: dict[str, Any], fault: str) -> int:
-        """One tagged field; if its size is at fault, its value says where it ends."""
+    def tag(self, fields: dict[int | None, Field], last: int, parent: Node, values: dict[str, Any], fault: str) -> int:
+        """Read one tagged field and return its tag. If the layout says that its size is wrong, the size is ignored."""
         start = self.pos
         tag = self.uvarint("tag")
         if tag <= last:
-            self.odd("tag_order", f"tag {tag} stands after tag {last}", start)
+            self.warn("tag_order", f"tag {tag} follows tag {last}", start)
         size = self.uvarint(f"size of tag {tag}")
-        one = known.get(tag)
+        one = fields.get(tag)
         sized = one is None or fault != f"size {tag}"
         end = self.pos + size if sized else self.end
         if end > self.end:
@@ -311,7 +309,7 @@ class _Walker:
             finally:
                 self.pos = node.end = inner.pos
             if inner.pos != end and sized:
-                self.odd("tag_size", f"tag {tag} says {_bytes(size)}, its value has {size - end + inner.pos}", start)
+                self.warn("tag_size", f"tag {tag} says {_bytes(size)}, its value has {size - end + inner.pos}", start)
                 self.pos = end
         node.end = self.pos
         self.path.pop()

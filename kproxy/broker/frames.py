@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from dissectors import schemas
 from dissectors.wire.decode import decode
 from dissectors.wire.encode import encode_into
-from dissectors.wire.layout import Field, Layout, layout, layout_of_element, once
+from dissectors.wire.layout import Field, Layout, cached_on_owner, layout, layout_of_element
 
 #: In the arrays of a request: an answer can have a struct for each. The decoder has the same bound on structs.
 _MOST_ELEMENTS: Final = 200_000
@@ -118,7 +118,7 @@ def _inside(one: Field, value: Any) -> Any:
     return without_defaults(one.struct, value)
 
 
-@once
+@cached_on_owner
 def _has_tagged(made: Layout) -> bool:
     inner = (one.struct for one in (*made.fields, *made.tagged) if one.struct is not None)
     return bool(made.tagged) or any(_has_tagged(each) for each in inner)

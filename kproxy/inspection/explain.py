@@ -93,7 +93,7 @@ def _explain(frame: bytes, asked: Asked) -> Explanation:
     except Exception as error:  # noqa: BLE001
         failure = Failure.of("explaining a frame", error)
         connection_state.failures.append(failure)
-        return _explained(frame, message.unread(failure), findings + rules.failed(event, connection_state))
+        return _explained(frame, message.without_body(failure), findings + rules.failed(event, connection_state))
 
 
 def _explained(frame: bytes, message: Message, findings: list[Finding]) -> Explanation:

@@ -153,7 +153,7 @@ class FrameLines:
         line.throttle_time_ms = body.get("throttle_time_ms")
         if message.api_key == API_VERSIONS:
             _add_software(line, request.message.body)
-        elif message.api in _NAME_CLUSTER and message.reads_well:
+        elif message.api in _NAME_CLUSTER and message.well_formed:
             line.cluster_id = body.get("cluster_id") or None
             line.brokers = [addresses.join(each.host, each.port) for each in endpoints(message)]
         line.not_decoded = event.damaged or message.opaque

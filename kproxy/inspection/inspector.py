@@ -15,7 +15,7 @@ from dissectors.connections.events import (
     ConnectionOpened,
     Direction,
     Event,
-    FrameInPart,
+    FrameIncomplete,
     InspectionFailed,
     ProxyHeaderReceived,
     RequestReceived,
@@ -175,9 +175,9 @@ class Inspector:
             events = connection.receive_data(direction, data, at=at)
         except Exception as error:  # noqa: BLE001
             return (passed or []) + self._start_over(state, direction, len(data), error, at=at)
-        if (in_part := connection.in_part(direction)) != state.in_part[direction]:
+        if (in_part := connection.partial_frame(direction)) != state.in_part[direction]:
             state.in_part[direction] = in_part
-            events.append(FrameInPart(at, direction, *in_part))
+            events.append(FrameIncomplete(at, direction, *in_part))
         lines = self._lines(state, events)
         return passed + lines if passed else lines
 
@@ -302,7 +302,7 @@ class Inspector:
             state.connection_state.failures.append(failure)
             findings += rules.failed(event, state.connection_state)
             if event.message is not None:
-                event.message = event.message.unread(failure)
+                event.message = event.message.without_body(failure)
             return make(state, event, findings)  # type: ignore[arg-type]
 
     def _lines(self, state: _State, events: list[Event]) -> list[Line]:

@@ -76,14 +76,14 @@ def _with_prefix_of_its_own(data: bytes) -> list[bytes]:
 
 
 def _reads_as_request(frame: bytes) -> bool:
-    return is_request(frame) and read_request(frame).reads_well
+    return is_request(frame) and read_request(frame).well_formed
 
 
 def _reads_as_response(asked: tuple[int, int] | bytes, frame: bytes) -> bool:
     if isinstance(asked, bytes):
         request = read_request(asked)
         asked = request.api_key, request.version
-    return read_response(frame, *asked).reads_well
+    return read_response(frame, *asked).well_formed
 
 
 def _problem(data: bytes) -> str:

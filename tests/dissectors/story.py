@@ -30,7 +30,7 @@ def _line(event: Event) -> str:
     if isinstance(event, ResponseReceived):
         request = event.request
         to = f"to {request.message.api} @{request.offset}" if request else "to nobody"
-        late = f", {event.passed_over} passed over" if event.passed_over else ""
+        late = f", {event.overtaken} passed over" if event.overtaken else ""
         return f"< #{event.correlation_id} {to} @{event.offset}+{event.size}{late}{_damage(event.damaged)}"
     if isinstance(event, TokenReceived):
         return f"{_ARROWS[event.direction]} token @{event.offset}+{event.size}"
@@ -43,7 +43,7 @@ def _line(event: Event) -> str:
         return f"{_ARROWS[event.direction]} {event.size} bytes skipped @{event.offset}{frames}: {event.reason}"
     assert isinstance(event, ConnectionEnded)
     unanswered = " ".join(f"#{request.message.correlation_id}" for request in event.unanswered)
-    halves = "" if event.half_frames == (0, 0) else f", half frames of {event.half_frames}"
+    halves = "" if event.incomplete_frames == (0, 0) else f", half frames of {event.incomplete_frames}"
     return f"end, unanswered: {unanswered or 'none'}{halves}"
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dissectors.messages.message import plan
+from dissectors.messages.message import api_layouts
 from dissectors.schemas import api_by_name
 from dissectors.wire.encode import encode
 
@@ -11,7 +11,7 @@ def request(api: str, version: int, body: dict[str, Any], *, correlation_id: int
     """A request frame with its length prefix."""
     found = api_by_name(api)
     assert found is not None
-    known = plan(found.key, version)
+    known = api_layouts(found.key, version)
     assert known is not None
     header = {
         "request_api_key": found.key,
@@ -26,7 +26,7 @@ def response(api: str, version: int, body: dict[str, Any], *, correlation_id: in
     """A response frame with its length prefix."""
     found = api_by_name(api)
     assert found is not None
-    known = plan(found.key, version)
+    known = api_layouts(found.key, version)
     assert known is not None
     return framed(encode(known.response_header, {"correlation_id": correlation_id}) + encode(known.response, body))
 

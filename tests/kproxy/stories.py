@@ -35,7 +35,7 @@ from typing import Any
 
 from dissectors import records
 from dissectors.connections.events import BEHIND, Direction
-from dissectors.messages.message import Plan, plan
+from dissectors.messages.message import ApiLayouts, api_layouts
 from dissectors.schemas import api_by_name
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import Field, Layout, layout
@@ -57,7 +57,7 @@ _FRAME = re.compile(
 @dataclass
 class _Talk:
     correlation_id: int = 0
-    in_flight: deque[tuple[int, Plan, int]] = field(default_factory=deque)
+    in_flight: deque[tuple[int, ApiLayouts, int]] = field(default_factory=deque)
 
 
 @dataclass
@@ -152,11 +152,11 @@ class Teller:
         return framed(encode(known.response_header, {"correlation_id": correlation_id}) + encode(known.response, body))
 
 
-def _plan(api: str, version: int) -> tuple[int, int, Plan]:
+def _plan(api: str, version: int) -> tuple[int, int, ApiLayouts]:
     found = api_by_name(api)
     if found is None:
         raise ValueError(f"unknown API {api}")
-    known = plan(found.key, version)
+    known = api_layouts(found.key, version)
     if known is None:
         raise ValueError(f"{api} has no version {version}")
     return found.key, version, known

@@ -1,4 +1,4 @@
-"""What values stand for: codes, bit sets, sentinels, times, null and empty lists."""
+"""Annotations: the meaning of codes, bit sets, sentinels, times, null and empty arrays in words."""
 
 from __future__ import annotations
 
@@ -13,31 +13,30 @@ __all__ = ["annotate", "meaning"]
 
 
 def meaning(message_name: str, path: tuple[str, ...], value: Any, version: int = -1) -> str | None:
-    """What a value stands for, None if it speaks for itself.
+    """The meaning of a value in words; None if it needs no explanation.
 
     Args:
-        message_name: The message or payload that the field is in: ``FetchRequest``, ``RequestHeader``,
-            ``OffsetCommitValue``.
-        path: The field, outermost first; elements of arrays by their index: ``("topics", "0", "partitions")``.
-        value: As decoded; None is null, an empty list an empty array.
-        version: Of the message, where it is known.
+        message_name: The message or payload of the field: ``FetchRequest``, ``RequestHeader``, ``OffsetCommitValue``.
+        path: The field, outermost first; elements of arrays by index: ``("topics", "0", "partitions")``.
+        value: The decoded value; None for null, an empty list for an empty array.
+        version: Version of the message; -1 if unknown.
     """
     name = next((part for part in reversed(path) if not part.isdigit()), "")
     if value is None or value == []:
         if (message_name, version) == ("MetadataRequest", 0):
-            value = None  # null did not exist yet
+            value = None  # version 0 has no null: an empty array requests all topics
         null, empty = ABSENT.get((message_name, name), (None, None))
         return null if value is None else empty
     if value == NULL_UUID:
         return "none"
-    meaner = IN_MESSAGE.get((message_name, name)) or FIELDS.get(name)
-    if meaner is None and name.endswith("error_code"):
-        meaner = error
-    return meaner(value) if meaner and isinstance(value, int | str) else None
+    annotator = IN_MESSAGE.get((message_name, name)) or FIELDS.get(name)
+    if annotator is None and name.endswith("error_code"):
+        annotator = error
+    return annotator(value) if annotator and isinstance(value, int | str) else None
 
 
 def annotate(nodes: list[Node], message: Message) -> None:
-    """Set `Node.meaning` in a tree of this message made by `walk_message`, also an expanded one, where it has none."""
+    """Set `Node.meaning` in a tree from `walk_message`, expanded or not, for nodes without a meaning."""
     kind = "Request" if message.is_request else "Response"
     owners = {"header": f"{kind}Header", "body": f"{message.api}{kind}"}
     for node in nodes:
@@ -53,6 +52,6 @@ def _annotate(nodes: list[Node], owner: str, path: tuple[str, ...], version: int
         elif not node.children:
             node.meaning = node.meaning or meaning(owner, (*path, node.name), node.value, version)
         elif node.meaning and any(child.name == "data" for child in node.children):
-            _annotate(node.children, node.meaning, (), version)  # a payload, whose meaning is its type
+            _annotate(node.children, node.meaning, (), version)  # the meaning of a payload's node is its type
         else:
             _annotate(node.children, owner, (*path, node.name), version)

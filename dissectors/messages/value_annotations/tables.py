@@ -1,4 +1,4 @@
-"""The tables of meanings: what the numbers and words of each field stand for."""
+"""The tables of annotations, by field name and by message and field."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from dissectors import schemas
 from dissectors.messages.value_annotations.times import LAST_MS, utc
 
-#: Takes a number, a truth value or a text; gives what it stands for, None if it speaks for itself.
-Meaner = Callable[[Any], str | None]
+#: Takes a number, a boolean or a string; returns its meaning in words, None if it needs no explanation.
+Annotator = Callable[[Any], str | None]
 
-_NOT_ASKED_FOR = -(1 << 31)
+_NOT_REQUESTED = -(1 << 31)
 
 
 def _time(value: Any) -> str | None:
@@ -25,7 +25,7 @@ def _list_offsets_timestamp(value: Any) -> str | None:
 
 
 def error(value: Any) -> str | None:
-    return schemas.error_name(value) or f"no error code of Kafka is {value}"
+    return schemas.error_name(value) or f"unknown error code {value}"
 
 
 def _api(value: Any) -> str | None:
@@ -36,33 +36,33 @@ def _api(value: Any) -> str | None:
 def _operations(value: Any) -> str | None:
     if not isinstance(value, int):
         return None
-    if value == _NOT_ASKED_FOR:
-        return "not asked for"
+    if value == _NOT_REQUESTED:
+        return "not requested"
     return ", ".join(label for code, label in schemas.enum("acl_operation").items() if value >> code & 1) or "none"
 
 
-def _enum(name: str) -> Meaner:
-    """A table of the schemas, read when a value is looked up in it."""
+def _enum(name: str) -> Annotator:
+    """An enum of the schemas; it is loaded at the first lookup."""
     return lambda value: schemas.enum(name).get(value)
 
 
-def _words(table: Mapping[int | str | bool, str]) -> Meaner:
+def _table(table: Mapping[int | str | bool, str]) -> Annotator:
     return table.get
 
 
-def _minus_one(text: str) -> Meaner:
-    return _words({-1: text})
+def _minus_one(text: str) -> Annotator:
+    return _table({-1: text})
 
 
-#: By a field's name alone.
-FIELDS: dict[str, Meaner] = {
+#: Annotators by field name, for all messages.
+FIELDS: dict[str, Annotator] = {
     "accepted_compression_types": _enum("compression_codec"),
     "acknowledge_types": _enum("share_acknowledge_type"),
-    "acks": _words({-1: "all in-sync replicas", 0: "none, and no response", 1: "the leader"}),
+    "acks": _table({-1: "all in-sync replicas", 0: "none, and no response", 1: "the leader"}),
     "authorized_operations": _operations,
     "base_sequence": _minus_one("none"),
     "cluster_authorized_operations": _operations,
-    "committed": _words({True: "COMMIT", False: "ABORT"}),
+    "committed": _table({True: "COMMIT", False: "ABORT"}),
     "committed_leader_epoch": _minus_one("not known"),
     "compression_type": _enum("compression_codec"),
     "config_operation": _enum("alter_config_op"),
@@ -71,14 +71,14 @@ FIELDS: dict[str, Meaner] = {
     "controller_id": _minus_one("none"),
     "current_leader_epoch": _minus_one("not known"),
     "current_txn_start_offset": _minus_one("no transaction open"),
-    "delivery_state": _words({0: "AVAILABLE", 1: "ACQUIRED", 2: "ACKNOWLEDGED", 3: "ARCHIVING", 4: "ARCHIVED"}),
+    "delivery_state": _table({0: "AVAILABLE", 1: "ACQUIRED", 2: "ACKNOWLEDGED", 3: "ARCHIVING", 4: "ARCHIVED"}),
     "election_type": _enum("election_type"),
     "endpoint_type": _enum("endpoint_type"),
     "expiry_time_period_ms": _minus_one("expire now"),
     "fenced": _enum("broker_fencing_change"),
     "generation_id": _minus_one("none"),
     "generation_id_or_member_epoch": _minus_one("none: not a member"),
-    "group_state": _words(
+    "group_state": _table(
         {
             "PreparingRebalance": "waiting for the members to join",
             "CompletingRebalance": "waiting for the leader's assignment",
@@ -94,14 +94,14 @@ FIELDS: dict[str, Meaner] = {
     "key_type": _enum("coordinator_type"),
     "last_fetched_epoch": _minus_one("none"),
     "last_sequence": _minus_one("none"),
-    "leader": _words({-1: "none", -2: "as before"}),
+    "leader": _table({-1: "none", -2: "as before"}),
     "leader_epoch": _minus_one("not known"),
     "leader_id": _minus_one("none"),
     "leader_recovery_state": _enum("leader_recovery_state"),
-    "match_type": _words({0: "the entity with this name", 1: "the default entity", 2: "any entity with a name"}),
+    "match_type": _table({0: "the entity with this name", 1: "the default entity", 2: "any entity with a name"}),
     "max_lifetime_ms": _minus_one("the broker's default"),
     "mechanism": _enum("scram_mechanism"),
-    "member_type": _words({-1: "unknown", 0: "classic", 1: "consumer"}),
+    "member_type": _table({-1: "unknown", 0: "classic", 1: "consumer"}),
     "next_producer_id": _minus_one("none"),
     "num_partitions": _minus_one("the broker's default"),
     "operation": _enum("acl_operation"),
@@ -113,7 +113,7 @@ FIELDS: dict[str, Meaner] = {
     "previous_producer_id": _minus_one("none"),
     "producer_epoch": _minus_one("none"),
     "producer_id": _minus_one("none"),
-    "remote_log_segment_state": _words(
+    "remote_log_segment_state": _table(
         {
             0: "COPY_SEGMENT_STARTED",
             1: "COPY_SEGMENT_FINISHED",
@@ -121,7 +121,7 @@ FIELDS: dict[str, Meaner] = {
             3: "DELETE_SEGMENT_FINISHED",
         }
     ),
-    "remote_partition_delete_state": _words(
+    "remote_partition_delete_state": _table(
         {0: "DELETE_PARTITION_MARKED", 1: "DELETE_PARTITION_STARTED", 2: "DELETE_PARTITION_FINISHED"}
     ),
     "renew_period_ms": _minus_one("the broker's default"),
@@ -133,15 +133,15 @@ FIELDS: dict[str, Meaner] = {
     "resource_types": _enum("config_resource_type"),
     "retention_time_ms": _minus_one("the broker's default"),
     "security_protocol": _enum("security_protocol"),
-    "session_id": _words({0: "no session"}),
+    "session_id": _table({0: "no session"}),
     "share_acquire_mode": _enum("share_acquire_mode"),
     "share_session_epoch": _enum("share_session_epoch"),
     "topic_authorized_operations": _operations,
     "topology_description_status": _enum("streams_topology_description_status"),
-    "transaction_result": _words({True: "COMMIT", False: "ABORT"}),
+    "transaction_result": _table({True: "COMMIT", False: "ABORT"}),
     "transaction_status": _enum("transaction_log_state"),
     "upgrade_type": _enum("feature_upgrade_type"),
-    "zk_migration_state": _words({0: "NONE", 1: "MIGRATION", 2: "PRE_MIGRATION", 3: "POST_MIGRATION"}),
+    "zk_migration_state": _table({0: "NONE", 1: "MIGRATION", 2: "PRE_MIGRATION", 3: "POST_MIGRATION"}),
 }
 FIELDS |= dict.fromkeys(
     (
@@ -175,7 +175,7 @@ FIELDS |= dict.fromkeys(
 )
 
 _config_resource = _enum("config_resource_type")
-_assignor_error = _words(
+_assignor_error = _table(
     {
         0: "NONE",
         1: "INCOMPLETE_SOURCE_TOPIC_METADATA",
@@ -184,17 +184,17 @@ _assignor_error = _words(
         4: "SHUTDOWN_REQUESTED",
     }
 )
-_member_state = _words({0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS", 127: "UNKNOWN"})
-_metadata_kind = _words({0: "unknown", 1: "incremental", 2: "full"})
+_member_state = _table({0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS", 127: "UNKNOWN"})
+_metadata_kind = _table({0: "unknown", 1: "incremental", 2: "full"})
 
 #: Where a field's name means something else than elsewhere, or anything at all only here.
-IN_MESSAGE: dict[tuple[str, str], Meaner] = {
+IN_MESSAGE: dict[tuple[str, str], Annotator] = {
     ("ApiVersionsResponse", "api_key"): _api,
     ("AlterConfigsRequest", "resource_type"): _config_resource,
     ("AlterConfigsResponse", "resource_type"): _config_resource,
     ("AssignmentInfo", "error_code"): _assignor_error,
     ("ConfigRecord", "resource_type"): _config_resource,
-    ("ConnectAssignment", "error"): _words({0: "NO_ERROR", 1: "CONFIG_MISMATCH"}),
+    ("ConnectAssignment", "error"): _table({0: "NO_ERROR", 1: "CONFIG_MISMATCH"}),
     ("ConnectAssignment", "tasks"): _minus_one("the connector itself"),
     ("ConsumerGroupCurrentMemberAssignmentValue", "state"): _member_state,
     ("ConsumerGroupHeartbeatRequest", "member_epoch"): _enum("consumer_group_member_epoch"),
@@ -208,7 +208,7 @@ IN_MESSAGE: dict[tuple[str, str], Meaner] = {
     ("FetchSnapshotRequest", "replica_id"): _enum("fetch_replica_id"),
     ("IncrementalAlterConfigsRequest", "resource_type"): _config_resource,
     ("IncrementalAlterConfigsResponse", "resource_type"): _config_resource,
-    ("JoinGroupRequest", "member_id"): _words({"": "a new member"}),
+    ("JoinGroupRequest", "member_id"): _table({"": "a new member"}),
     ("LeaderAndIsrRequest", "type"): _metadata_kind,
     ("ListConfigResourcesResponse", "resource_type"): _config_resource,
     ("ListOffsetsRequest", "replica_id"): _enum("fetch_replica_id"),
@@ -221,18 +221,18 @@ IN_MESSAGE: dict[tuple[str, str], Meaner] = {
     ("ProduceResponse", "log_append_time_ms"): lambda value: "the producer's" if value == -1 else _time(value),
     ("ShareGroupCurrentMemberAssignmentValue", "state"): _member_state,
     ("ShareGroupHeartbeatRequest", "member_epoch"): _enum("share_group_member_epoch"),
-    ("StreamsGroupCurrentMemberAssignmentValue", "state"): _words(
+    ("StreamsGroupCurrentMemberAssignmentValue", "state"): _table(
         {1: "STABLE", 2: "UNREVOKED_TASKS", 3: "UNRELEASED_TASKS", 127: "UNKNOWN"}
     ),
     ("StreamsGroupHeartbeatRequest", "member_epoch"): _enum("streams_group_member_epoch"),
     ("StreamsGroupHeartbeatRequest", "rebalance_timeout_ms"): _minus_one("as before"),
     ("StreamsGroupHeartbeatResponse", "status_code"): _enum("streams_group_status"),
     ("SubscriptionInfoData", "error_code"): _assignor_error,
-    ("SubscriptionInfoData", "offset_sum"): _words({-2: "LATEST_OFFSET", -3: "UNKNOWN_OFFSET_SUM"}),
+    ("SubscriptionInfoData", "offset_sum"): _table({-2: "LATEST_OFFSET", -3: "UNKNOWN_OFFSET_SUM"}),
     ("UpdateMetadataRequest", "type"): _metadata_kind,
 }
 
-#: What null and what an empty array stand for, where that is more than nothing.
+#: (message, field) -> meaning of null, meaning of an empty array.
 ABSENT: dict[tuple[str, str], tuple[str | None, str | None]] = {
     ("AlterClientQuotasRequest", "entity_name"): ("the default entity", None),
     ("AlterPartitionReassignmentsRequest", "replicas"): ("cancel the reassignment", None),

@@ -74,15 +74,15 @@ def advertised_bypasses_proxy(
     if isinstance(event, ResponseReceived):
         if relayed(connection) and event.request is not None and event.message is not None:
             client_id = event.request.message.client_id
-            seeker = seekers.of(connection, client_id)
-            if seeker.way is AddressRoute.PAST and seeker.answers and not own_address(event.message, connection):
+            lookup = seekers.of(connection, client_id)
+            if lookup.route is AddressRoute.PAST and lookup.answers and not own_address(event.message, connection):
                 connection.expect("S002", (connection.client, client_id), by=event.at + WINDOW, about=client_id)
         return
-    seeker = seekers.of(connection, event.about)
-    if (there := seeker.example) is None or not seeker.is_lost(event.at):
+    lookup = seekers.of(connection, event.about)
+    if (there := lookup.example) is None or not lookup.is_lost(event.at):
         return
     brokers = connection.run.state(Brokers)
-    if any(brokers.way(*address) is not AddressRoute.PAST for address in seeker.told):
+    if any(brokers.route(*address) is not AddressRoute.PAST for address in lookup.addresses):
         return
     if not is_new_cause(connection, event.at):
         return

@@ -99,27 +99,27 @@ def advertised_unreachable(event: ResponseReceived, connection: ConnectionState)
         yield from _problem(message, past, connection, event.at, _past_the_proxy(past, connection))
         return
     client_id = event.request.message.client_id
-    seeker = connection.run.state(BrokerLookups).of(connection, client_id)
-    if not cannot_get_there(seeker, event.at):
+    lookup = connection.run.state(BrokerLookups).of(connection, client_id)
+    if not cannot_get_there(lookup, event.at):
         return
-    there = next((each for each in endpoints(message) if seeker.example and each[1:3] == seeker.example[1:3]), None)
+    there = next((each for each in endpoints(message) if lookup.example and each[1:3] == lookup.example[1:3]), None)
     if there is None:
         return
     text = (
         f"broker {there.node_id} is advertised as {there.address}, but client {client_id!r} dialled "
-        f"{connection.dialled}, was sent there {seeker.answers} times within "
-        f"{(event.at - seeker.since) / 1e9:.1f} s and was not seen there"
+        f"{connection.dialled}, was sent there {lookup.answers} times within "
+        f"{(event.at - lookup.since) / 1e9:.1f} s and was not seen there"
     )
     yield from _problem(message, there, connection, event.at, text)
 
 
-def cannot_get_there(seeker: BrokerLookup, at: int) -> bool:
+def cannot_get_there(lookup: BrokerLookup, at: int) -> bool:
     """Whether a client asks again and again where the brokers are because it cannot follow the answer."""
-    if seeker.example is None or seeker.way is AddressRoute.HERE or not seeker.is_lost(at):
+    if lookup.example is None or lookup.route is AddressRoute.HERE or not lookup.is_lost(at):
         return False
-    if seeker.way is AddressRoute.PAST:
-        return seeker.answers >= ANSWERS_PAST
-    return seeker.answers >= ANSWERS_UNCLEAR and _means_itself(seeker.example.host)
+    if lookup.route is AddressRoute.PAST:
+        return lookup.answers >= ANSWERS_PAST
+    return lookup.answers >= ANSWERS_UNCLEAR and _means_itself(lookup.example.host)
 
 
 def _past_the_proxy(there: Endpoint, connection: ConnectionState) -> str:

@@ -85,7 +85,12 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
             for topic in message.body["topics"] or ():
                 unknown.pop(topic["name"], None)
         return
-    if message.api != "Metadata" or event.request is None or (asked := event.asked) is None or not asked.get("topics"):
+    if (
+        message.api != "Metadata"
+        or event.request is None
+        or (asked := event.request_body) is None
+        or not asked.get("topics")
+    ):
         return
     for index, topic in enumerate(message.body["topics"] or ()):
         name = topic.get("name")

@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken
+from dissectors.trackers.partitions import label
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -79,7 +79,7 @@ def blind_retry_duplicates(event: RequestReceived, connection: ConnectionState) 
             continue
         if abs(attempt.at - batch.max_timestamp * _MS) > _FRESH or attempt.refused.get(place):
             continue
-        seconds, whither = (event.at - attempt.at) / 1e9, spoken(place, connection)
+        seconds, whither = (event.at - attempt.at) / 1e9, label(place, connection)
         yield Problem(
             f"the client resends a batch to {whither} {seconds:.1f} s after the first attempt, which "
             f"{attempt.outcome(place)}: its records {'are' if attempt.answered else 'may be'} now duplicated",

@@ -61,7 +61,7 @@ def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -
     if message is None or request is None:
         return
     commits = connection.run.state(Commits)
-    for group, topics, where in _groups(message.body, event.asked or {}):
+    for group, topics, where in _groups(message.body, event.request_body or {}):
         for i, topic in enumerate(topics):
             for j, row in enumerate(topic.get("partitions") or ()):
                 key = key_of(group, (topic_of(topic), row.get("partition_index", 0)), connection)

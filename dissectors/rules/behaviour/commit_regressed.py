@@ -131,7 +131,7 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, connection: Connect
 
 
 def _steps_back(connection: ConnectionState) -> Iterator[Problem]:
-    for key, before, now in connection.run.state(Commits).back[:_MOST_TOLD]:
+    for key, before, now in connection.run.state(Commits).regressions[:_MOST_TOLD]:
         group, topic, partition = key
         what = f"the committed offset of group {group!r} for {topic}[{partition}] goes back from {before.offset} to "
         if before.committer == now.committer:
@@ -155,7 +155,7 @@ def _steps_back(connection: ConnectionState) -> Iterator[Problem]:
 
 def _behind(event: ResponseReceived, client: _Client, ends: _Ends, connection: ConnectionState) -> Iterator[Problem]:
     """Commits behind the end that this client itself was told: what it cannot have read."""
-    asked = event.asked or {}
+    asked = event.request_body or {}
     commits = connection.run.state(Commits)
     told = 0
     for topic in asked.get("topics") or ():

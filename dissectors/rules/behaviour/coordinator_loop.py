@@ -12,7 +12,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
-from dissectors.trackers.coordinators import COORDINATED, Coordinators, verdicts
+from dissectors.trackers.coordinators import COORDINATED, Coordinators, coordinator_answers
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.wire.paths import parts
@@ -112,29 +112,29 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
     https://github.com/confluentinc/confluent-kafka-go/issues/638
     """
     coordinators = connection.run.state(Coordinators)
-    for verdict in verdicts(event):
+    for answer in coordinator_answers(event):
         searches = connection.run.state(_Searches).searches
-        key = host_of(connection.client), connection.client_id, verdict.kind, verdict.key
-        if verdict.named is not None:
-            if not verdict.code:
+        key = host_of(connection.client), connection.client_id, answer.kind, answer.key
+        if answer.node is not None:
+            if not answer.code:
                 searches.touch(key, _Search).asked = True
                 connection.run.subscribe("S022")
-        elif (search := searches.get(key)) is None or verdict.code == _NOT_AVAILABLE:
+        elif (search := searches.get(key)) is None or answer.code == _NOT_AVAILABLE:
             continue
-        elif verdict.code != _NOT_COORDINATOR:
+        elif answer.code != _NOT_COORDINATOR:
             del searches[key]
             if not searches:
                 connection.run.unsubscribe("S022")
         elif search.asked:
             search.asked = False
             search.denied += 1
-            if search.denied >= _TIMES and event.message is not None and (node := coordinators.named(verdict)):
+            if search.denied >= _TIMES and event.message is not None and (node := coordinators.latest(answer)):
                 yield Problem(
-                    f"FindCoordinator names node {node.id} ({node.address}) as coordinator of {verdict.subject}, but "
+                    f"FindCoordinator names node {node.id} ({node.address}) as coordinator of {answer.subject}, but "
                     f"{connection.dialled} answers {event.message.api} with NOT_COORDINATOR: "
                     f"{search.denied} times in a row",
-                    **locate(event.message, *parts(verdict.path)),
+                    **locate(event.message, *parts(answer.path)),
                     hint="check which broker leads the partition of __consumer_offsets (or __transaction_state), and "
                     "whether that node's address leads to it",
-                    cause=verdict.subject,
+                    cause=answer.subject,
                 )

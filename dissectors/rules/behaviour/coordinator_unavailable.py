@@ -9,7 +9,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers.coordinators import COORDINATED, verdicts
+from dissectors.trackers.coordinators import COORDINATED, coordinator_answers
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -82,10 +82,10 @@ def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState
     https://github.com/segmentio/kafka-go/issues/955
     https://github.com/AutoMQ/automq/issues/691
     """
-    for verdict in verdicts(event):
+    for answer in coordinator_answers(event):
         missing = connection.run.state(_Missing).since
-        key = verdict.kind, verdict.key
-        if verdict.code != _NOT_AVAILABLE:
+        key = answer.kind, answer.key
+        if answer.code != _NOT_AVAILABLE:
             if missing.pop(key, None) and not missing:
                 connection.run.unsubscribe("S023")
             continue
@@ -96,10 +96,10 @@ def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState
         missing[key] = since, event.at
         if event.at - since >= _PATIENCE and event.message is not None:
             yield Problem(
-                f"{verdict.subject} has had no coordinator for {(event.at - since) // SECOND} s: every answer is "
+                f"{answer.subject} has had no coordinator for {(event.at - since) // SECOND} s: every answer is "
                 "COORDINATOR_NOT_AVAILABLE",
-                **locate(event.message, *parts(verdict.path)),
+                **locate(event.message, *parts(answer.path)),
                 hint="check that __consumer_offsets (or __transaction_state) exists and that all its partitions have a "
                 "leader; a single broker needs offsets.topic.replication.factor=1",
-                cause=verdict.subject,
+                cause=answer.subject,
             )

@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken
+from dissectors.trackers.partitions import label
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -73,7 +73,7 @@ def duplicate_sequence(event: RequestReceived, connection: ConnectionState) -> I
         if batch.producer_id < 0:
             continue
         who = f"producer {batch.producer_id} (epoch {batch.epoch})"
-        whither = f"under sequence {batch.sequence} to {spoken(place, connection)}"
+        whither = f"under sequence {batch.sequence} to {label(place, connection)}"
         if (batch.crc, batch.size, batch.records) == (before.crc, before.size, before.records):
             yield Problem(
                 f"{who} resends the batch {whither} unchanged; the first attempt {attempt.outcome(place)}",

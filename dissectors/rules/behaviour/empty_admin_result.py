@@ -69,7 +69,7 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     https://kafka.apache.org/protocol#protocol_messages
     https://github.com/nisshi-io/nisshi/blob/main/compat/librdkafka/FINDINGS.md
     """
-    asked, message = event.asked, event.message
+    asked, message = event.request_body, event.message
     if asked is None or message is None or message.body.get("error_code"):
         return
     for of, due in _DUE[message.api]:

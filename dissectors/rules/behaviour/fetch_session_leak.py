@@ -73,7 +73,7 @@ def fetch_session_leak(event: RequestReceived, connection: ConnectionState) -> I
     https://github.com/IBM/sarama/issues/1644
     https://github.com/platformatic/kafka/issues/315
     """
-    times = connection.state(Fetches).granted
+    times = connection.state(Fetches).unused_sessions
     if not times or times % _TIMES or not opens_session(event.message.body):
         return
     yield Problem(

@@ -69,7 +69,7 @@ def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> 
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-227%3A+Introduce+Incremental+FetchRequests+to+Increase+Partition+Scalability
     https://github.com/redpanda-data/redpanda/issues/27749
     """
-    message, asked = event.message, event.asked
+    message, asked = event.message, event.request_body
     if message is None or asked is None:
         return
     refused = connection.state(_Refused)

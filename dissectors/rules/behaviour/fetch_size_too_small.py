@@ -10,8 +10,8 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.records import summarize
 from dissectors.rules import rule
-from dissectors.trackers.fetches import Fetches, asked_for
-from dissectors.trackers.partitions import Place, spoken, topic_of
+from dissectors.trackers.fetches import Fetches, requested_partitions
+from dissectors.trackers.partitions import TopicPartition, label, topic_of
 from dissectors.trackers.state import ConnectionState
 
 #: From this version on a broker sends the first batch whole, whatever the limits (KIP-74).
@@ -24,7 +24,7 @@ class _Cut:
     """Partitions of one connection whose first batch was cut off: its offset, and the bytes that it needs."""
 
     def __init__(self) -> None:
-        self.partitions: BoundedDict[Place, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
+        self.partitions: BoundedDict[TopicPartition, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
 
 
 @rule(
@@ -76,12 +76,12 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
     if isinstance(event, ResponseReceived):
         _note_pieces(event, connection)
     elif cut := connection.state(_Cut).partitions:
-        for place, each, where in asked_for(message.body):
+        for place, each, where in requested_partitions(message.body):
             offset, needed = cut.pop(place, (-1, 0))
             limit = each.get("partition_max_bytes", needed)
             if each.get("fetch_offset") == offset and limit < needed:
                 yield Problem(
-                    f"{spoken(place, connection)} is requested again with {limit} bytes, but the batch at offset "
+                    f"{label(place, connection)} is requested again with {limit} bytes, but the batch at offset "
                     f"{offset} needs {needed}: the consumer cannot pass it",
                     **locate(message, *where, "partition_max_bytes"),
                     hint="raise the client's fetch size (fetch.message.max.bytes, max.partition.fetch.bytes) to the "
@@ -93,7 +93,7 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
 
 
 def _note_pieces(event: ResponseReceived, connection: ConnectionState) -> None:
-    asked, message = event.asked, event.message
+    asked, message = event.request_body, event.message
     if asked is None or message is None or connection.state(Fetches).is_empty:
         return
     offsets = connection.state(Fetches).offsets(asked)

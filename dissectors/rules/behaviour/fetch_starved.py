@@ -10,8 +10,8 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.records.formats import counted
 from dissectors.rules import rule
-from dissectors.trackers.fetches import Fetches, end_for, is_follower
-from dissectors.trackers.partitions import Place, spoken, topic_of
+from dissectors.trackers.fetches import Fetches, end_field, is_follower
+from dissectors.trackers.partitions import TopicPartition, label, topic_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -23,7 +23,7 @@ class _Starving:
     """Partitions of one connection that have records and bring none: at which offset, and how often."""
 
     def __init__(self) -> None:
-        self.partitions: dict[Place, tuple[int, int]] = {}
+        self.partitions: dict[TopicPartition, tuple[int, int]] = {}
 
 
 @rule(
@@ -129,7 +129,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     https://github.com/kafka-rust/kafka-rust/issues/57
     """
     fetches = connection.state(Fetches)
-    asked = event.asked
+    asked = event.request_body
     message = event.message
     if not fetches.is_empty or asked is None or message is None:
         return
@@ -149,10 +149,10 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
             starved.append((place, offset, end, times))
     if starved:
         place, offset, end, times = starved[0]
-        what = end_for(asked).replace("_", " ")
+        what = end_field(asked).replace("_", " ")
         more = f", and with it {counted(len(starved) - 1, 'more partition')}" if len(starved) > 1 else ""
         yield Problem(
-            f"{spoken(place, connection)} stays empty at offset {offset} below the {what} of {end}: "
+            f"{label(place, connection)} stays empty at offset {offset} below the {what} of {end}: "
             f"{times} responses in a row had no records and no error{more}",
             **locate(message, "responses", *_where(place, body)),
             hint="check the batch with that offset on the broker: it must be sent whole, even if it begins earlier "
@@ -163,7 +163,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
         )
 
 
-def _where(place: Place, body: Mapping[str, Any]) -> tuple[str | int, ...]:
+def _where(place: TopicPartition, body: Mapping[str, Any]) -> tuple[str | int, ...]:
     for i, topic in enumerate(body.get("responses") or ()):
         if topic_of(topic) == place[0]:
             for j, each in enumerate(topic.get("partitions") or ()):

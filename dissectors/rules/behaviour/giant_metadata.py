@@ -75,9 +75,9 @@ def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iter
     https://github.com/IBM/sarama/issues/274
     """
     message = event.message
-    if event.size < GIANT or message is None or event.request is None or event.asked is None:
+    if event.size < GIANT or message is None or event.request is None or event.request_body is None:
         return
-    named = event.asked.get("topics")
+    named = event.request_body.get("topics")
     if named is not None and (named or message.version > 0):  # version 0 has no null: there an empty list is all
         return
     client_id = event.request.message.client_id

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import DeadlinePassed
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.members import LATE, Members
+from dissectors.trackers.members import MEMBER_SILENT, Members
 from dissectors.trackers.state import ConnectionState
 
 _S = 1_000_000_000
@@ -17,7 +17,7 @@ _S = 1_000_000_000
     "S019",
     severity=Severity.ERROR,
     events=(DeadlinePassed,),
-    deadline=LATE,
+    deadline=MEMBER_SILENT,
     needs=(Members,),
     since="0.1",
     blame="client",
@@ -85,12 +85,12 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     """
     members = connection.run.state(Members)
     member = members.find(*event.about)
-    if member is None or not member.must_speak:
+    if member is None or not member.must_heartbeat:
         return
     silence, session = event.at - member.seen_at, f"{member.session / _S:g} s"
     who = f"member {member.id!r} of group {member.group!r}"
     if silence < member.session:
-        connection.expect(LATE, event.about, by=member.seen_at + member.session, about=event.about)
+        connection.expect(MEMBER_SILENT, event.about, by=member.seen_at + member.session, about=event.about)
         yield Problem(
             f"{who} has sent no heartbeat for {silence / _S:.3g} s; after {session} the coordinator removes it from "
             "the group",

@@ -67,7 +67,7 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
     https://kafka.apache.org/protocol#protocol_error_codes
     https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
     """
-    message, asked = event.message, event.asked
+    message, asked = event.message, event.request_body
     if message is None or asked is None:
         return
     error = next((each for each in summary.errors(message) if each.code == _ILLEGAL_GENERATION), None)

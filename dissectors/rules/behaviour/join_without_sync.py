@@ -66,7 +66,7 @@ def join_without_sync(
             for each in (body, *body.get("members", ())):  # LeaveGroup v3 and later has a list of them
                 connection.met("S013", (body["group_id"], each.get("member_id")))
     elif (message := event.message) and message.api == "JoinGroup" and message.body["error_code"] == 0:
-        asked = event.asked
+        asked = event.request_body
         if asked is None:
             return
         group, member = asked["group_id"], message.body["member_id"]

@@ -13,7 +13,7 @@ from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
-from dissectors.trackers.partitions import Place, spoken, topic_of
+from dissectors.trackers.partitions import TopicPartition, label, topic_of
 from dissectors.trackers.state import ConnectionState
 
 LEADER_NOT_AVAILABLE = Error.LEADER_NOT_AVAILABLE
@@ -36,7 +36,7 @@ class _Leaderless:
     """Partitions of which Metadata says that they have no leader; a whole topic's are partition -1."""
 
     def __init__(self) -> None:
-        self.since: BoundedDict[Place, _Since] = BoundedDict(MAX_LEADERLESS)
+        self.since: BoundedDict[TopicPartition, _Since] = BoundedDict(MAX_LEADERLESS)
 
 
 @rule("S006", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="broker")
@@ -102,9 +102,9 @@ def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionSt
 
 
 def _problem(
-    message: Message, place: Place, seconds: float, path: tuple[Any, ...], connection: ConnectionState
+    message: Message, place: TopicPartition, seconds: float, path: tuple[Any, ...], connection: ConnectionState
 ) -> Problem:
-    topic = spoken(place, connection).removesuffix("[-1]")
+    topic = label(place, connection).removesuffix("[-1]")
     return Problem(
         f"{topic} has had no leader for {seconds:.0f} s: Metadata says LEADER_NOT_AVAILABLE",
         **locate(message, *path, "error_code"),

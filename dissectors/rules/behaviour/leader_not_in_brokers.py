@@ -42,7 +42,7 @@ def leader_not_in_brokers(event: ResponseReceived, _: ConnectionState) -> Iterat
     https://kafka.apache.org/protocol#The_Messages_Metadata
     """
     message = event.message
-    if message is None or event.asked is None or message.diagnosis is not None:
+    if message is None or event.request_body is None or message.diagnosis is not None:
         return
     brokers = {each["node_id"] for each in message.body["brokers"] or ()}
     for index, topic in enumerate(message.body["topics"] or ()):

@@ -10,7 +10,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers.partitions import Place, spoken, topic_of
+from dissectors.trackers.partitions import TopicPartition, label, topic_of
 from dissectors.trackers.state import ConnectionState
 
 _MOST_KNOWN = 20_000
@@ -18,7 +18,7 @@ _KNOWN_FOR = 60 * 1_000_000_000
 _OF_THE_LATEST_TIME = -3
 
 
-class _Found(BoundedDict[tuple[int, Place], tuple[int, int, int]]):
+class _Found(BoundedDict[tuple[int, TopicPartition], tuple[int, int, int]]):
     """By isolation level and partition: the timestamp and offset of a record that was there, and when."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://kafka.apache.org/protocol#The_Messages_ListOffsets
     https://github.com/nisshi-io/nisshi/blob/main/compat/librdkafka/FINDINGS.md
     """
-    asked, message = event.asked, event.message
+    asked, message = event.request_body, event.message
     if asked is None or message is None:
         return
     times = {place: row.get("timestamp", -1) for place, row, _ in _rows(asked)}
@@ -76,7 +76,7 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
         if row.get("error_code") or "offset" not in row or (wanted < 0 and wanted != _OF_THE_LATEST_TIME):
             continue
         key = (asked.get("isolation_level", 0), place)
-        partition = spoken(place, connection)
+        partition = label(place, connection)
         known = found.get(key)
         if offset >= 0 and timestamp >= 0:
             found[key] = (timestamp, offset, event.at)
@@ -102,7 +102,7 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
             )
 
 
-def _rows(body: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any], tuple[str | int, ...]]]:
+def _rows(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
     for i, topic in enumerate(body.get("topics") or ()):
         for j, row in enumerate(topic.get("partitions") or ()):
             yield (topic_of(topic), row.get("partition_index", 0)), row, ("topics", i, "partitions", j)

@@ -118,7 +118,7 @@ def member_id_abandoned(
                 cause=group,
             )
     elif (message := event.message) and message.api == "JoinGroup" and message.diagnosis is None:
-        asked, member = event.asked, message.body["member_id"]
+        asked, member = event.request_body, message.body["member_id"]
         if message.body["error_code"] == MEMBER_ID_REQUIRED and member and asked is not None:
             key = (asked.get("group_id", ""), member)
             issued[key] = None

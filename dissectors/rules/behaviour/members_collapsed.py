@@ -92,7 +92,7 @@ def members_collapsed(
             for each in (body, *(body.get("members") or ())):  # version 3 and later has a list of them
                 given.pop((body.get("group_id", ""), each.get("member_id", "")), None)
         return
-    message, asked = event.message, event.asked
+    message, asked = event.message, event.request_body
     if message is None or asked is None or message.api != "JoinGroup" or message.diagnosis is not None:
         return
     if asked.get("member_id") or asked.get("group_instance_id") is not None or not message.body["member_id"]:

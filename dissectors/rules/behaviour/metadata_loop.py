@@ -114,15 +114,15 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
     if message is None or event.request is None or message.diagnosis is not None:
         return
     client_id = event.request.message.client_id
-    seeker = connection.run.state(BrokerLookups).of(connection, client_id)
-    if seeker.same < ANSWERS or cannot_get_there(seeker, event.at):
+    lookup = connection.run.state(BrokerLookups).of(connection, client_id)
+    if lookup.identical < ANSWERS or cannot_get_there(lookup, event.at):
         return
     named = next(endpoints(message), None)
     if named is None:
         return
     yield Problem(
-        f"client {client_id!r} got the same Metadata {seeker.same} times within "
-        f"{(event.at - seeker.since) / 1e9:.1f} s without acting on it; it names a leader for its topic, and broker "
+        f"client {client_id!r} got the same Metadata {lookup.identical} times within "
+        f"{(event.at - lookup.since) / 1e9:.1f} s without acting on it; it names a leader for its topic, and broker "
         f"{named.node_id} at {named.address}",
         hint=f"check whether the client can resolve and reach {named.address}, and what it logs at debug level",
         cause=named.address,

@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.trackers.leaders import NOT_LEADER, ROWS, LeaderDenials
-from dissectors.trackers.partitions import refusals, spoken
+from dissectors.trackers.partitions import label, refusals
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -80,11 +80,11 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
         return
     for place, code, where in refusals(message.body, *ROWS[message.api]):
         denial = denials.get(place) if code == NOT_LEADER else None
-        if denial is not None and denial.in_a_row >= TIMES and event.at - denial.row_since >= LASTING:
-            name = spoken(place, connection)
+        if denial is not None and denial.consecutive >= TIMES and event.at - denial.consecutive_since >= LASTING:
+            name = label(place, connection)
             yield Problem(
-                f"{connection.dialled} answered NOT_LEADER_OR_FOLLOWER for {name} {denial.in_a_row} times in "
-                f"{(event.at - denial.row_since) / 1e9:.1f} s, but the client did not look up the new leader",
+                f"{connection.dialled} answered NOT_LEADER_OR_FOLLOWER for {name} {denial.consecutive} times in "
+                f"{(event.at - denial.consecutive_since) / 1e9:.1f} s, but the client did not look up the new leader",
                 **locate(message, *where),
                 hint="request Metadata after this error, and send the next request to the leader that it names",
                 cause=name,

@@ -10,7 +10,7 @@ from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.fetches import Fetches
-from dissectors.trackers.partitions import spoken
+from dissectors.trackers.partitions import label
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -69,7 +69,7 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
     https://github.com/confluentinc/librdkafka/issues/5158
     """
     fetches = connection.state(Fetches)
-    if not fetches.refused or (asked := event.asked) is None or event.message is None:
+    if not fetches.refused or (asked := event.request_body) is None or event.message is None:
         return
     offsets = fetches.offsets(asked)
     for place, code, where in fetches.refused:
@@ -78,7 +78,7 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
         times = connection.state(_OutOfRange).count((place, offsets[place]), event.at)
         if times % _TIMES == 0:
             yield Problem(
-                f"the client requests offset {offsets[place]} of {spoken(place, connection)} {times} times"
+                f"the client requests offset {offsets[place]} of {label(place, connection)} {times} times"
                 " although the broker answers OFFSET_OUT_OF_RANGE: it should move to a valid offset",
                 **locate(event.message, *where),
                 hint="set auto.offset.reset to earliest or latest, or seek; check whether retention is "

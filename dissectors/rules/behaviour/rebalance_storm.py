@@ -68,7 +68,7 @@ def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://github.com/kafka4beam/brod/issues/177
     """
     message = event.message
-    if message is None or message.diagnosis is not None or (asked := event.asked) is None:
+    if message is None or message.diagnosis is not None or (asked := event.request_body) is None:
         return
     group, generation = asked.get("group_id", ""), message.body["generation_id"]
     if message.body["error_code"] != 0 or connection.run.state(MisledGroups).holds(group, event.at):

@@ -9,8 +9,8 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
-from dissectors.trackers.partitions import spoken
-from dissectors.trackers.producers import Producers, batches_asked
+from dissectors.trackers.partitions import label
+from dissectors.trackers.producers import Producers, requested_batches
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -78,13 +78,13 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     https://github.com/apache/kafka/pull/13796
     """
     producers = connection.run.state(Producers)
-    if not producers.refused or (asked := event.asked) is None or event.message is None:
+    if not producers.refused or (asked := event.request_body) is None or event.message is None:
         return
     for place, code, where in producers.refused:
-        if code != _OUT_OF_ORDER_SEQUENCE_NUMBER or (batch := batches_asked(asked).get(place)) is None:
+        if code != _OUT_OF_ORDER_SEQUENCE_NUMBER or (batch := requested_batches(asked).get(place)) is None:
             continue
         who = f"producer {batch.producer_id} (epoch {batch.epoch})"
-        whither = spoken(place, connection)
+        whither = label(place, connection)
         gap = producers.answered.gaps.get(place) if producers.answered else None
         key = connection.server, place, batch.producer_id, batch.epoch, batch.sequence
         times = connection.run.state(_Refused).count(key, event.at)

@@ -11,8 +11,8 @@ from dissectors.messages.locate import locate
 from dissectors.records.formats import counted
 from dissectors.rules import rule
 from dissectors.rules.behaviour.offset_out_of_range_loop import OFFSET_OUT_OF_RANGE
-from dissectors.trackers.fetches import Fetches, asked_for, is_follower
-from dissectors.trackers.partitions import Place, spoken
+from dissectors.trackers.fetches import Fetches, is_follower, requested_partitions
+from dissectors.trackers.partitions import TopicPartition, label
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -23,7 +23,7 @@ class _OutOfRange:
     """The offsets at which partitions of one connection were out of range last."""
 
     def __init__(self) -> None:
-        self.offsets: BoundedDict[Place, int] = BoundedDict(_MOST_PARTITIONS)
+        self.offsets: BoundedDict[TopicPartition, int] = BoundedDict(_MOST_PARTITIONS)
 
 
 @rule(
@@ -72,18 +72,18 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
     lost = connection.state(_OutOfRange).offsets
     if isinstance(event, ResponseReceived):
         fetches = connection.state(Fetches)
-        if fetches.refused and (asked := event.asked) is not None and not is_follower(asked):
+        if fetches.refused and (asked := event.request_body) is not None and not is_follower(asked):
             offsets = fetches.offsets(asked)
             for place, code, _ in fetches.refused:
                 if code == OFFSET_OUT_OF_RANGE and place in offsets:
                     lost[place] = offsets[place]
                     connection.run.subscribe("S027")
     elif lost:
-        for place, each, where in asked_for(event.message.body):
+        for place, each, where in requested_partitions(event.message.body):
             if place not in lost or (now := each.get("fetch_offset", 0)) == lost[place]:
                 continue
             old = lost.pop(place)
-            which, what = spoken(place, connection), "skips" if now > old else "goes back"
+            which, what = label(place, connection), "skips" if now > old else "goes back"
             yield Problem(
                 f"after OFFSET_OUT_OF_RANGE at offset {old} of {which} the client continues at {now}: it {what} "
                 f"{counted(abs(now - old), 'offset')}",

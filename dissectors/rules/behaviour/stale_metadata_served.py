@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.trackers.leaders import LeaderDenials
-from dissectors.trackers.partitions import spoken
+from dissectors.trackers.partitions import label
 from dissectors.trackers.state import ConnectionState
 
 #: Denials before which Metadata had named the same server, over this time (ns).
@@ -93,7 +93,7 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
                 denial = denials.get(place)
                 if denial is None or denial.rounds < ROUNDS or event.at - denial.since < LASTING:
                     continue
-                where = spoken(place, connection)
+                where = label(place, connection)
                 yield Problem(
                     f"Metadata names broker {each['leader_id']} as the leader of {where}, which answered "
                     f"NOT_LEADER_OR_FOLLOWER {denial.rounds} times in {(event.at - denial.since) / 1e9:.1f} s",

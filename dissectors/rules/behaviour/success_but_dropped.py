@@ -11,7 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.trackers.fetches import Fetches
-from dissectors.trackers.partitions import Place, spoken, topic_of
+from dissectors.trackers.partitions import TopicPartition, label, topic_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
@@ -21,7 +21,7 @@ _ALL = -1
 _LATEST = -1
 
 
-class _Acknowledged(BoundedDict[tuple[str, Place], tuple[int, int]]):
+class _Acknowledged(BoundedDict[tuple[str, TopicPartition], tuple[int, int]]):
     """By server and partition: the offset that it acknowledged last for all replicas, and when."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
     https://kafka.apache.org/documentation/#producerconfigs_acks
     https://github.com/seaweedfs/seaweedfs/pull/7231
     """
-    message, asked = event.message, event.asked
+    message, asked = event.message, event.request_body
     if message is None or asked is None or event.request is None:
         return
     acknowledged = connection.run.state(_Acknowledged)
@@ -121,19 +121,19 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
         if at >= event.request.at or event.at - at > _REMEMBERED_FOR:
             continue
         yield Problem(
-            f"server {connection.server} acknowledged offset {offset} of {spoken(place, connection)} for all "
+            f"server {connection.server} acknowledged offset {offset} of {label(place, connection)} for all "
             f"replicas, but now reports {end} as the partition's end: the records are lost",
             hint="check that the broker stores before it answers, and that the topic was not deleted and recreated",
             expected=f"at least {offset + 1}",
             got=str(end),
-            cause=spoken(place, connection),
+            cause=label(place, connection),
             **locate(message, *where, field),
         )
 
 
 def _rows(
     body: Mapping[str, Any], topics: str, partitions: str, index: str, connection: ConnectionState
-) -> Iterator[tuple[Place, Mapping[str, Any], tuple[str | int, ...]]]:
+) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
     names = connection.run.topic_names
     for i, topic in enumerate(body.get(topics) or ()):
         name = topic_of(topic)
@@ -144,7 +144,7 @@ def _rows(
 
 def _latest(
     asked: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState
-) -> Iterator[tuple[Place, Mapping[str, Any], tuple[str | int, ...]]]:
+) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
     """The ends of partitions in a ListOffsets, where they were asked for and no open transaction holds them back."""
     if asked.get("isolation_level", 0):
         return

@@ -80,7 +80,7 @@ def sync_assignment_mismatch(
             before = made.get(key, (0, frozenset()))[1]
             made[key] = (len(each["assignment"]), before | {hash(each["assignment"])})
         return
-    if not made or (asked := event.asked) is None or message.body["error_code"] != 0:
+    if not made or (asked := event.request_body) is None or message.body["error_code"] != 0:
         return
     key = (asked.get("group_id", ""), asked.get("generation_id", -1), asked.get("member_id", ""))
     got = message.body["assignment"]

@@ -77,7 +77,7 @@ def throttle_as_longpoll(event: ResponseReceived, connection: ConnectionState) -
     message, request = event.message, event.request
     if message is None or (throttle := message.body.get("throttle_time_ms", 0)) <= 0:
         return
-    asked = event.asked
+    asked = event.request_body
     if asked is None or request is None or message.version < _CLIENT_WAITS_FROM:
         return
     misnamed = connection.state(_Misnamed)

@@ -90,7 +90,7 @@ def timeout_inversion(event: ConnectionEnded, connection: ConnectionState) -> It
     first = event.unanswered[0]
     message = first.message
     waited = (event.at - first.at) / _MS
-    if waited < _LEAST_MS or not message.reads_well:
+    if waited < _LEAST_MS or not message.well_formed:
         return
     allowed = allowed_ms(message, connection.run.state(RebalanceTimeouts))
     if waited >= allowed:

@@ -84,7 +84,7 @@ def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://github.com/confluentinc/confluent-kafka-javascript/issues/274
     """
     message = event.message
-    if message is None or event.asked is None:
+    if message is None or event.request_body is None:
         return
     refused = connection.state(Fetches).refused if message.api == "Fetch" else connection.run.state(Producers).refused
     told = set()

@@ -101,7 +101,7 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
     https://github.com/aio-libs/aiokafka/issues/575
     https://github.com/segmentio/kafka-go/issues/781
     """
-    message, asked = event.message, event.asked
+    message, asked = event.message, event.request_body
     if message is None or asked is None or message.diagnosis is not None or not (member := asked.get("member_id")):
         return
     code, path = _outcome(message)

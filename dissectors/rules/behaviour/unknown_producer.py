@@ -13,7 +13,7 @@ from dissectors.messages.message import Message
 from dissectors.rules import rule
 from dissectors.schemas import error_name
 from dissectors.schemas.codes import Error
-from dissectors.trackers.producers import Producers, batches_asked
+from dissectors.trackers.producers import Producers, requested_batches
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -78,7 +78,7 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
     https://github.com/apache/kafka/pull/9832
     """
     message, request = event.message, event.request
-    if message is None or request is None or (asked := event.asked) is None:
+    if message is None or request is None or (asked := event.request_body) is None:
         return
     found = _error(event, message, connection)
     if found is None:
@@ -113,6 +113,6 @@ def _error(event: ResponseReceived, message: Message, connection: ConnectionStat
 def _producer(request: Message, asked: dict[str, object]) -> str:
     if name := summary.transactional_id(request):
         return f"transactional producer {name!r}"
-    batch = next(iter(batches_asked(asked).values()), None)
+    batch = next(iter(requested_batches(asked).values()), None)
     producer_id = batch.producer_id if batch else asked.get("producer_id", asked.get("v3_and_below_producer_id"))
     return f"producer {producer_id}"

@@ -146,10 +146,10 @@ def unstable_member_ids(
     if isinstance(event, RequestReceived):
         if message.api == "LeaveGroup" and known:
             known.pop(_key(connection, message), None)
-    elif event.request is not None and event.asked is not None:
+    elif event.request is not None and event.request_body is not None:
         key = _key(connection, event.request.message)
         if message.api == "JoinGroup" and message.body["error_code"] == 0:
-            yield from _joined(message, key, event.asked, event.at, connection)
+            yield from _joined(message, key, event.request_body, event.at, connection)
         elif known and _is_over(message.body):
             known.pop(key, None)
 
@@ -192,7 +192,7 @@ def _ended(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Prob
     # From version 4 on a new member gets its id first, and is none before it has joined with that.
     asked = [each.message for each in event.unanswered if each.message.api == "JoinGroup" and each.message.version < 4]
     for message in asked if event.by == "client" else ():
-        if message.reads_well and not message.body.get("member_id"):
+        if message.well_formed and not message.body.get("member_id"):
             yield from _new(_key(connection, message), event.at, message.body, connection, None)
     known = connection.run.state(_Members).known
     for key in connection.state(_Here).keys:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dissectors.connections.events import DeadlinePassed
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.allowed_waits import lasted
-from dissectors.trackers.in_flight import OF_BLOCKED, InFlight, listed
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.in_flight import OF_BLOCKED, InFlight, describe_all
 from dissectors.trackers.state import ConnectionState
 
 
@@ -63,7 +63,7 @@ def acks0_waited(event: DeadlinePassed, connection: ConnectionState) -> Iterator
     late = connection.state(InFlight).overdue(OF_BLOCKED, event.at, connection)
     if late:
         yield Problem(
-            f"no answer to {listed(late)} after {lasted(event.at - late[0].at)};"
+            f"no answer to {describe_all(late)} after {duration(event.at - late[0].at)};"
             " a Produce with acks=0 preceded it, and something seems to wait for its response",
             hint="a Produce with acks=0 has no response: proxies and servers must not wait for one",
         )

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dissectors.connections.events import DeadlinePassed
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.allowed_waits import lasted
-from dissectors.trackers.in_flight import OF_PRODUCE, InFlight, named
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.in_flight import OF_PRODUCE, InFlight, describe
 from dissectors.trackers.state import ConnectionState
 
 
@@ -55,7 +55,8 @@ def acks_nonzero_silent(event: DeadlinePassed, connection: ConnectionState) -> I
         body = request.message.body
         what = "" if body.get("topic_data") else " and no topics"
         yield Problem(
-            f"no answer to {named(request)} with acks={body.get('acks')}{what} after {lasted(event.at - request.at)}",
+            f"no answer to {describe(request)} with acks={body.get('acks')}{what} after "
+            f"{duration(event.at - request.at)}",
             hint="answer every Produce whose acks is not 0, including requests without topics and failed ones",
             cause=what,
         )

@@ -69,7 +69,7 @@ def close_after_request(event: ConnectionEnded, connection: ConnectionState) -> 
     endings = connection.run.state(ConnectionEndings)
     if endings.cause != CLOSED_UPON_REQUEST:
         return
-    asked = endings.open[0].message
+    asked = endings.unanswered[0].message
     why = "it refuses this request"
     if not connection.state(InFlight).served:
         why += ", or nothing behind this address works"

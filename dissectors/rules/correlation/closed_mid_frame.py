@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import ConnectionEnded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.in_flight import InFlight, named
+from dissectors.trackers.in_flight import InFlight, describe
 from dissectors.trackers.state import ConnectionState
 
 
@@ -51,15 +51,15 @@ def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Ite
     https://kafka.apache.org/protocol#protocol_common
     https://kafka.apache.org/documentation/#brokerconfigs_socket.request.max.bytes
     """
-    sent, received = event.half_frames
+    sent, received = event.incomplete_frames
     if event.by not in ("client", "server") or not (sent or received):
         return
     flight = connection.state(InFlight)
-    if flight.explains(event.at):
+    if flight.explains_problems(event.at):
         return
     if received and event.by == "server":
         oldest = next(iter(flight.waiting.values()), None)
-        of_what = f", most likely the answer to {named(oldest)}" if oldest is not None else ""
+        of_what = f", most likely the answer to {describe(oldest)}" if oldest is not None else ""
         yield Problem(
             f"the server closed the connection {received} bytes into a response{of_what}",
             hint="check whether the server crashed, and what is between it and the client",

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dissectors.connections.events import ConnectionEnded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.allowed_waits import HELD
+from dissectors.trackers.allowed_waits import LONG_POLLS
 from dissectors.trackers.connection_endings import CLOSED_IN_FLIGHT, ConnectionEndings
-from dissectors.trackers.in_flight import listed
+from dissectors.trackers.in_flight import describe_all
 from dissectors.trackers.state import ConnectionState
 
 
@@ -63,11 +63,11 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
     endings = connection.run.state(ConnectionEndings)
     if endings.cause != CLOSED_IN_FLIGHT:
         return
-    asked = [each.message for each in endings.open]
-    held = all(each.api in HELD for each in asked)
+    asked = [each.message for each in endings.unanswered]
+    held = all(each.api in LONG_POLLS for each in asked)
     how = "reset" if event.how == "reset" else "closed"
     yield Problem(
-        f"the server {how} the connection while {listed(endings.open)} waited for a response",
+        f"the server {how} the connection while {describe_all(endings.unanswered)} waited for a response",
         severity=Severity.INFO if held else None,
         hint="check the server's log at that time, and what is between it and the client",
         cause=f"{asked[0].api} v{asked[0].version} {held}",

@@ -65,7 +65,7 @@ def corr_id_restart(event: RequestReceived, connection: ConnectionState) -> Iter
     ## Sources
     https://kafka.apache.org/protocol#protocol_messages
     """
-    before, now = connection.state(InFlight).id_before, event.message.correlation_id
+    before, now = connection.state(InFlight).previous_id, event.message.correlation_id
     if 0 <= now <= FIRST and FAR <= before < LAST:
         yield Problem(
             f"correlation ids restart at {now} after {before}: more than one client seems to use this connection",

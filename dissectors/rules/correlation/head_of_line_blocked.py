@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.allowed_waits import HELD, lasted
-from dissectors.trackers.in_flight import named
+from dissectors.trackers.allowed_waits import LONG_POLLS, duration
+from dissectors.trackers.in_flight import describe
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -69,9 +69,9 @@ def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -
     https://github.com/dpkp/kafka-python/issues/1748
     """
     request, message = event.request, event.message
-    if request is None or message is None or (event.at - request.at < LONG and message.api not in HELD):
+    if request is None or message is None or (event.at - request.at < LONG and message.api not in LONG_POLLS):
         return
-    if message.api in HELD:
+    if message.api in LONG_POLLS:
         held = connection.state(_Held)
         held.asked_at, held.at, held.api = request.at, event.at, message.api
     else:
@@ -79,7 +79,7 @@ def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -
         waited = held.at - request.at
         if held.asked_at <= request.at and waited >= LONG:
             yield Problem(
-                f"{named(request)} waited {lasted(waited)} behind a {held.api}, which may block on the server",
+                f"{describe(request)} waited {duration(waited)} behind a {held.api}, which may block on the server",
                 hint="use a separate connection for blocking requests (Fetch, JoinGroup, SyncGroup), or a shorter wait",
                 cause=held.api,
             )

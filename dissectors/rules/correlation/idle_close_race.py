@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dissectors.connections.events import ConnectionEnded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.allowed_waits import lasted
+from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.connection_endings import CLOSED_WHILE_IDLE, ConnectionEndings
-from dissectors.trackers.in_flight import InFlight, named
+from dissectors.trackers.in_flight import InFlight, describe
 from dissectors.trackers.state import ConnectionState
 
 
@@ -67,8 +67,9 @@ def idle_close_race(_: ConnectionEnded, connection: ConnectionState) -> Iterator
     endings = connection.run.state(ConnectionEndings)
     if endings.cause != CLOSED_WHILE_IDLE:
         return
-    idle = lasted(connection.state(InFlight).slept)
+    idle = duration(connection.state(InFlight).idle_ns)
     yield Problem(
-        f"{named(endings.open[0])} was the first request after {idle} of silence, and its connection was closed",
+        f"{describe(endings.unanswered[0])} was the first request after {idle} of silence, and its "
+        "connection was closed",
         hint="make the client close idle connections sooner (connections.max.idle.ms), or use TCP keep-alive",
     )

@@ -11,7 +11,7 @@ from dissectors.trackers.answered_apis import AnsweredApis
 from dissectors.trackers.metadata_only_visits import MetadataOnlyVisits
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.versions import client_of
+from dissectors.trackers.versions import client_key
 
 #: So many connections in a row, over at least this time (ns).
 MANY, SOME_TIME = 5, 30 * SECOND
@@ -101,8 +101,8 @@ def metadata_only_connection(event: ConnectionEnded, connection: ConnectionState
     row = connection.run.state(MetadataOnlyVisits).row
     if len(row) < MANY or event.at - row[0] < SOME_TIME:
         return
-    client = client_of(connection)
-    if connection.run.state(AnsweredApis).at_work(client):
+    client = client_key(connection)
+    if connection.run.state(AnsweredApis).last_work_at(client):
         return
     host, client_id = client
     yield Problem(

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dissectors.connections.events import ConnectionEnded, DeadlinePassed
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.allowed_waits import HELD, allowed_ms, lasted
+from dissectors.trackers.allowed_waits import LONG_POLLS, allowed_ms, duration
 from dissectors.trackers.connection_endings import LEFT_OPEN, ConnectionEndings
-from dissectors.trackers.in_flight import OF_OTHERS, InFlight, listed, named
+from dissectors.trackers.in_flight import OF_OTHERS, InFlight, describe, describe_all
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 
@@ -83,7 +83,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
         if late:
             asked = late[0].message
             yield Problem(
-                f"no answer to {listed(late)} after {lasted(event.at - late[0].at)}",
+                f"no answer to {describe_all(late)} after {duration(event.at - late[0].at)}",
                 blame="broker",
                 hint="answer every request, even with an error: clients wait until they time out and reconnect",
                 cause=f"{asked.api} v{asked.version}",
@@ -93,16 +93,16 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     if endings.cause != LEFT_OPEN:
         return
     timeouts = connection.run.state(RebalanceTimeouts)
-    for request in endings.open:
+    for request in endings.unanswered:
         waited, allowed = event.at - request.at, allowed_ms(request.message, timeouts) * _MS
-        if request.message.api in HELD and waited <= allowed:
+        if request.message.api in LONG_POLLS and waited <= allowed:
             continue
         given_up = event.by == "client" and waited > allowed + PATIENT
         end = "the client closed its connection"
         if event.by is None:
             end = "its connection was last seen" + (f" ({event.how})" if event.how else "")
         yield Problem(
-            f"no answer to {named(request)}, which had waited {lasted(waited)} when {end}",
+            f"no answer to {describe(request)}, which had waited {duration(waited)} when {end}",
             severity=Severity.WARNING if given_up else Severity.INFO,
             blame="broker" if given_up else None,
             cause=f"{request.message.api} v{request.message.version} {given_up}",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.in_flight import InFlight, named
+from dissectors.trackers.in_flight import InFlight, describe
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -77,7 +77,7 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     https://github.com/redpanda-data/redpanda/issues/25636
     https://github.com/IBM/sarama/issues/992
     """
-    if not event.passed_over or event.request is None:
+    if not event.overtaken or event.request is None:
         return
     waiting = connection.state(InFlight).waiting
     oldest = next(iter(waiting.values()), None)
@@ -86,7 +86,7 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
         return
     state.before = event.request.offset
     yield Problem(
-        f"the response to {named(event.request)} comes before the response to the older {named(oldest)}",
+        f"the response to {describe(event.request)} comes before the response to the older {describe(oldest)}",
         4,
         8,
         "header.correlation_id",

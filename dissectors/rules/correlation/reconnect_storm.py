@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dissectors.connections.events import ConnectionEnded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.allowed_waits import lasted
+from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.metadata_only_visits import REMEMBERED, MetadataOnlyVisits
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.versions import client_of
+from dissectors.trackers.versions import client_key
 
 #: So many connections in a row, within this time (ns).
 MANY, SHORT = REMEMBERED, 30 * SECOND
@@ -132,10 +132,10 @@ def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iter
     row = connection.run.state(MetadataOnlyVisits).row
     if len(row) < MANY or event.at - row[0] > SHORT:
         return
-    host, client_id = client_of(connection)
+    host, client_id = client_key(connection)
     yield Problem(
         f"client {client_id!r} at {host} opened and closed {len(row)} connections to {connection.server} within"
-        f" {lasted(event.at - row[0])} but only looked up brokers on them",
+        f" {duration(event.at - row[0])} but only looked up brokers on them",
         hint="check how the client handles the last response on them, and whether it can reach the addresses that"
         " Metadata advertises",
         cause=f"{host} {client_id}",

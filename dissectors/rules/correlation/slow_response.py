@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.allowed_waits import allowed_ms, lasted
-from dissectors.trackers.in_flight import InFlight, named
+from dissectors.trackers.allowed_waits import allowed_ms, duration
+from dissectors.trackers.in_flight import InFlight, describe
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -73,11 +73,11 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
         return
     allowed = allowed_ms(request.message, connection.run.state(RebalanceTimeouts))
     throttled = message.body.get("throttle_time_ms") or 0  # before Kafka 2.0 the response itself was held back
-    took = event.at - flight.began
+    took = event.at - flight.started_at
     if took - (allowed + throttled) * _MS > LONG:
-        of_it = f", of which the request allows {lasted(allowed * _MS)}" if allowed else ""
+        of_it = f", of which the request allows {duration(allowed * _MS)}" if allowed else ""
         yield Problem(
-            f"the response to {named(request)} took {lasted(took)}{of_it}",
+            f"the response to {describe(request)} took {duration(took)}{of_it}",
             hint="check the broker's load (request queue, disk, garbage collection) and the network to it",
             cause=str(message.version),
         )

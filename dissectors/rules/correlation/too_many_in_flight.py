@@ -10,7 +10,7 @@ from dissectors.connections.connection import PRODUCE
 from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.in_flight import MOST_IDEMPOTENT, InFlight
+from dissectors.trackers.in_flight import USUAL_IN_FLIGHT, InFlight
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -85,7 +85,7 @@ def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> I
     https://github.com/dpkp/kafka-python/issues/1586
     """
     waiting = connection.state(InFlight).waiting
-    if len(waiting) <= MOST_IDEMPOTENT or (len(waiting) <= MOST and event.message.api_key != PRODUCE):
+    if len(waiting) <= USUAL_IN_FLIGHT or (len(waiting) <= MOST and event.message.api_key != PRODUCE):
         return
     state = connection.state(_Told)
     if state.told:
@@ -99,14 +99,14 @@ def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> I
     elif (batch := _first_batch(event)) is not None:
         newest = islice(reversed(waiting.values()), _LOOKED_AT)
         of_it = sum(each.message.api_key == PRODUCE and _first_batch(each) == batch for each in newest)
-        if of_it > MOST_IDEMPOTENT:
+        if of_it > USUAL_IN_FLIGHT:
             state.told = True
             topic, partition, producer_id = batch
             yield Problem(
                 f"idempotent producer {producer_id} has {of_it} batches for {topic}[{partition}] in flight,"
-                f" but the broker remembers only {MOST_IDEMPOTENT}",
-                hint=f"set max.in.flight.requests.per.connection to {MOST_IDEMPOTENT} or less",
-                expected=f"{MOST_IDEMPOTENT} or less",
+                f" but the broker remembers only {USUAL_IN_FLIGHT}",
+                hint=f"set max.in.flight.requests.per.connection to {USUAL_IN_FLIGHT} or less",
+                expected=f"{USUAL_IN_FLIGHT} or less",
                 got=str(of_it),
                 cause="idempotent",
             )

@@ -8,7 +8,7 @@ from dissectors.connections.events import FramingLost
 from dissectors.connections.framing import MAX_FRAME_BYTES
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS, LEAST, OUT_OF_STEP, WRITERS, FrameAlignment
+from dissectors.trackers.frame_alignment import KINDS, MIN_SIZES, OUT_OF_STEP, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
 
 
@@ -50,7 +50,7 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
     https://kafka.apache.org/protocol#protocol_common
     """
     steps = connection.state(FrameAlignment)
-    if steps.verdict(event, midstream=connection.midstream) != OUT_OF_STEP:
+    if steps.classify(event, midstream=connection.midstream) != OUT_OF_STEP:
         return
     kind = KINDS[event.direction]
     if steps.follows_misread(event):
@@ -59,7 +59,7 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
             f"the {kind} before it was malformed too",
             hint=f"check the {kind} before this one: its length prefix is wrong, or bytes were written twice",
             blame=WRITERS[event.direction],
-            expected=f"{LEAST[event.direction]} to {MAX_FRAME_BYTES}",
+            expected=f"{MIN_SIZES[event.direction]} to {MAX_FRAME_BYTES}",
             got=str(event.size),
             cause=kind,
         )

@@ -47,7 +47,7 @@ def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[
     https://github.com/confluentinc/librdkafka/issues/1616
     https://github.com/dpkp/kafka-python/issues/3074
     """
-    if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == OVER_MAX:
+    if connection.state(FrameAlignment).classify(event, midstream=connection.midstream) == OVER_MAX:
         is_response = event.direction is Direction.RESPONSE
         text = _as_text(event)
         yield Problem(

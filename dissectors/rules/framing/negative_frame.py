@@ -8,7 +8,7 @@ from dissectors.connections.events import FramingLost
 from dissectors.connections.framing import MAX_FRAME_BYTES
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS, LEAST, NEGATIVE, WRITERS, FrameAlignment
+from dissectors.trackers.frame_alignment import KINDS, MIN_SIZES, NEGATIVE, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
 
 
@@ -41,14 +41,14 @@ def negative_frame(event: FramingLost, connection: ConnectionState) -> Iterator[
     https://kafka.apache.org/protocol#protocol_common
     https://github.com/streamnative/kop/issues/1527
     """
-    if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == NEGATIVE:
+    if connection.state(FrameAlignment).classify(event, midstream=connection.midstream) == NEGATIVE:
         assert event.size is not None
         yield Problem(
             f"the length prefix of a {KINDS[event.direction]} is negative: {event.size}",
             hint=f"find what wrote these four bytes here (as unsigned {event.size + (1 << 32)}): "
             "too much was written before them, or the length was computed wrong",
             blame=WRITERS[event.direction],
-            expected=f"{LEAST[event.direction]} to {MAX_FRAME_BYTES}",
+            expected=f"{MIN_SIZES[event.direction]} to {MAX_FRAME_BYTES}",
             got=str(event.size),
             cause=KINDS[event.direction],
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.connections.events import BytesSkipped, ConnectionEnded, DeadlinePassed, Direction, FrameInPart
+from dissectors.connections.events import BytesSkipped, ConnectionEnded, DeadlinePassed, Direction, FrameIncomplete
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.frame_alignment import KINDS
@@ -17,12 +17,12 @@ _NS = 1_000_000_000
 @rule(
     "M005",
     severity=Severity.INFO,
-    events=(FrameInPart, BytesSkipped, ConnectionEnded, DeadlinePassed),
+    events=(FrameIncomplete, BytesSkipped, ConnectionEnded, DeadlinePassed),
     since="0.1",
     blame="network",
 )
 def stalled_frame(
-    event: FrameInPart | BytesSkipped | ConnectionEnded | DeadlinePassed, connection: ConnectionState
+    event: FrameIncomplete | BytesSkipped | ConnectionEnded | DeadlinePassed, connection: ConnectionState
 ) -> Iterator[Problem]:
     """Reports that a frame stopped before its end and no more of it arrived for 30 seconds.
 
@@ -68,7 +68,7 @@ def stalled_frame(
             "receiver reads from its socket",
             cause=KINDS[direction],
         )
-    elif isinstance(event, FrameInPart) and event.have:
+    elif isinstance(event, FrameIncomplete) and event.have:
         about = (event.direction, event.have, event.size)
         connection.expect("M005", (name, event.direction), by=event.at + _SECONDS * _NS, about=about)
     elif isinstance(event, ConnectionEnded):

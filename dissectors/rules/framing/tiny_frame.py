@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import FramingLost
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS, LEAST, TINY, WRITERS, FrameAlignment
+from dissectors.trackers.frame_alignment import KINDS, MIN_SIZES, TINY, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
 
 
@@ -41,8 +41,8 @@ def tiny_frame(event: FramingLost, connection: ConnectionState) -> Iterator[Prob
     ## Sources
     https://kafka.apache.org/protocol#protocol_messages
     """
-    if connection.state(FrameAlignment).verdict(event, midstream=connection.midstream) == TINY:
-        least = LEAST[event.direction]
+    if connection.state(FrameAlignment).classify(event, midstream=connection.midstream) == TINY:
+        least = MIN_SIZES[event.direction]
         yield Problem(
             f"the length prefix of a {KINDS[event.direction]} is {event.size} bytes, "
             f"too small for its header of {least}",

@@ -91,8 +91,8 @@ def embedded_assignment_empty(
     """
     known = connection.run.state(_Assignments)
     if isinstance(event, ResponseReceived):
-        if event.asked is not None and event.message is not None and event.message.api == "SyncGroup":
-            yield from _answered(event, event.asked, known)
+        if event.request_body is not None and event.message is not None and event.message.api == "SyncGroup":
+            yield from _answered(event, event.request_body, known)
     elif event.message.api == "JoinGroup":
         body = event.message.body
         known.types[body.get("group_id", "")] = body.get("protocol_type", "")

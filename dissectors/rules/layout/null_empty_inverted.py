@@ -73,7 +73,7 @@ def null_empty_inverted(event: ResponseReceived, connection: ConnectionState) ->
     https://github.com/dpkp/kafka-python/pull/867
     https://github.com/hstreamdb/hstream/issues/1597
     """
-    message, asked = event.message, event.asked
+    message, asked = event.message, event.request_body
     if message is None or asked is None or "topics" not in asked:
         return
     wanted, topics, seen = asked["topics"], message.body.get("topics") or (), connection.state(_Seen)

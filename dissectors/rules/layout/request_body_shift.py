@@ -41,7 +41,7 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
     ## Sources
     https://github.com/seaweedfs/seaweedfs/pull/8762
     """
-    asked = event.asked
+    asked = event.request_body
     if asked is None or event.message is None:
         return
     named = {name for _, _, name in _names(asked)}

@@ -75,7 +75,7 @@ def varint_overlong(event: RequestReceived | ResponseReceived, _: ConnectionStat
             got=message.frame[where["start"] : where["end"]].hex(" "),
             diagnosis=message.diagnosis,
         )
-    elif message.reads_well and (odd := noted(message, "varint")):
+    elif message.well_formed and (odd := noted(message, "varint")):
         yield Problem(
             f"{message.api} v{message.version}: {odd[0].message}{more(len(odd))}",
             **place(message, odd[0]),

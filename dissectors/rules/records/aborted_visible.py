@@ -10,7 +10,7 @@ from dissectors.records import decode
 from dissectors.records.formats import CONTROL, TRANSACTIONAL
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken
+from dissectors.trackers.partitions import label
 from dissectors.trackers.record_data import PartitionData, RecordData, place_of, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -62,14 +62,18 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
     """
     data = record_data(event, connection)
-    if not data.attributes & CONTROL or event.asked is None or event.asked.get("isolation_level") != _READ_COMMITTED:
+    if (
+        not data.attributes & CONTROL
+        or event.request_body is None
+        or event.request_body.get("isolation_level") != _READ_COMMITTED
+    ):
         return
     for part in data.parts:
         found = _unlisted(part)
         if found is not None:
             index, batch = found
             yield Problem(
-                f"{spoken(part.place, connection)}: the batch at offset {batch.base_offset} belongs to a transaction "
+                f"{label(part.place, connection)}: the batch at offset {batch.base_offset} belongs to a transaction "
                 f"that producer {batch.producer_id} aborted, but aborted_transactions of this read_committed "
                 "fetch does "
                 "not list it",

@@ -11,7 +11,7 @@ from dissectors.records.faults import FaultKind
 from dissectors.records.formats import LOG_OVERHEAD
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken
+from dissectors.trackers.partitions import label
 from dissectors.trackers.record_data import PartitionData, RecordData, faults, place_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import StoredBatches
@@ -77,7 +77,7 @@ def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Ite
             continue
         start, size = batch.start + CRC_START - 4, produced.batch_length + LOG_OVERHEAD
         yield Problem(
-            f"{spoken(part.place, connection)}: the batch at offset {batch.base_offset} was produced with CRC "
+            f"{label(part.place, connection)}: the batch at offset {batch.base_offset} was produced with CRC "
             f"0x{produced.crc:08x} and {size} bytes, but is fetched with CRC 0x{batch.crc:08x} and "
             f"{batch.end - batch.start}",
             **place_of(event, part, start, start + 4, str(index), "crc"),

@@ -8,8 +8,8 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.records.formats import CONTROL
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import RecordData, place_of, record_data, unproven
+from dissectors.trackers.partitions import label
+from dissectors.trackers.record_data import RecordData, place_of, record_data, severity_in_traffic
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -61,10 +61,10 @@ def control_batch_from_client(event: RequestReceived, connection: ConnectionStat
             if batch.magic == 2 and batch.attributes & CONTROL:
                 start = batch.start + _ATTRIBUTES
                 yield Problem(
-                    f"{spoken(part.place, connection)}: a client sends a control batch, which only brokers write",
+                    f"{label(part.place, connection)}: a client sends a control batch, which only brokers write",
                     **place_of(event, part, start, start + 2, str(index), "attributes"),
                     hint="clear bit 5 of the attributes; use EndTxn to end transactions",
-                    severity=unproven(connection),
+                    severity=severity_in_traffic(connection),
                     cause=part.place[0],
                 )
                 break

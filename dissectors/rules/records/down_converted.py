@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken
+from dissectors.trackers.partitions import label
 from dissectors.trackers.record_data import RecordData, place_of, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import StoredBatches
@@ -68,10 +68,10 @@ def down_converted(event: ResponseReceived, connection: ConnectionState) -> Iter
         return
     stored = connection.run.state(StoredBatches)
     for part in record_data(event, connection).parts:
-        if part.batches and part.batches[0].magic < 2 and stored.holds(part.place, connection):
+        if part.batches and part.batches[0].magic < 2 and stored.has_batches(part.place, connection):
             batch = part.batches[0]
             yield Problem(
-                f"{spoken(part.place, connection)} holds batches of format 2, but Fetch v{message.version} makes the "
+                f"{label(part.place, connection)} holds batches of format 2, but Fetch v{message.version} makes the "
                 f"broker rewrite them in format {batch.magic}",
                 **place_of(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, "0", "magic"),
                 hint="use a client that speaks Fetch v4 or later; Kafka 4.0 refuses older ones",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken
+from dissectors.trackers.partitions import label
 from dissectors.trackers.record_data import place_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import StoredBatches
@@ -65,7 +65,7 @@ def fetch_skips_batch(event: ResponseReceived, connection: ConnectionState) -> I
     for part, offset, base_offset, last_offset in connection.run.state(StoredBatches).skipped:
         first = part.batches[0]
         yield Problem(
-            f"{spoken(part.place, connection)}: requested offset {offset} is in the batch "
+            f"{label(part.place, connection)}: requested offset {offset} is in the batch "
             f"{base_offset}..{last_offset}, but the fetch begins with the batch at {first.base_offset}",
             **place_of(event, part, first.start, first.start + 8, "0", "base_offset"),
             hint="begin with the batch whose last offset is at or after the requested offset",

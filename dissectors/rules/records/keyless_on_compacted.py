@@ -12,9 +12,9 @@ from dissectors.messages.locate import locate
 from dissectors.records import decode
 from dissectors.rules import rule
 from dissectors.trackers.compacted_topics import Compacted
-from dissectors.trackers.partitions import spoken, topic_of
+from dissectors.trackers.partitions import label, topic_of
 from dissectors.trackers.producers import Producers
-from dissectors.trackers.record_data import sent
+from dissectors.trackers.record_data import sent_records
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -82,7 +82,7 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
     https://kafka.apache.org/documentation/#compaction
     https://github.com/apache/kafka/blob/trunk/storage/src/main/java/org/apache/kafka/storage/internals/log/LogValidator.java
     """
-    asked, message = event.asked, event.message
+    asked, message = event.request_body, event.message
     compacted = connection.run.state(Compacted).topics
     refused = connection.run.state(Producers).refused
     if asked is None or message is None or not (compacted or refused):
@@ -99,11 +99,11 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
                 times[name] = times.get(name, 0) + 1
                 if times[name] > _TIMES:
                     continue
-            which = _without_key(sent(asked).get(place))
+            which = _without_key(sent_records(asked).get(place))
             if which is not None:
                 outcome = "was refused with INVALID_RECORD" if code else "was accepted, should be INVALID_RECORD"
                 yield Problem(
-                    f"{spoken(place, connection)} is compacted: a batch whose record {which} has no key {outcome}",
+                    f"{label(place, connection)} is compacted: a batch whose record {which} has no key {outcome}",
                     **locate(message, "responses", i, "partition_responses", j, "error_code"),
                     hint="give every record a key, or set cleanup.policy=delete on the topic",
                     blame="client" if code else "broker",

@@ -8,8 +8,15 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import RecordData, fault_problem, faults, place_of, record_data, unproven
+from dissectors.trackers.partitions import label
+from dissectors.trackers.record_data import (
+    RecordData,
+    fault_problem,
+    faults,
+    place_of,
+    record_data,
+    severity_in_traffic,
+)
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -83,12 +90,12 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
         for index, batch in enumerate(part.batches):
             if batch.magic not in allowed:
                 yield Problem(
-                    f"{spoken(part.place, connection)}, batch {index}: record format {batch.magic} in {message.api} "
+                    f"{label(part.place, connection)}, batch {index}: record format {batch.magic} in {message.api} "
                     f"v{message.version}, should be {should}",
                     **place_of(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, str(index), "magic"),
                     hint=f"write the records in format {allowed[-1]}, or use another version of {message.api}",
                     blame="client" if message.is_request else "broker",
-                    severity=unproven(connection),
+                    severity=severity_in_traffic(connection),
                     expected=should,
                     got=str(batch.magic),
                     cause=part.place[0],

@@ -11,9 +11,9 @@ from dissectors.messages.locate import locate
 from dissectors.records.formats import LOG_OVERHEAD
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
-from dissectors.trackers.partitions import Place, spoken
+from dissectors.trackers.partitions import TopicPartition, label
 from dissectors.trackers.producers import Producers
-from dissectors.trackers.record_data import first_batch, sent
+from dissectors.trackers.record_data import first_batch, sent_records
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -73,9 +73,9 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-126+-+Allow+KafkaProducer+to+split+and+resend+oversized+batches
     """
     refused = connection.run.state(Producers).refused
-    if not refused or event.asked is None or event.message is None:
+    if not refused or event.request_body is None or event.message is None:
         return
-    data = sent(event.asked)
+    data = sent_records(event.request_body)
     for place, code, where in refused:
         batch = first_batch(data.get(place)) if code == _MESSAGE_TOO_LARGE else None
         if batch is not None:
@@ -84,7 +84,7 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
             what = f"{batch.records_count} records" if several else "one record"
             again = f", {times} times now" if times >= _TIMES else ""
             yield Problem(
-                f"{spoken(place, connection)}: a batch of {batch.batch_length + LOG_OVERHEAD} bytes with {what} was "
+                f"{label(place, connection)}: a batch of {batch.batch_length + LOG_OVERHEAD} bytes with {what} was "
                 f"refused with MESSAGE_TOO_LARGE{again}",
                 **locate(event.message, *where),
                 hint="raise max.message.bytes of the topic, or send smaller records; a client may split a batch",
@@ -93,7 +93,7 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
             )
 
 
-def _count(place: Place, connection: ConnectionState) -> int:
+def _count(place: TopicPartition, connection: ConnectionState) -> int:
     times = connection.run.state(_Refused).times
     key = connection.server, place[0]
     times[key] = times.get(key, 0) + 1

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import RecordData, place_of, record_data, unproven
+from dissectors.trackers.partitions import label
+from dissectors.trackers.record_data import RecordData, place_of, record_data, severity_in_traffic
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -53,10 +53,10 @@ def multi_batch_produce(event: RequestReceived, connection: ConnectionState) -> 
         if len(part.batches) > 1 and part.batches[0].magic == 2:
             second = part.batches[1]
             yield Problem(
-                f"{spoken(part.place, connection)}: {len(part.batches)} batches in one Produce, should be 1",
+                f"{label(part.place, connection)}: {len(part.batches)} batches in one Produce, should be 1",
                 **place_of(event, part, second.start, second.end, "1"),
                 hint="put all records of a partition in one batch, or send the next batch in another request",
-                severity=unproven(connection),
+                severity=severity_in_traffic(connection),
                 expected="1",
                 got=str(len(part.batches)),
                 cause=part.place[0],

@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken
+from dissectors.trackers.partitions import label
 from dissectors.trackers.record_data import RecordData, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -54,11 +54,11 @@ def null_records(event: ResponseReceived, connection: ConnectionState) -> Iterat
     https://github.com/ydb-platform/ydb/pull/52234
     https://github.com/estuary/flow/pull/1693
     """
-    if event.asked is None or event.message is None:
+    if event.request_body is None or event.message is None:
         return
     for part in record_data(event, connection).null:
         yield Problem(
-            f"{spoken(part.place, connection)}: records are null, should be empty",
+            f"{label(part.place, connection)}: records are null, should be empty",
             **locate(event.message, *part.path, "records"),
             hint="send an empty records field: length 0, or the byte 1 in flexible versions",
             expected="empty",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken
+from dissectors.trackers.partitions import label
 from dissectors.trackers.record_data import RecordData, place_of, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -60,12 +60,12 @@ def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Itera
     https://github.com/tulios/kafkajs/issues/11
     """
     message = event.message
-    if message is None or message.version < _FIRST_BATCH_WHOLE or event.asked is None:
+    if message is None or message.version < _FIRST_BATCH_WHOLE or event.request_body is None:
         return
     for part in record_data(event, connection).parts:
         if part.cut_off and not part.batches:
             yield Problem(
-                f"{spoken(part.place, connection)}: {part.cut_off} bytes of a partial batch and no complete "
+                f"{label(part.place, connection)}: {part.cut_off} bytes of a partial batch and no complete "
                 "one; Fetch "
                 f"v{message.version} must return the first batch whole",
                 **place_of(event, part, 0, part.cut_off, "0"),

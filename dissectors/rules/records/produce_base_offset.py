@@ -8,8 +8,8 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken, topic_of
-from dissectors.trackers.record_data import RecordData, place_of, record_data, sent, unproven
+from dissectors.trackers.partitions import label, topic_of
+from dissectors.trackers.record_data import RecordData, place_of, record_data, sent_records, severity_in_traffic
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -65,10 +65,10 @@ def produce_base_offset(event: RequestReceived | ResponseReceived, connection: C
         for j, row in enumerate(topic.get("partition_responses", ())):
             if row.get("base_offset") == -1 and row.get("error_code") == 0:
                 place = topic_of(topic), row.get("index", 0)
-                if event.asked is not None and place in sent(event.asked):
+                if event.request_body is not None and place in sent_records(event.request_body):
                     path = "responses", i, "partition_responses", j, "base_offset"
                     yield Problem(
-                        f"{spoken(place, connection)}: the batch was accepted with offset -1, should be "
+                        f"{label(place, connection)}: the batch was accepted with offset -1, should be "
                         "the offset the broker assigned",
                         **locate(message, *path),
                         hint="return the offset of the batch's first record after it is written",
@@ -82,12 +82,12 @@ def _sent(event: RequestReceived, connection: ConnectionState) -> Iterator[Probl
         for index, batch in enumerate(part.batches):
             if batch.base_offset and batch.magic == 2:
                 yield Problem(
-                    f"{spoken(part.place, connection)}: a produced batch has base offset {batch.base_offset}, should "
+                    f"{label(part.place, connection)}: a produced batch has base offset {batch.base_offset}, should "
                     "be 0",
                     **place_of(event, part, batch.start, batch.start + 8, str(index), "base_offset"),
                     hint="send base offset 0: the broker assigns offsets",
                     blame="client",
-                    severity=unproven(connection),
+                    severity=severity_in_traffic(connection),
                     expected="0",
                     got=str(batch.base_offset),
                     cause=part.place[0],

@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
-from dissectors.trackers.partitions import spoken
+from dissectors.trackers.partitions import label
 from dissectors.trackers.record_data import (
     RecordData,
     fault_problem,
@@ -17,7 +17,7 @@ from dissectors.trackers.record_data import (
     is_recent,
     place_of,
     record_data,
-    unproven,
+    severity_in_traffic,
 )
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -87,11 +87,11 @@ def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: Co
             if batch.magic and not is_recent(batch, event) and (why := _wrong(batch.max_timestamp, now)):
                 name, span = _field(batch)
                 yield Problem(
-                    f"{spoken(part.place, connection)}: the timestamp {batch.max_timestamp} {why}",
+                    f"{label(part.place, connection)}: the timestamp {batch.max_timestamp} {why}",
                     **place_of(event, part, batch.start + span[0], batch.start + span[1], str(index), name),
                     hint="write timestamps in milliseconds since 1970, or -1 for none",
                     blame="client",
-                    severity=unproven(connection),
+                    severity=severity_in_traffic(connection),
                     got=str(batch.max_timestamp),
                     cause=part.place[0],
                 )

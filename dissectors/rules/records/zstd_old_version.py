@@ -10,8 +10,8 @@ from dissectors.messages.locate import locate
 from dissectors.records.compression import CODECS
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
-from dissectors.trackers.partitions import spoken
-from dissectors.trackers.record_data import RecordData, place_of, record_data, unproven
+from dissectors.trackers.partitions import label
+from dissectors.trackers.record_data import RecordData, place_of, record_data, severity_in_traffic
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -75,9 +75,9 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
     data = record_data(event, connection)
     if isinstance(event, ResponseReceived):
         for part in data.failed:
-            if part.row["error_code"] == _UNSUPPORTED_COMPRESSION_TYPE and event.asked is not None:
+            if part.row["error_code"] == _UNSUPPORTED_COMPRESSION_TYPE and event.request_body is not None:
                 yield Problem(
-                    f"{spoken(part.place, connection)} is compressed with zstd, which Fetch v{message.version} does "
+                    f"{label(part.place, connection)} is compressed with zstd, which Fetch v{message.version} does "
                     f"not support: UNSUPPORTED_COMPRESSION_TYPE, should be v{_FETCH} or later",
                     **locate(message, *part.path, "error_code"),
                     hint=f"use a client that speaks Fetch v{_FETCH}, or another compression.type for the topic",
@@ -91,11 +91,11 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
             if batch.magic == 2 and batch.attributes & 7 == _ZSTD:
                 start = batch.start + _ATTRIBUTES
                 yield Problem(
-                    f"{spoken(part.place, connection)}: zstd in Produce v{message.version}, should be v{_PRODUCE} or "
+                    f"{label(part.place, connection)}: zstd in Produce v{message.version}, should be v{_PRODUCE} or "
                     "later",
                     **place_of(event, part, start, start + 2, str(index), "attributes"),
                     hint=f"send zstd with Produce v{_PRODUCE} or later, and ask the broker for its versions first",
-                    severity=unproven(connection),
+                    severity=severity_in_traffic(connection),
                     cause=part.place[0],
                 )
                 break

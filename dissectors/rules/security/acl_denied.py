@@ -138,7 +138,7 @@ def acl_denied(event: ResponseReceived, connection: ConnectionState) -> Iterator
 
 def is_idempotent_write(event: ResponseReceived, code: int | None) -> bool:
     """Whether a producer without a transactional id was denied a producer id: X015."""
-    asked, message = event.asked, event.message
+    asked, message = event.request_body, event.message
     if code != _CLUSTER or message is None or message.api != "InitProducerId" or asked is None:
         return False
     return asked.get("transactional_id") is None
@@ -168,8 +168,8 @@ def _name(code: int, path: str, event: ResponseReceived, connection: ConnectionS
             value = value.get(part)
         elif isinstance(value, list):
             value = value[int(part)]
-    if not found and event.asked is not None:
-        found = _first(event.asked, fields)
+    if not found and event.request_body is not None:
+        found = _first(event.request_body, fields)
     if code == _TOPIC and isinstance(found, str):
         return connection.run.topic_names.get(found, found)
     return found if isinstance(found, str) else ""

@@ -68,7 +68,7 @@ def illegal_sasl_state(event: RequestReceived | ResponseReceived, connection: Co
     if message is None or (isinstance(event, ResponseReceived) and message.api not in _LOGIN):
         return
     authentication = connection.state(Authentication)
-    if authentication.again:
+    if authentication.is_reauthentication:
         return  # X011 and X012
     if isinstance(event, RequestReceived):
         if authentication.awaits_token and message.api not in _LOGIN:
@@ -79,7 +79,7 @@ def illegal_sasl_state(event: RequestReceived | ResponseReceived, connection: Co
                 got=message.api,
                 **locate(message, "header", "request_api_key"),
             )
-    elif message.body.get("error_code") == _ILLEGAL_SASL_STATE and event.asked is not None:
+    elif message.body.get("error_code") == _ILLEGAL_SASL_STATE and event.request_body is not None:
         yield Problem(
             f"server {connection.server} refuses {message.api} here: ILLEGAL_SASL_STATE",
             hint="this listener may not use SASL: set security.protocol=PLAINTEXT or SSL, or use the SASL port",

@@ -67,7 +67,7 @@ def reauth_interleaved(event: RequestReceived, connection: ConnectionState) -> I
     https://github.com/IBM/sarama/pull/2234
     """
     authentication = connection.state(Authentication)
-    if not authentication.awaits_token or not authentication.again or event.message.api in _LOGIN:
+    if not authentication.awaits_token or not authentication.is_reauthentication or event.message.api in _LOGIN:
         return
     yield Problem(
         f"{event.message.api} is sent in the middle of a SASL re-authentication: the broker closes the connection",

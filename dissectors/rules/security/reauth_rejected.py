@@ -65,7 +65,7 @@ def reauth_rejected(event: ResponseReceived, connection: ConnectionState) -> Ite
     """
     message = event.message
     authentication = connection.state(Authentication)
-    if message is None or not authentication.again or not (code := message.body.get("error_code")):
+    if message is None or not authentication.is_reauthentication or not (code := message.body.get("error_code")):
         return
     refusal = schemas.error_name(code) or f"error {code}"
     at_once = authentication.restarted_after < SECOND

@@ -55,10 +55,10 @@ def sasl_mechanism_mismatch(event: ResponseReceived, connection: ConnectionState
     https://kafka.apache.org/protocol#sasl_handshake
     https://github.com/nisshi-io/nisshi/issues/665
     """
-    asked, message = event.asked, event.message
+    asked, message = event.request_body, event.message
     if message is None or asked is None or message.body.get("error_code") != _UNSUPPORTED_SASL_MECHANISM:
         return
-    if connection.state(Authentication).again:
+    if connection.state(Authentication).is_reauthentication:
         return  # X012
     wanted, offered = asked.get("mechanism"), message.body.get("mechanisms") or []
     names = ", ".join(map(str, offered)) or "none"

@@ -72,7 +72,7 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     endings = connection.run.state(ConnectionEndings)
     if endings.cause != TURNED_AWAY:
         return
-    what = f"server {connection.server} closed at the first {endings.open[0].message.api}"
+    what = f"server {connection.server} closed at the first {endings.unanswered[0].message.api}"
     hint = "set security.protocol=SASL_SSL or SASL_PLAINTEXT with sasl.mechanism on the client, or use another listener"
     if connection.server in connection.run.state(Listeners).sasl:
         yield Problem(f"{what} of a client without SASL: this listener requires it", hint=hint)

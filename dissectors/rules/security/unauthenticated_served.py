@@ -73,7 +73,7 @@ def unauthenticated_served(event: ResponseReceived | TokenReceived, connection: 
     authentication = connection.state(Authentication)
     if authentication.phase is SaslPhase.DONE:
         connection.run.subscribe("X016")  # others at this listener may leave the login out
-    if not authentication.unproven or isinstance(event, TokenReceived):
+    if not authentication.unauthenticated or isinstance(event, TokenReceived):
         return
     never = not authentication.started_at
     if never and connection.server not in connection.run.state(Listeners).sasl:

@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
-from dissectors.trackers.versions import API_VERSIONS, SASL_HANDSHAKE, Versions, span
+from dissectors.trackers.versions import API_VERSIONS, SASL_HANDSHAKE, Versions, range_text
 
 
 @rule(
@@ -94,6 +94,6 @@ def above_advertised_max(event: RequestReceived, connection: ConnectionState) ->
             8,
             "header.request_api_version",
             hint=f"send at most v{served[1]}, or upgrade the server",
-            expected=span(served),
+            expected=range_text(served),
             got=f"v{message.version}",
         )

@@ -13,7 +13,7 @@ from dissectors.rules import rule
 from dissectors.rules.version_negotiation.unsupported_version_elsewhere import TELEMETRY
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
-from dissectors.trackers.versions import PRELUDE, Ranges, Versions, closed_on, span
+from dissectors.trackers.versions import PRE_LOGIN_APIS, Ranges, Versions, closing_request, range_text
 
 #: Connections that a server closes on a version before it is told.
 AGAIN = 3
@@ -110,24 +110,28 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
     """
     if isinstance(event, ResponseReceived):
         message = event.message
-        if message is not None and message.body.get("error_code") == UNSUPPORTED_VERSION and event.asked is not None:
+        if (
+            message is not None
+            and message.body.get("error_code") == UNSUPPORTED_VERSION
+            and event.request_body is not None
+        ):
             ranges = connection.state(Versions).ranges(connection)
             if ranges and _serves(ranges, message) and message.api not in TELEMETRY:
                 yield Problem(
                     f"{connection.server} answers {message.api} v{message.version} with UNSUPPORTED_VERSION although"
-                    f" it advertises {span(ranges[message.api_key])}",
+                    f" it advertises {range_text(ranges[message.api_key])}",
                     **locate(message, "error_code"),
                     hint="check whether the feature is disabled on the broker; otherwise advertise only what is served",
                 )
         return
-    request = closed_on(event, connection)
+    request = closing_request(event, connection)
     if request is None or request.message.layout is None:
         return
     message, versions = request.message, connection.state(Versions)
     ranges, server = versions.ranges(connection), versions.server(connection)
     if not ranges or not _serves(ranges, message) or (message.api_key, message.version) in server.answered:
         return
-    if not server.lets_in and connection.sasl_mechanism is None:
+    if not server.serves_without_sasl and connection.sasl_mechanism is None:
         return
     seen = connection.run.state(_Closes).seen
     key = (connection.server, message.api_key, message.version)
@@ -138,7 +142,7 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
     if count + 1 >= AGAIN:
         yield Problem(
             f"{connection.server} closes the connection on {message.api} v{message.version} each time although it"
-            f" advertises {span(ranges[message.api_key])}",
+            f" advertises {range_text(ranges[message.api_key])}",
             hint="check the broker's log for the reason; a server must advertise only what it serves",
             cause=f"{message.api} v{message.version}",
         )
@@ -146,4 +150,4 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
 
 def _serves(ranges: Ranges, message: Message) -> bool:
     lowest, highest = ranges.get(message.api_key, (0, -1))
-    return lowest <= message.version <= highest and message.api_key not in PRELUDE
+    return lowest <= message.version <= highest and message.api_key not in PRE_LOGIN_APIS

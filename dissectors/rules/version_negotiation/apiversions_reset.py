@@ -10,7 +10,7 @@ from dissectors.connections.events import ConnectionEnded, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.versions import API_VERSIONS, Versions, closed_on
+from dissectors.trackers.versions import API_VERSIONS, Versions, closing_request
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ def apiversions_reset(event: ResponseReceived | ConnectionEnded, connection: Con
                 if answered < version:
                     cut.lower = answered
         return
-    request = closed_on(event, connection)
+    request = closing_request(event, connection)
     versions = connection.state(Versions)
     if request is None or request.message.api_key != API_VERSIONS or versions.answers:
         return

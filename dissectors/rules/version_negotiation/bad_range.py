@@ -58,7 +58,7 @@ def bad_range(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
         f"the ApiVersions response has {fault}{others}",
         **locate(message, "api_keys", index),
         hint="advertise each API once, with the lowest and highest version served",
-        severity=None if event.asked is not None else Severity.INFO,
+        severity=None if event.request_body is not None else Severity.INFO,
         cause=fault,
     )
 

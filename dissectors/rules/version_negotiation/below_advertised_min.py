@@ -10,7 +10,7 @@ from dissectors.rules import rule
 from dissectors.schemas import removed_versions
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
-from dissectors.trackers.versions import API_VERSIONS, SASL_HANDSHAKE, Versions, span
+from dissectors.trackers.versions import API_VERSIONS, SASL_HANDSHAKE, Versions, range_text
 
 
 @rule(
@@ -81,6 +81,6 @@ def below_advertised_min(event: RequestReceived, connection: ConnectionState) ->
             8,
             "header.request_api_version",
             hint=hint,
-            expected=span(served),
+            expected=range_text(served),
             got=f"v{message.version}",
         )

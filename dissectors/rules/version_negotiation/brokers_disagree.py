@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.message import api_name
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.versions import Ranges, Versions, span
+from dissectors.trackers.versions import Ranges, Versions, range_text
 
 
 class _Seen:
@@ -103,4 +103,4 @@ def brokers_disagree(_: ResponseReceived, connection: ConnectionState) -> Iterat
 
 
 def _range(key: int, ranges: Ranges) -> str:
-    return f"{api_name(key)} {span(ranges[key])}" if key in ranges else f"no {api_name(key)}"
+    return f"{api_name(key)} {range_text(ranges[key])}" if key in ranges else f"no {api_name(key)}"

@@ -67,7 +67,7 @@ def client_name_invalid(event: RequestReceived | ResponseReceived, _: Connection
             message = f"Kafka answers INVALID_REQUEST to the {field} {shown}"
             yield Problem(message, **locate(event.message, field), hint=_HINT, severity=Severity.INFO)
     elif event.message is not None and event.message.body["error_code"] == INVALID_REQUEST:
-        for field, shown in _faults(event.asked or {}):
+        for field, shown in _faults(event.request_body or {}):
             message = f"ApiVersions is refused with INVALID_REQUEST for its {field} {shown}"
             yield Problem(message, hint=_HINT, cause=field)
 

@@ -10,7 +10,7 @@ from dissectors.rules import rule
 from dissectors.schemas import removed_versions
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
-from dissectors.trackers.versions import Versions, software_of
+from dissectors.trackers.versions import Versions, client_text
 
 #: By API: the version below which a client goes without something that matters, and what that is.
 GAINS = {
@@ -76,7 +76,7 @@ def downgraded_client(event: RequestReceived, connection: ConnectionState) -> It
     served = ranges.get(message.api_key) if ranges else None
     if served is None or served[1] < least or message.version < served[0]:
         return
-    software = software_of(connection)
+    software = client_text(connection)
     if connection.run.is_new_cause(("V017", software, message.api_key), event.at):
         yield Problem(
             f"{software} uses {message.api} v{message.version} although {connection.server} serves up to"

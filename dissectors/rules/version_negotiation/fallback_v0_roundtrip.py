@@ -10,7 +10,7 @@ from dissectors.messages.message import UNSUPPORTED_VERSION
 from dissectors.rules import rule
 from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.versions import Versions, client_of
+from dissectors.trackers.versions import Versions, client_key
 
 #: Connections of a client to a server after which it is told.
 AGAIN = 3
@@ -80,7 +80,7 @@ def fallback_v0_roundtrip(event: ResponseReceived, connection: ConnectionState) 
         return
     if connection.state(Versions).answers > 1:  # each connection counts once
         return
-    key = (connection.server, client_of(connection))
+    key = (connection.server, client_key(connection))
     if connection.run.state(_Refusals).count(key, event.at) >= AGAIN:
         yield Problem(
             f"{connection.server} refuses ApiVersions v{message.version} of client {connection.client_id!r}"

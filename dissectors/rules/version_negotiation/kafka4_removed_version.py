@@ -10,7 +10,7 @@ from dissectors.rules import rule
 from dissectors.schemas import removed_versions
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
-from dissectors.trackers.versions import Versions, software_of
+from dissectors.trackers.versions import Versions, client_text
 
 
 @rule(
@@ -76,7 +76,7 @@ def kafka4_removed_version(event: RequestReceived, connection: ConnectionState) 
         not removed_versions.serves(ranges, key, version) or removed_versions.advertised_for_show(key, version, ranges)
     ):
         return
-    software = software_of(connection)
+    software = client_text(connection)
     if not connection.run.is_new_cause(("V011", software, key), event.at):
         return
     lowest = removed_versions.lowest_served()[key]

@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.versions import Servers, Versions, client_of
+from dissectors.trackers.versions import Servers, Versions, client_key
 
 
 @rule(
@@ -75,10 +75,16 @@ def no_apiversions(event: ResponseReceived, connection: ConnectionState) -> Iter
     """
     versions = connection.state(Versions)
     message = event.message
-    if message is None or versions.asked or connection.midstream or not versions.whole or not connection.client:
+    if (
+        message is None
+        or versions.requested
+        or connection.midstream
+        or not versions.is_complete
+        or not connection.client
+    ):
         return
-    client = client_of(connection)
-    if client not in connection.run.state(Servers).askers:
+    client = client_key(connection)
+    if client not in connection.run.state(Servers).version_clients:
         host, name = client
         yield Problem(
             f"client {name!r} at {host} uses Metadata v{message.version}"

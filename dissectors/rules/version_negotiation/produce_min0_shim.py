@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.schemas import removed_versions
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.versions import Versions, span
+from dissectors.trackers.versions import Versions, range_text
 
 
 @rule(
@@ -63,7 +63,7 @@ def produce_min0_shim(event: RequestReceived, connection: ConnectionState) -> It
     ranges = connection.state(Versions).ranges(connection)
     if ranges and removed_versions.advertised_for_show(key, version, ranges):
         yield Problem(
-            f"{connection.server} advertises Produce {span(ranges[key])}, but its other ranges are those of"
+            f"{connection.server} advertises Produce {range_text(ranges[key])}, but its other ranges are those of"
             f" Kafka 4, which closes the connection on v{version}",
             6,
             8,

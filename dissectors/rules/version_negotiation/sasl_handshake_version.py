@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
-from dissectors.trackers.versions import SASL_HANDSHAKE, Versions, span
+from dissectors.trackers.versions import SASL_HANDSHAKE, Versions, range_text
 
 
 @rule(
@@ -71,11 +71,11 @@ def sasl_handshake_version(event: RequestReceived, connection: ConnectionState) 
     if not lowest <= message.version <= highest:
         whose = f"the versions of {connection.server}" if known else "the known versions"
         yield Problem(
-            f"SaslHandshake v{message.version} is outside {span((lowest, highest))}, {whose}",
+            f"SaslHandshake v{message.version} is outside {range_text((lowest, highest))}, {whose}",
             6,
             8,
             "header.request_api_version",
             hint=f"send v{highest}, and encode the tokens as that version requires",
-            expected=span((lowest, highest)),
+            expected=range_text((lowest, highest)),
             got=f"v{message.version}",
         )

@@ -55,5 +55,5 @@ def unsupported_reply_wrong_shape(event: ResponseReceived, _: ConnectionState) -
             hint="write this response as version 0 (KIP-511), whatever version was requested",
             expected="v0",
             got=f"v{message.version}",
-            severity=None if event.asked is not None else Severity.INFO,
+            severity=None if event.request_body is not None else Severity.INFO,
         )

@@ -65,7 +65,7 @@ def unsupported_version_elsewhere(event: ResponseReceived, connection: Connectio
     message = event.message
     if message is None or message.body.get("error_code") != UNSUPPORTED_VERSION or message.api_key == API_VERSIONS:
         return
-    if event.asked is None or message.api in TELEMETRY:
+    if event.request_body is None or message.api in TELEMETRY:
         return
     if connection.state(Versions).ranges(connection) is None:
         yield Problem(

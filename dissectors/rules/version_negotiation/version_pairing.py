@@ -92,7 +92,7 @@ def version_pairing(event: RequestReceived | ResponseReceived, connection: Conne
     message = event.message
     assert message is not None  # it reads well
     if isinstance(event, ResponseReceived):
-        if (asked := event.asked) and message.body["error_code"] == 0:
+        if (asked := event.request_body) and message.body["error_code"] == 0:
             connection.run.state(_Members).known[asked["group_id"], message.body["member_id"]] = None
             connection.run.subscribe("V015")
     elif message.api == "OffsetCommit":

@@ -1,1 +1,1 @@
-"""The importer's pure part: one release's definitions in, the project's data files and a report of changes out."""
+"""The importer without I/O: the definitions of a release in, the data files and a report of changes out."""

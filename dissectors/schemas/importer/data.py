@@ -1,4 +1,4 @@
-"""The project's data files: made from releases, written in one way only, read back for comparison."""
+"""The data files of the schemas: created from releases, written in one canonical form, and parsed for comparison."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FIELD_KEYS = ("name", "type", "versions", "nullableVersions", "flexibleVersions
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What was found of one Kafka release.
+    """The imported data of one Kafka release.
 
-    `definitions` are (component, text of a definition file); `facts` is what ``Facts.java`` printed, parsed: ``apis``,
+    `definitions` are (component, text of a definition file); `facts` is the parsed output of ``Facts.java``: ``apis``,
     ``errors`` and ``enums``.
     """
 
@@ -35,7 +35,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class SchemaData:
-    """The content of the data files, as JSON has it: messages by name, APIs and errors by number, enums by name."""
+    """The content of the data files as JSON values: messages by name, APIs and errors by number, enums by name."""
 
     messages: Mapping[str, Mapping[str, Any]]
     apis: Mapping[int, Mapping[str, Any]]
@@ -44,7 +44,7 @@ class SchemaData:
 
     @classmethod
     def parse(cls, files: Mapping[str, bytes]) -> SchemaData:
-        """Read what `files` wrote."""
+        """Parse the output of `files`."""
         messages = (json.loads(line) for line in files[MESSAGES].splitlines())
         return cls(
             {each["name"]: each for each in messages},
@@ -54,7 +54,7 @@ class SchemaData:
         )
 
     def files(self) -> dict[str, bytes]:
-        """File name -> content; the same data are the same bytes."""
+        """File name -> content; equal data give equal bytes."""
         enums = [f"{dump(name)}:{dump(table)}" for name, table in self.enums.items()]
         return {
             MESSAGES: "".join(f"{dump(each)}\n" for each in self.messages.values()).encode(),
@@ -66,13 +66,13 @@ class SchemaData:
 
 
 def make(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
-    """Unite releases, oldest first; where they differ the newer one's word counts.
+    """Merge releases, oldest first; if they differ, the newer one wins.
 
     Returns:
-        The data, and sentences about what somebody should look at.
+        The data, and sentences about differences to review.
 
     Raises:
-        ValueError: Releases contradict each other, or a definition cannot be read; the message says which.
+        ValueError: Releases contradict each other, or a definition is invalid; the message names it.
     """
     messages: dict[str, Message] = {}
     notes: list[str] = []
@@ -167,11 +167,11 @@ def _table(tables: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def dump(value: object) -> str:
-    """JSON as the data files have it."""
+    """JSON in the form of the data files."""
     return json.dumps(value, separators=(",", ":"))
 
 
 def one_a_line(brackets: str, items: Iterable[str]) -> bytes:
-    """A JSON array or object with a line for each of its items, so that a diff shows which changed."""
+    """A JSON array or object with one line per item, so that diffs show the changed items."""
     inner = ",\n".join(items)
     return f"{brackets[0]}\n{inner}\n{brackets[1]}\n".encode()

@@ -1,4 +1,4 @@
-"""Kafka's message definitions, as they lie in its jars, read as messages without their sentences."""
+"""Reads Kafka's message definitions from its jars, without their comments and descriptions."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any
 
 from dissectors.schemas.versions import VersionRange
 
-#: A message or a field as the data has it, but with a set of versions where the data has a range.
+#: A message or a field in the form of the data, but with sets of versions instead of ranges.
 Message = dict[str, Any]
 Field = dict[str, Any]
 
-#: Keys of a field that hold versions.
+#: The keys of a field that have version ranges.
 RANGES = ("versions", "nullableVersions", "taggedVersions")
 _FLAGS = ("mapKey", "ignorable", "zeroCopy")
 _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Read JSON with comments, as Kafka writes it."""
+    """Parse JSON with comments, as in Kafka's definitions."""
     parsed: dict[str, Any] = json.loads(_STRING_OR_COMMENT.sub(lambda found: found[1] or "", text))
     return parsed
 
 
 def read(text: str, component: str, release: str) -> Message | None:
-    """One definition file as a message of one release; None where the release only says that the message is gone.
+    """Read one definition file of one release; None if the release has removed the message.
 
     Args:
         text: The file.
-        component: The jar that it comes from, e.g. ``kafka-clients``.
+        component: The jar that contains it, e.g. ``kafka-clients``.
         release: E.g. ``4.4.0``.
 
     Raises:
-        ValueError, KeyError: It is not a message definition.
+        ValueError, KeyError: The file is not a message definition.
 
     Source: clients/src/main/resources/common/message/README.md and the generator's FieldSpec in Kafka.
     """
@@ -62,9 +62,9 @@ def _fields(sources: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], ver
 def _field(source: Mapping[str, Any], shared: Mapping[str, Any], versions: frozenset[int]) -> Field:
     field: Field = {"name": source["name"], "type": source["type"]}
     for key in RANGES:
-        # A field may say no more than the versions in which it is tagged.
+        # A field may only have the versions in which it is tagged.
         text = source.get(key) or (source["taggedVersions"] if key == "versions" else "none")
-        # No version has a field where its struct is not, and none has a null where the field is not.
+        # A field is limited to the versions of its struct, and null to the versions of the field.
         within = field.get("versions", versions)
         field[key] = frozenset(version for version in within if version in VersionRange.parse(text))
     for key in ("flexibleVersions", "entityType"):

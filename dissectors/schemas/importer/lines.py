@@ -1,4 +1,4 @@
-"""What the brokers of each release line advertise: rows added or renewed, and what that changes."""
+"""Rows of release lines: merges new rows into the data, and reports the changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINES = "lines.json"
 
 Row = Mapping[str, Any]
 
-#: Until here a cluster needed ZooKeeper in production (KIP-833).
+#: The last line that needs ZooKeeper in production (KIP-833).
 _LAST_WITH_ZOOKEEPER = (3, 2)
 
 
@@ -23,36 +23,36 @@ def numbers(release: str) -> tuple[int, ...]:
 
 
 def listener(release: str) -> str:
-    """The listener, as Kafka names it, that clients of a typical cluster of a release talk to."""
+    """The listener, in Kafka's terms, that clients of a release use in a typical cluster."""
     return "zk_broker" if numbers(release)[:2] <= _LAST_WITH_ZOOKEEPER else "broker"
 
 
-def row(release: str, said: Mapping[str, Any]) -> Row:
-    """The row of a release's line, from what ``Served.java`` printed of it."""
+def row(release: str, printed: Mapping[str, Any]) -> Row:
+    """The row of a release line, from the output of ``Served.java``."""
     line = ".".join(release.split(".")[: 3 if release.startswith("0.") else 2])
-    apis = {key: said["apis"][key] for key in sorted(said["apis"], key=int)}
-    return {"line": line, "release": release, "listener": listener(release), **said, "apis": apis}
+    apis = {key: printed["apis"][key] for key in sorted(printed["apis"], key=int)}
+    return {"line": line, "release": release, "listener": listener(release), **printed, "apis": apis}
 
 
 def parse(content: bytes) -> list[Row]:
-    """The rows of the data file, oldest line first; none of an empty one."""
+    """The rows of the data file, oldest line first; empty for an empty file."""
     rows: list[Row] = json.loads(content or b"[]")
     return rows
 
 
 def united(present: Sequence[Row], made: Sequence[Row]) -> list[Row]:
-    """The rows that are there, and those just made in place of their line's."""
+    """The present rows, with new rows replacing those of the same line."""
     by_line = {each["line"]: each for each in (*present, *made)}
     return [by_line[line] for line in sorted(by_line, key=numbers)]
 
 
 def content(rows: Sequence[Row]) -> bytes:
-    """The data file; the same rows are the same bytes."""
+    """The data file; equal rows give equal bytes."""
     return one_a_line("[]", map(dump, rows))
 
 
 def changes(present: Sequence[Row], made: Sequence[Row]) -> Iterator[str]:
-    """What is new or otherwise, as lines to review: ``+`` came, ``~`` is not what it was."""
+    """The changes as lines to review: ``+`` added, ``~`` changed."""
     before = {each["line"]: each for each in present}
     for after in made:
         line = after["line"]

@@ -1,4 +1,4 @@
-"""What a new import changes, as lines to review: ``+`` came, ``-`` went, ``~`` is not what it was."""
+"""The changes of a new import, as lines to review: ``+`` added, ``-`` removed, ``~`` changed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Json = Mapping[str, Any]
 
 
 def changes(present: SchemaData, made: SchemaData) -> list[str]:
-    """Compare the data that is there with the data just made; no lines, no change.
+    """Compare the present data with the new data; empty if they are equal.
 
-    That a release more was imported is one line; beyond it only what that release does otherwise is said.
+    An additional release is one line; besides that, only what it changes is listed.
     """
     before, after = _releases(present), _releases(made)
     lines = [] if before == after else [f"~ releases: {', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"]
@@ -49,7 +49,7 @@ def _differences(subject: str, before: Json, after: Json, keys: Sequence[str]) -
 
 
 def _served(present: SchemaData, made: SchemaData) -> Iterator[str]:
-    """APIs that a release serves otherwise than it did, or the newest release otherwise than the newest so far."""
+    """APIs with different versions: in a release imported before, or in the newest release against the previous one."""
     before, after = _releases(present), _releases(made)
     pairs = [(release, release) for release in before if release in after]
     if before and after and before[-1] != after[-1]:
@@ -95,7 +95,7 @@ def _fields(where: str, before: Sequence[Json], after: Sequence[Json]) -> Iterat
             continue
         if old in gone:
             gone.remove(old)
-        # The new name is in the path: a field renamed shows as `name Old -> New`.
+        # The path has the new name: a renamed field shows as `name Old -> New`.
         keys = [key for key in {**old, **field} if key != "fields"]
         yield from _differences(path, old, field, keys)
         array = "[]" if field["type"].startswith("[]") else ""
@@ -108,5 +108,5 @@ def _fields(where: str, before: Sequence[Json], after: Sequence[Json]) -> Iterat
 
 
 def _shape(field: Json) -> tuple[Any, ...]:
-    """What stays when a field is only renamed."""
+    """The properties that a renamed field keeps."""
     return field["type"], field["versions"], field.get("tag"), field.get("nullableVersions")

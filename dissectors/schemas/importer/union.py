@@ -1,4 +1,4 @@
-"""The union of two releases' messages: every version that either has, and the newer one's word where both do."""
+"""Merges the messages of two releases: every version of either, in the newer definition if both have it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Messages = dict[str, Message]
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Which release speaks for which versions of the message being made."""
+    """The release that defines each version of the merged message."""
 
     older: frozenset[int]
     newer: frozenset[int]
@@ -23,16 +23,15 @@ class _Scope:
 
 
 def union(older: Mapping[str, Message], newer: Mapping[str, Message]) -> tuple[Messages, list[str]]:
-    """Unite the messages, by name, of two releases or of two unions.
+    """Merge the messages, by name, of two releases or of two unions.
 
-    Messages and fields renamed in between are recognised, the first by their API key, the second by their place; the
-    newer name wins.
+    Renamed messages are recognised by API key, renamed fields by position; the newer name wins.
 
     Returns:
-        The messages, and a sentence for each version that is in both but not the same bytes.
+        The messages, and a sentence for each version that both have with different bytes.
 
     Raises:
-        ValueError: The two contradict each other about a version that only the older one has.
+        ValueError: They contradict each other about a version that only the older one has.
     """
     renamed = _renamed_messages(older, newer)
     united = dict(newer)
@@ -48,7 +47,7 @@ def union(older: Mapping[str, Message], newer: Mapping[str, Message]) -> tuple[M
 
 
 def _renamed_messages(older: Mapping[str, Message], newer: Mapping[str, Message]) -> dict[str, str]:
-    """Old name -> new name of messages that kept their component, type and API key."""
+    """Old name -> new name of messages with the same component, type and API key."""
 
     def identity(message: Message) -> tuple[Any, ...]:
         return message["component"], message["type"], message["apiKey"]
@@ -80,7 +79,7 @@ def _unite(older: Message, newer: Message) -> Message:
 
 
 def _was_numbered_by_type(older: Message, newer: Message) -> bool:
-    """Coordinator keys: until 3.9 the record's type stood as the version; the newer definition covers them."""
+    """Coordinator keys: up to 3.9 the record type was stored as the version; the newer definition covers these."""
     return bool(newer["type"] == "coordinator-key" != older["type"])
 
 
@@ -104,10 +103,10 @@ def _unite_field(old: Field | None, new: Field | None, scope: _Scope) -> Field:
 def aligned(
     older: Sequence[Field], newer: Sequence[Field], both: frozenset[int]
 ) -> Iterator[tuple[Field | None, Field | None]]:
-    """Pairs of the same field, in an order that suits both lists; None stands for a field that the other side lacks.
+    """Pairs of equal fields in an order that suits both lists; None for a field that the other side lacks.
 
-    Fields of different names are the same where they have the same type and tag in the same of the versions `both`, and
-    the same place between others.
+    Fields with different names are equal if they have the same type and tag in the same of the versions `both`, and the
+    same position between other fields.
     """
     matcher = difflib.SequenceMatcher(None, [*map(_key, older)], [*map(_key, newer)], autojunk=False)
     for kind, i1, i2, j1, j2 in matcher.get_opcodes():
@@ -144,7 +143,7 @@ def _same_bytes(old: Field, new: Field, both: frozenset[int]) -> bool:
 
 
 def _kind(field: Field) -> str:
-    """The type as the bytes have it: a struct's name does not matter."""
+    """The type without the struct's name, which is not on the wire."""
     array = "[]" if field["type"].startswith("[]") else ""
     return f"{array}struct" if "fields" in field else field["type"]
 
@@ -166,7 +165,7 @@ def _releases(message: Message) -> str:
 
 
 def _agree(older: Sequence[Field], newer: Sequence[Field], version: int) -> bool:
-    """Whether the fields are the same bytes at this version; a tag that one side does not know does no harm."""
+    """Whether the fields have the same bytes at this version; a tag that one side lacks does not matter."""
     old, new = _by_place(older, version), _by_place(newer, version)
     if {place for place in old.keys() ^ new.keys() if place[0] == "untagged"}:
         return False

@@ -12,7 +12,7 @@ from dissectors.records.compression import DEFAULT_LIMIT, Decompressor, codec_na
 from dissectors.records.fast_path import read_records
 from dissectors.records.formats import TIMESTAMP_TYPE, entries
 from dissectors.wire.errors import DecodeError
-from dissectors.wire.primitives import Odd
+from dissectors.wire.primitives import Irregularity
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log.batch import Header, StoredBatch, read_header
 from kproxy.broker.log.converting import rebuilt, upgraded
@@ -158,7 +158,7 @@ def _records(data: bytearray, header: Header) -> list[dict[str, Any]]:
             raise Refused(Error.UNKNOWN_SERVER_ERROR, error.message) from None
     try:
         records = read_records(payload, header._asdict())
-    except (Odd, IndexError):
+    except (Irregularity, IndexError):
         raise Refused(Error.INVALID_RECORD, "Found invalid record structure") from None
     if codec and any(record["offset"] != index for index, record in enumerate(records)):
         raise Refused(Error.INVALID_RECORD, "Offsets inside a compressed batch have gaps")

@@ -11,8 +11,8 @@ import msgspec
 
 from dissectors import edits
 from dissectors.diagnosis import Diagnosis, KnownDepartures, examine
-from dissectors.diagnosis.diagnose import repaired, right_layout
-from dissectors.messages.message import Message, plan
+from dissectors.diagnosis.diagnose import apply_diagnosis, right_layout
+from dissectors.messages.message import Message, api_layouts
 from dissectors.messages.sensitive import may_hold_secrets, withheld
 from kproxy.browse.fields.field import FieldView, ancestors, covering
 from kproxy.browse.fields.frames import FrameLine, message_of, topic_names
@@ -90,11 +90,11 @@ def side(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
 
 def _settled(message: Message, line: FrameLine, request: RequestLine | None) -> Message:
     """Read a frame that departs as it is written: as the findings say; if they say nothing, as a diagnosis does."""
-    if message.reads_well and not message.decode_warnings:
+    if message.well_formed and not message.decode_warnings:
         return message
     for found in line.findings:
         if (diagnosis := _diagnosed(message, found)) is not None:
-            return repaired(message, diagnosis)
+            return apply_diagnosis(message, diagnosis)
     asked = message_of(request) if request is not None and not message.is_request else None
     return examine(message, asked, KnownDepartures(), "")
 
@@ -132,6 +132,10 @@ def _show(made: FrameDetail, message: Message) -> None:
 def _layout(line: FrameLine) -> tuple[Any, str]:
     """The layout that the body of a line should have, None if there is none, and its name."""
     owner = f"{line.api}{'Request' if isinstance(line, RequestLine) else 'Response'}"
-    if line.api_key is None or line.api_version is None or (known := plan(line.api_key, line.api_version)) is None:
+    if (
+        line.api_key is None
+        or line.api_version is None
+        or (known := api_layouts(line.api_key, line.api_version)) is None
+    ):
         return None, owner
     return (known.request if isinstance(line, RequestLine) else known.response), owner

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from dissectors.embedded import redaction
-from dissectors.embedded.lazy import LateExpander
-from dissectors.embedded.locations import TopicName, spots
+from dissectors.embedded.lazy import LazyExpander
+from dissectors.embedded.locations import TopicName, embedded_locations
 from dissectors.messages import value_annotations
 from dissectors.messages.message import Message, walk_message
 from dissectors.messages.sensitive import withheld
@@ -43,14 +43,14 @@ class WireFields:
         self._told = told
         self._version = message.version
         self._owner = owner = f"{message.api}{'Request' if message.is_request else 'Response'}"
-        self._expander = LateExpander(message.frame, topic_name)
+        self._expander = LazyExpander(message.frame, topic_name)
         layouts = {
             "header": (message.header_layout, f"{'Request' if message.is_request else 'Response'}Header"),
             "body": (message.layout, owner),
         }
         body = next((node for node in tree.nodes if node.name == "body"), None)
         if body is not None and message.layout is not None:
-            self._expander.struct(body.children, message.body, spots(message.layout))
+            self._expander.struct(body.children, message.body, embedded_locations(message.layout))
         self.secrets = self._expander.secrets
         if redaction.may_hold_secrets(message):
             self.secrets += redaction.redact_tree(message, tree.nodes)
@@ -146,7 +146,7 @@ class WireFields:
             said = node.meaning or _described(node)
             yield FieldView(f"[{node.name}]", at, (node.start, node.end), kind=kind, meaning=said, produce=produce)
 
-    def _batch(self, batch: lazy.LateBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
+    def _batch(self, batch: lazy.LazyBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
         for node in batch.node.children:
             if batch.records is not None and node.name == "records":
                 count = next(child.value for child in batch.node.children if child.name == "records_count")
@@ -180,7 +180,7 @@ class WireFields:
             count=len(node.children),
                         produce=partial(self._all, node.children, at, kinds.HEADER))  # fmt: skip
 
-    def _message(self, batch: lazy.LateBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
+    def _message(self, batch: lazy.LazyBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
         """The fields of a message of format 0 or 1, and of those that it wraps."""
         inside = next((node.children for node in batch.node.children if node.name == "value"), [])
         for each in inside or [batch.node]:

@@ -204,7 +204,7 @@ class TopicsOverview:
             if entry.lag is not None:
                 partition.lag = entry.lag
         elif size:
-            for number, part in zip(numbers[: topic.partitions.most], entry.partition_bytes, strict=False):
+            for number, part in zip(numbers[: topic.partitions.max_size], entry.partition_bytes, strict=False):
                 if part > 0:
                     self._partition(topic, number, row, at).bytes[side] += part
 
@@ -225,7 +225,7 @@ class TopicsOverview:
             reader = topic.readers[key] = ReaderState()
         lags = reader.lags
         for number in (entry.partitions or (-1,)) if lag or reader.lag else ():
-            if number in lags or len(lags) < topic.partitions.most:
+            if number in lags or len(lags) < topic.partitions.max_size:
                 reader.lag += lag - lags.get(number, 0)
                 lags[number] = lag
             lag = 0

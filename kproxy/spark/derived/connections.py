@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dissectors.trackers.answered_apis import BEARINGS
+from dissectors.trackers.answered_apis import DISCOVERY_APIS
 from kproxy.spark.sentences import host
 
 #: Of a connection these say the same, or stand in one line of it; so there are few of them to put together.
@@ -33,7 +33,7 @@ def connections(lines: DataFrame) -> DataFrame:
         F.max(F.when(kind == "close", at)).alias("closed_at"),
         F.max("unanswered").alias("unanswered"),
         F.count_if(kind == "request").alias("requests"),
-        F.count_if((kind == "request") & ~F.col("api_key").isin(*BEARINGS)).alias("errands"),
+        F.count_if((kind == "request") & ~F.col("api_key").isin(*DISCOVERY_APIS)).alias("errands"),
         F.max(F.when(is_frame, at)).alias("last_at"),
         F.max(F.when(kind == "response", at)).alias("answered_at"),
         F.max("request_ts").alias("asked_at"),

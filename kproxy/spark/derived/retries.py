@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors import schemas
-from dissectors.trackers.answered_apis import BEARINGS
+from dissectors.trackers.answered_apis import DISCOVERY_APIS
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.routine_errors import OF_GROUPS
 from kproxy.spark.sentences import host
@@ -32,7 +32,7 @@ def resent(lines: DataFrame) -> DataFrame:
         lost_us (when the first was sent), ended_us (when its connection was) and closed_by.
     """
     ended = connections(lines).where((F.col("unanswered") > 0) & F.col("by").isin("client", "server"))
-    errands = (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0) & ~F.col("api_key").isin(*BEARINGS)
+    errands = (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0) & ~F.col("api_key").isin(*DISCOVERY_APIS)
     asked = lines.where(errands).select(
         "cluster", host(F.col("client")).alias("host"), "client_id", "api", "size", _names().alias("names"),
         "client", "server", "connection_id", "correlation_id", "offset", F.unix_micros("ts").alias("us"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from dissectors.trackers.connection_endings import AWAKE
-from dissectors.trackers.in_flight import IDLE
+from dissectors.trackers.connection_endings import STALE_WITHIN
+from dissectors.trackers.in_flight import IDLE_AFTER
 from kproxy.spark.columns import client_name
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.jobs import job
 
-_IDLE_US, _AWAKE_US = IDLE // 1000, AWAKE // 1000
+_IDLE_US, _AWAKE_US = IDLE_AFTER // 1000, STALE_WITHIN // 1000
 
 
 @job("idle connections: when and by whom they are closed, and requests lost to it")

@@ -18,7 +18,7 @@ from dissectors.connections.events import (
     ResponseReceived,
 )
 from dissectors.connections.protocol_detection import PROXY_V2
-from dissectors.messages.message import plan
+from dissectors.messages.message import api_layouts
 from dissectors.wire.encode import encode
 from tests.dissectors.connections.test_protocol_detection import STREAMS
 from tests.dissectors.story import story
@@ -62,7 +62,7 @@ def dialogues(draw: st.DrawFn) -> Dialogue:
             key, version = draw(
                 st.sampled_from([(0, 3), (3, 0), (12, 0), (12, 4), (18, 0)]) | st.sampled_from(API_VERSIONS)
             )
-            known = plan(key, version)
+            known = api_layouts(key, version)
             assert known is not None
             header = {"request_api_key": key, "request_api_version": version, "correlation_id": correlation_id}
             asks = encode(known.request_header, header | {"client_id": "me"}) + encode(known.request, {})
@@ -152,7 +152,7 @@ def test_events_account_for_every_byte(told: Dialogue) -> None:
         for start, end in spans(events, direction):
             assert start <= reached, f"nothing is said of bytes {reached} to {start}"
             reached = max(reached, end)
-        assert reached + ended.half_frames[direction] >= total
+        assert reached + ended.incomplete_frames[direction] >= total
     assert len(ended.unanswered) <= sum(isinstance(event, RequestReceived) for event in events)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from dissectors.diagnosis.candidates import singles
+from dissectors.diagnosis.candidates import single_edits
 from dissectors.diagnosis.diagnose import right_layout
 from dissectors.edits import Edit, write
 from dissectors.messages.message import Message, read_request, read_response
@@ -150,10 +150,10 @@ class Mutations:
         assert layout is not None
         if self.random.random() < 0.3:
             return None
-        first = self.random.choice(singles(layout, of.version))
+        first = self.random.choice(single_edits(layout, of.version))
         if self.random.random() < 0.8:
             return first.edit
-        return first.edit.followed_by(self.random.choice(singles(first.layout, of.version)).edit)
+        return first.edit.followed_by(self.random.choice(single_edits(first.layout, of.version)).edit)
 
     def _damaged(self, frame: bytes) -> bytes:
         random, data = self.random, frame[4:]

@@ -107,7 +107,7 @@ def _messages() -> list[Message]:
                     message = read_response(frame, line.api_key, line.api_version)
                 else:
                     continue
-                if message.reads_well and message.layout is not None and right_layout(message) is not None:
+                if message.well_formed and message.layout is not None and right_layout(message) is not None:
                     found[line.frame] = message
     return list(found.values())
 
@@ -212,7 +212,7 @@ def _invented(one: Field, random: Random) -> Any:
     if one.type == "float64":
         return random.choice((2_097_152.0, 50.0))
     if name in _CODES:
-        return random.choice([code for code, said in schemas.enum(_CODES[name]).items() if said != "UNKNOWN"])
+        return random.choice([code for code, text in schemas.enum(_CODES[name]).items() if text != "UNKNOWN"])
     if one.type == "int8":
         return random.choice((0, 1, 2))
     if one.type == "uuid":

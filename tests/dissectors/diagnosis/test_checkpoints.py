@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from dissectors.diagnosis.candidates import Choice, choices, seconds
+from dissectors.diagnosis.candidates import Choice, choices, second_edits
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.diagnose import right_layout
-from dissectors.diagnosis.frame_layouts import Pair
+from dissectors.diagnosis.frame_layouts import FrameLayouts
 from dissectors.diagnosis.misfit import Misfit
 from dissectors.diagnosis.struct_edits import Proposals
 from dissectors.diagnosis.struct_reader import read_whole
@@ -31,28 +31,28 @@ def outcome(read: Callable[[], int], frame: FrameReading) -> tuple[int, float] |
     return end, round(frame.cost, 6)
 
 
-def from_the_start(data: bytes, pair: Pair) -> tuple[int, float] | None:
+def from_the_start(data: bytes, pair: FrameLayouts) -> tuple[int, float] | None:
     frame = FrameReading(data, frozenset(), ENOUGH)
     frame.begin(ANY, ENOUGH)
     return outcome(lambda: read_whole(frame, *pair), frame)
 
 
-def broken(seed: int) -> tuple[bytes, Pair, Proposals]:
+def broken(seed: int) -> tuple[bytes, FrameLayouts, Proposals]:
     mutations = Mutations(seed)
     while (layout := right_layout(message := mutations.exchange()[1].message)) is None:
         pass  # damaged so that no schema has its version
-    return message.frame, Pair.of(layout), Proposals(layout.name, message.version)
+    return message.frame, FrameLayouts.of(layout), Proposals(layout.name, message.version)
 
 
-def traced(data: bytes, pair: Pair) -> tuple[FrameReading, Trace]:
+def traced(data: bytes, pair: FrameLayouts) -> tuple[FrameReading, Trace]:
     frame = FrameReading(data, frozenset(), ENOUGH)
     return frame, Trace(frame, pair, ANY, ENOUGH)
 
 
 def resumed(frame: FrameReading, trace: Trace, choice: Choice) -> tuple[int, float] | None:
-    _, proposal, spot = choice
-    assert spot is not None
-    return outcome(lambda: trace.resume(spot, proposal, ANY), frame)
+    _, proposal, location = choice
+    assert location is not None
+    return outcome(lambda: trace.resume(location, proposal, ANY), frame)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -70,10 +70,10 @@ def test_a_reading_goes_on_as_one_from_the_start(seed: int) -> None:
 def test_a_second_edit_is_read_so_too(seed: int) -> None:
     data, pair, proposals = broken(seed)
     known = frozenset[int]()
-    for _, first, spot in choices(pair, proposals)[::7]:
-        base = pair.under(first) if spot is None else pair.changed(first.edit)
+    for _, first, location in choices(pair, proposals)[::7]:
+        base = pair.under(first) if location is None else pair.changed(first.edit)
         frame, trace = traced(data, base)
-        for choice in seconds(base, proposals, trace, known, first):
+        for choice in second_edits(base, proposals, trace, known, first):
             if choice[2] is not None:
                 edit = choice[1].edit
                 assert resumed(frame, trace, choice) == from_the_start(data, base.changed(edit)), (first.edit, edit)
@@ -83,11 +83,11 @@ def test_a_second_edit_is_read_so_too(seed: int) -> None:
 def test_an_edit_of_one_element_is_read_so_too(seed: int) -> None:
     data, pair, proposals = broken(seed)
     frame, trace = traced(data, pair)
-    for _, proposal, spot in choices(pair, proposals):
-        if spot is None or spot.outer is None or not spot.path[0].endswith("[]"):
+    for _, proposal, location in choices(pair, proposals):
+        if location is None or location.outer is None or not location.path[0].endswith("[]"):
             continue
         for element in range(3):
-            found = outcome(lambda: trace.resume_in_one(spot, proposal, element, ANY), frame)  # noqa: B023
+            found = outcome(lambda: trace.resume_in_one(location, proposal, element, ANY), frame)  # noqa: B023
             path = proposal.field.replace("[]", f"[{element}]", 1)
             whole = from_the_start(data, pair.changed(replace(proposal.edit, field=path)))
             assert found == whole or (found is None and whole == from_the_start(data, pair)), path  # there is no such
@@ -98,5 +98,5 @@ def test_what_a_second_edit_would_undo_is_not_tried() -> None:
     body = next(each for _, each, _ in choices(pair, proposals) if each.kind == "body_version")
     base = pair.under(body)
     _, trace = traced(data, base)
-    kinds = {each.kind for _, each, _ in seconds(base, proposals, trace, frozenset(), body)}
+    kinds = {each.kind for _, each, _ in second_edits(base, proposals, trace, frozenset(), body)}
     assert not kinds & {"body_version", "generic_error_body"}

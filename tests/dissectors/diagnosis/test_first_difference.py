@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from dissectors.diagnosis import diagnose
-from dissectors.diagnosis.candidates import singles
+from dissectors.diagnosis.candidates import single_edits
 from dissectors.diagnosis.first_difference import first_departure
 from dissectors.edits import Edit, frame_layout, write
-from dissectors.messages.message import plan, read_request, read_response
+from dissectors.messages.message import api_layouts, read_request, read_response
 from dissectors.schemas import api_by_name
 from dissectors.wire.errors import EncodeError
 from dissectors.wire.layout import Field, Layout
@@ -98,7 +98,7 @@ def departs_at(right: Layout, edit: Edit, values: dict[str, Any]) -> int | None:
 def frame_of(api: str, version: int, is_request: bool) -> Layout:
     found = api_by_name(api)
     assert found is not None
-    known = plan(found.key, version)
+    known = api_layouts(found.key, version)
     assert known is not None
     if is_request:
         return frame_layout(known.request_header, known.request)
@@ -121,7 +121,7 @@ MESSAGES: list[Of] = [
 def trials(of: Of) -> Iterator[tuple[Edit, dict[str, Any]]]:
     """Every candidate of a message with values that both layouts can hold."""
     right = frame_of(*of)
-    for number, candidate in enumerate(singles(right, of[1])):
+    for number, candidate in enumerate(single_edits(right, of[1])):
         values = Realistic(number).values(right)
         _add(values, Realistic(number).values(candidate.layout))  # what other versions have
         values["header"]["correlation_id"] = 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dissectors.connections.events import Direction
 from dissectors.diagnosis import Diagnosis, diagnose
-from dissectors.diagnosis.candidates import singles
+from dissectors.diagnosis.candidates import single_edits
 from dissectors.diagnosis.search import MAKE, Search
 from dissectors.edits import Edit, parse
 from dissectors.messages.message import Message, read_request, read_response
@@ -43,7 +43,7 @@ def work_left(broken: Broken) -> tuple[int, int]:
     if not made:
         return 0, 0  # no schema has that version
     [search] = made
-    return search._frame.work, -SLACK - MAKE * len(singles(search._layout, search._proposals.version))
+    return search._frame.work, -SLACK - MAKE * len(single_edits(search._layout, search._proposals.version))
 
 
 def check(message: Message, found: Diagnosis | None) -> None:

@@ -18,10 +18,10 @@ import pytest
 
 from dissectors import schemas
 from dissectors.diagnosis import Diagnosis, diagnose
-from dissectors.diagnosis.candidates import Candidate, singles
+from dissectors.diagnosis.candidates import Candidate, single_edits
 from dissectors.diagnosis.diagnose import right_layout
 from dissectors.edits import Edit, EditError, frame_layout, write
-from dissectors.messages.message import Message, plan, read_request, read_response
+from dissectors.messages.message import Message, api_layouts, read_request, read_response
 from dissectors.wire.errors import EncodeError
 from dissectors.wire.layout import Layout
 from tests.dissectors.diagnosis.realistic import Realistic
@@ -47,12 +47,12 @@ def cases(
     key: int, version: int, is_request: bool, random: Random, source: type[Realistic] = Realistic
 ) -> Iterator[Case | str]:
     """A case for each kind of edit that the message can have; the kind alone where no values left a trace."""
-    known = plan(key, version)
+    known = api_layouts(key, version)
     assert known is not None
     parts = (known.request_header, known.request) if is_request else (known.response_header, known.response)
     right = frame_layout(*parts)
     kinds: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in singles(right, version):
+    for candidate in single_edits(right, version):
         kinds[candidate.edit.kind].append(candidate)
     for kind, candidates in kinds.items():
         made = (case(random.choice(candidates), right, key, version, is_request, random, source) for _ in range(TRIES))
@@ -87,7 +87,7 @@ def case(
     except EncodeError:
         return None  # a value that the edited layout cannot hold, e.g. in a narrower integer
     message = read_request(frame) if is_request else read_response(frame, key, version)
-    if message.reads_well:
+    if message.well_formed:
         return None
     return Case(candidate.edit, right, values, frame, message)
 
@@ -198,7 +198,7 @@ def test_every_api_version_and_direction_is_diagnosed(source: type[Realistic]) -
 
 def test_frames_that_read_well_have_no_diagnosis() -> None:
     for key, version, is_request in MESSAGES[::7]:
-        known = plan(key, version)
+        known = api_layouts(key, version)
         assert known is not None
         header, body = (known.request_header, known.request) if is_request else (known.response_header, known.response)
         values = {

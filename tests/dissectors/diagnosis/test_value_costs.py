@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dissectors.diagnosis import diagnose
-from dissectors.diagnosis.best_explanation import leaves_the_same
+from dissectors.diagnosis.best_explanation import writes_same_bytes
 from dissectors.diagnosis.diagnose import right_layout
 from dissectors.diagnosis.integer_costs import integer
-from dissectors.diagnosis.relation_costs import agreement
+from dissectors.diagnosis.relation_costs import relation_cost
 from dissectors.diagnosis.string_costs import text
 from dissectors.edits import Edit, frame_layout, write
 from dissectors.messages.message import Message, read_request, read_response
@@ -91,16 +91,16 @@ def test_control_characters_are_dear_in_any_field() -> None:
 )
 def test_fields_that_contradict_each_other_cost(right: dict[str, Any], wrong: dict[str, Any]) -> None:
     header = {"client_id": "shop"}
-    assert agreement(header, right) < agreement(header, wrong)
+    assert relation_cost(header, right) < relation_cost(header, wrong)
 
 
 def test_an_edit_stands_for_another_one_if_it_leaves_the_same_bytes() -> None:
     right = frame_layout(layout("ResponseHeader", 0), layout("OffsetCommitResponse", 3))
     last = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1).apply(right)
     read = {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 0, "topics": []}}
-    assert leaves_the_same(right, last, read, read)
-    assert not leaves_the_same(right, last, read, {**read, "body": {"throttle_time_ms": 0}})  # topics could be any
-    assert not leaves_the_same(right, last, read, {**read, "body": {"throttle_time_ms": 9, "topics": []}})
+    assert writes_same_bytes(right, last, read, read)
+    assert not writes_same_bytes(right, last, read, {**read, "body": {"throttle_time_ms": 0}})  # topics could be any
+    assert not writes_same_bytes(right, last, read, {**read, "body": {"throttle_time_ms": 9, "topics": []}})
 
 
 def _response(key: int, version: int, body: dict[str, Any], edit: Edit) -> Message:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.diagnosis.candidates import singles
+from dissectors.diagnosis.candidates import single_edits
 from dissectors.diagnosis.diagnose import right_layout
 from dissectors.edits import KINDS, Edit, EditError, frame_layout, parse, write
 from dissectors.messages.message import read_request, read_response
@@ -274,8 +274,8 @@ def test_any_path_fits_or_is_an_edit_error(
         edit.apply(shape)
         write(edit, shape, {"header": {}, "body": {}} if whole else {})
     except (EditError, EncodeError) as error:
-        said = str(error)
-        assert said[:1] != "'"  # as of a KeyError
+        text = str(error)
+        assert text[:1] != "'"  # as of a KeyError
 
 
 @given(COMPOSED, layouts())
@@ -297,7 +297,7 @@ def test_no_candidate_changes_the_layout_that_it_is_of() -> None:
         right = right_layout(message)
         assert right is not None
         before = repr(right)
-        for candidate in singles(right, message.version):
+        for candidate in single_edits(right, message.version):
             assert candidate.layout is not right
         assert repr(right) == before
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.diagnosis.candidates import singles
+from dissectors.diagnosis.candidates import single_edits
 from dissectors.diagnosis.diagnose import right_layout
 from dissectors.edits import KINDS, Edit, EditError, parse
 from dissectors.messages.message import read_response
 
 PAGE = (Path(__file__).parents[3] / "docs" / "edits.md").read_text("utf-8")
 #: The JSON and the sentence of each kind.
-TABLE = [(json.loads(made), said) for made, said in re.findall(r"```json\n(.*?)\n```\n\n> (.*)\n", PAGE)]
+TABLE = [(json.loads(made), text) for made, text in re.findall(r"```json\n(.*?)\n```\n\n> (.*)\n", PAGE)]
 #: Any edit of the table, and two of them on top of each other.
 EDITS = st.sampled_from([parse(made) for made, _ in TABLE])
 COMPOSED = st.lists(EDITS, min_size=1, max_size=3).map(
@@ -42,12 +42,12 @@ def test_every_kind_stands_in_the_documentation_once() -> None:
     assert sorted(made["kind"] for made, _ in TABLE) == sorted(KINDS)
 
 
-@pytest.mark.parametrize(("made", "said"), TABLE, ids=[made["kind"] for made, _ in TABLE])
-def test_the_notation_is_that_of_the_documentation(made: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("made", "text"), TABLE, ids=[made["kind"] for made, _ in TABLE])
+def test_the_notation_is_that_of_the_documentation(made: dict[str, Any], text: str) -> None:
     edit = parse(made)
     assert edit.as_json() == made
     assert list(edit.as_json()) == ["kind", "field", "detail"]
-    assert str(edit) == said
+    assert str(edit) == text
     assert f"`{edit.kind}`" + (f" (`{'`, `'.join(made['detail'])}`)" if made["detail"] else "") + ":" in PAGE
 
 
@@ -70,17 +70,17 @@ def test_a_second_edit_is_under_then() -> None:
 
 @given(COMPOSED)
 def test_json_gives_the_same_edit_back(edit: Edit) -> None:
-    again = parse(json.loads(json.dumps(edit.as_json())))
-    assert again == edit
-    assert hash(again) == hash(edit)
-    assert again.steps == edit.steps
+    apply_known = parse(json.loads(json.dumps(edit.as_json())))
+    assert apply_known == edit
+    assert hash(apply_known) == hash(edit)
+    assert apply_known.steps == edit.steps
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(3, 5), (3, 12), (1, 11), (18, 3), (11, 6)])
 def test_json_gives_every_candidate_back(api_key: int, version: int) -> None:
     layout = right_layout(read_response(bytes(8), api_key, version))
     assert layout is not None
-    for candidate in singles(layout, version):
+    for candidate in single_edits(layout, version):
         edit = candidate.edit
         assert parse(json.loads(json.dumps(edit.as_json()))) == edit
         assert str(edit)
@@ -108,10 +108,10 @@ def test_a_detail_of_another_type_is_an_edit_error(edit: Edit, data: st.DataObje
     made = edit.as_json()
     made["detail"] = {name: data.draw(JUNK) for name in made["detail"]}
     try:
-        again = parse(made)
+        apply_known = parse(made)
     except EditError:
         return
-    assert str(again)
+    assert str(apply_known)
 
 
 @pytest.mark.parametrize(

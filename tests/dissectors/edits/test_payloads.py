@@ -7,9 +7,9 @@ import pytest
 from dissectors import records
 from dissectors.edits import Edit, EditError, frame_layout, parse, write
 from dissectors.embedded.consumer import assignment, subscription
-from dissectors.messages.message import plan
+from dissectors.messages.message import api_layouts
 from dissectors.records.layout_departures import departures
-from dissectors.records.layout_variants import WAYS
+from dissectors.records.layout_variants import ENCODINGS
 from dissectors.rules.helpers.payload_problems import departure_of
 from dissectors.wire.decode import decode
 from dissectors.wire.layout import Field, Layout, layout
@@ -43,7 +43,7 @@ def batches(**more: Any) -> bytes:
     return records.encode([{"records": entries} | more])
 
 
-@pytest.mark.parametrize("written", WAYS)
+@pytest.mark.parametrize("written", ENCODINGS)
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_records_are_written_in_every_way(written: str, compression: str) -> None:
     edit = Edit.of("record_encoding", RECORDS, written=written)
@@ -72,7 +72,7 @@ def test_the_payload_in_a_field_is_written_under_its_own_edit() -> None:
 
 
 def test_the_payload_in_a_frame_too() -> None:
-    known = plan(11, 5)
+    known = api_layouts(11, 5)
     assert known is not None
     frame = frame_layout(known.request_header, known.request)
     values = {"header": {"client_id": "c"}, "body": {"protocols": [{"name": "range", "metadata": WHOLE}]}}

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from dissectors.diagnosis.candidates import Candidate, singles
+from dissectors.diagnosis.candidates import Candidate, single_edits
 from dissectors.edits import KINDS, frame_layout, write
-from dissectors.messages.message import plan
+from dissectors.messages.message import api_layouts
 from dissectors.wire.decode import decode
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.walk import walk
@@ -26,7 +26,7 @@ NOT_CANDIDATES = {"truncated", "trailing_bytes", "record_encoding", "embedded_la
 
 @functools.lru_cache(maxsize=16)
 def frame_of(key: int, version: int, is_request: bool) -> Layout:
-    known = plan(key, version)
+    known = api_layouts(key, version)
     assert known is not None
     if is_request:
         return frame_layout(known.request_header, known.request)
@@ -72,7 +72,7 @@ def test_what_is_written_under_a_candidate_is_read_under_it(
     data: st.DataObject, api_version: tuple[int, int], is_request: bool
 ) -> None:
     right = frame_of(*api_version, is_request)
-    check(data, right, data.draw(st.sampled_from(singles(right, api_version[1]))))
+    check(data, right, data.draw(st.sampled_from(single_edits(right, api_version[1]))))
 
 
 #: Messages that have all kinds of fields between them.
@@ -85,7 +85,7 @@ def test_every_kind_is_read_back(kind: str) -> None:
     @given(st.data(), st.sampled_from(VARIED))
     def is_read_back(data: st.DataObject, of: tuple[int, int, bool]) -> None:
         right = frame_of(*of)
-        candidates = [each for each in singles(right, of[1]) if each.edit.kind == kind]
+        candidates = [each for each in single_edits(right, of[1]) if each.edit.kind == kind]
         assume(candidates)
         check(data, right, data.draw(st.sampled_from(candidates)))
 
@@ -96,8 +96,8 @@ def test_every_kind_is_read_back(kind: str) -> None:
 @given(st.data(), st.sampled_from(VARIED))
 def test_two_edits_at_once_are_read_back(data: st.DataObject, of: tuple[int, int, bool]) -> None:
     right = frame_of(*of)
-    first = data.draw(st.sampled_from(singles(right, of[1])))
+    first = data.draw(st.sampled_from(single_edits(right, of[1])))
     assume(first.edit.field != "size")
-    second = data.draw(st.sampled_from(singles(first.layout, of[1])))
+    second = data.draw(st.sampled_from(single_edits(first.layout, of[1])))
     assume(second.edit.field != "size")
     check(data, right, Candidate(first.edit.followed_by(second.edit), second.layout, 0.0))

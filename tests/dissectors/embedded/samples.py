@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dissectors import records, schemas
-from dissectors.messages.message import Message, plan, read_request, read_response, walk_message
+from dissectors.messages.message import Message, api_layouts, read_request, read_response, walk_message
 from dissectors.wire.encode import encode
 from dissectors.wire.node import Node
 
@@ -40,7 +40,7 @@ def real(name: str) -> Message:
 def request(api: str, version: int, **values: Any) -> Message:
     known = schemas.api_by_name(api)
     assert known is not None
-    layouts = plan(known.key, version)
+    layouts = api_layouts(known.key, version)
     assert layouts is not None
     header = {"request_api_key": known.key, "request_api_version": version, "correlation_id": 7, "client_id": "t"}
     return read_request(framed(encode(layouts.request_header, header) + encode(layouts.request, values)))
@@ -49,7 +49,7 @@ def request(api: str, version: int, **values: Any) -> Message:
 def response(api: str, version: int, **values: Any) -> Message:
     known = schemas.api_by_name(api)
     assert known is not None
-    layouts = plan(known.key, version)
+    layouts = api_layouts(known.key, version)
     assert layouts is not None
     rest = encode(layouts.response_header, {"correlation_id": 7}) + encode(layouts.response, values)
     return read_response(framed(rest), known.key, version)

@@ -4,7 +4,7 @@ import pytest
 
 from dissectors import schemas
 from dissectors.hexdump import unhex
-from dissectors.messages.message import api_name, plan, read_request, read_response, walk_message
+from dissectors.messages.message import api_layouts, api_name, read_request, read_response, walk_message
 from dissectors.wire.node import Node
 from tests.kproxy.frames import request, response
 
@@ -67,14 +67,14 @@ def test_reads_a_response_in_the_layout_of_its_request() -> None:
 def test_every_api_version_has_a_plan() -> None:
     for api in schemas.apis():
         for version in api.versions:
-            known = plan(api.key, version)
+            known = api_layouts(api.key, version)
             assert known is not None
             assert known.api == api.name
 
 
 @pytest.mark.parametrize(("key", "version"), [(-1, 0), (12, -1), (12, 5), (18, 32767), (999, 0)])
 def test_what_the_schemas_do_not_have_has_no_plan(key: int, version: int) -> None:
-    assert plan(key, version) is None
+    assert api_layouts(key, version) is None
 
 
 def test_an_api_has_a_name_and_if_not_its_number() -> None:

@@ -6,8 +6,16 @@ from hypothesis import strategies as st
 
 from dissectors import schemas
 from dissectors.hexdump import unhex
-from dissectors.messages.message import Message, plan, read_request, read_response
-from dissectors.messages.summary import ErrorSeen, TopicFacts, errors, generation_id, group_id, topics, transactional_id
+from dissectors.messages.message import Message, api_layouts, read_request, read_response
+from dissectors.messages.summary import (
+    ErrorField,
+    TopicFacts,
+    errors,
+    generation_id,
+    group_id,
+    topics,
+    transactional_id,
+)
 from dissectors.records import encode
 from dissectors.wire.layout import Layout
 from tests.kproxy.frames import request, response
@@ -258,27 +266,27 @@ def test_errors_have_the_path_of_their_code() -> None:
         ],
     }
     assert errors(answered("Fetch", 11, body)) == [
-        ErrorSeen("responses[0].partitions[1].error_code", 6, "NOT_LEADER_OR_FOLLOWER"),
-        ErrorSeen("responses[1].partitions[0].error_code", -1, "UNKNOWN_SERVER_ERROR"),
+        ErrorField("responses[0].partitions[1].error_code", 6, "NOT_LEADER_OR_FOLLOWER"),
+        ErrorField("responses[1].partitions[0].error_code", -1, "UNKNOWN_SERVER_ERROR"),
     ]
 
 
 def test_an_error_of_the_whole_response_has_its_name_alone() -> None:
     assert errors(answered("Heartbeat", 4, {"error_code": 27})) == [
-        ErrorSeen("error_code", 27, "REBALANCE_IN_PROGRESS")
+        ErrorField("error_code", 27, "REBALANCE_IN_PROGRESS")
     ]
 
 
 def test_an_error_code_that_nobody_knows_has_its_number() -> None:
     assert errors(answered("Heartbeat", 4, {"error_code": 9999})) == [
-        ErrorSeen("error_code", 9999, "UNKNOWN_ERROR_9999")
+        ErrorField("error_code", 9999, "UNKNOWN_ERROR_9999")
     ]
 
 
 def test_errors_in_tags_and_under_other_names_count_too() -> None:
     body = {"topics": [{"name": "t", "topic_config_error_code": 29}]}
     assert errors(answered("CreateTopics", 7, body)) == [
-        ErrorSeen("topics[0].topic_config_error_code", 29, "TOPIC_AUTHORIZATION_FAILED")
+        ErrorField("topics[0].topic_config_error_code", 29, "TOPIC_AUTHORIZATION_FAILED")
     ]
 
 
@@ -344,7 +352,7 @@ def test_every_message_with_a_generation_says_it() -> None:
     found: dict[str, list[int]] = {}
     for api in schemas.apis():
         for version in range(api.min_version, api.max_version + 1):
-            known = plan(api.key, version)
+            known = api_layouts(api.key, version)
             assert known is not None
             for kind, layout, read in (("request", known.request, asked), ("response", known.response, answered)):
                 body = _with_generation(layout, 41)

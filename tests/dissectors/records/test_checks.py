@@ -23,7 +23,7 @@ CRC = slice(17, 21)
 
 
 def look(data: bytes, *, produced: bool = True) -> Examined:
-    return examine(data, wanted=lambda _: True, produced=produced)
+    return examine(data, selects=lambda _: True, produced=produced)
 
 
 def only(data: bytes, *, produced: bool = True) -> Fault:
@@ -173,9 +173,9 @@ def test_only_some_bad_batches_are_looked_into() -> None:
 
 def test_what_is_not_wanted_is_not_looked_into() -> None:
     data = write_departed(TWO, "record_length_int32")
-    assert not examine(data, wanted=lambda _: False, produced=True).faults
+    assert not examine(data, selects=lambda _: False, produced=True).faults
     # a header that contradicts itself is reason enough
-    assert examine(changed(TWO, 57, "00000003"), wanted=lambda _: False, produced=True).faults
+    assert examine(changed(TWO, 57, "00000003"), selects=lambda _: False, produced=True).faults
 
 
 GOOD = st.sampled_from(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dissectors.records import decode, encode
 from dissectors.records.formats import entries
 from dissectors.records.layout_departures import departures, write_departed
-from dissectors.records.layout_variants import WAYS
+from dissectors.records.layout_variants import ENCODINGS
 
 DATA = st.none() | st.binary(max_size=90)
 HEADERS = st.lists(st.fixed_dictionaries({"key": st.text(max_size=5), "value": DATA}), max_size=3)
@@ -32,7 +32,7 @@ def batches(draw: st.DrawFn) -> dict[str, Any]:
     return {"base_offset": base, "base_timestamp": start, "compression": codec, "records": records}
 
 
-@given(batch=batches(), written=st.sampled_from(list(WAYS)))
+@given(batch=batches(), written=st.sampled_from(list(ENCODINGS)))
 def test_what_was_written_is_named(batch: dict[str, Any], written: str) -> None:
     data = write_departed(batch, written)
     [read] = decode(data)
@@ -68,7 +68,7 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("written", list(WAYS))
+@pytest.mark.parametrize("written", list(ENCODINGS))
 def test_the_likeliest_way_is_the_right_one(written: str) -> None:
     data = write_departed(PLAIN, written)
     [first, *rivals] = departures(data)
@@ -95,7 +95,7 @@ def test_points_at_the_first_byte_that_departs(written: str, offset: int, field:
     [departure] = [each for each in departures(data) if each.written == written]
     assert departure.offset == HEADER_SIZE + offset
     assert data[departure.offset : departure.offset + departure.size].hex() == field
-    assert departure.sentence == WAYS[written].sentence
+    assert departure.sentence == ENCODINGS[written].sentence
 
 
 def test_a_missing_field_that_cannot_be_told_from_another_has_rivals() -> None:

@@ -9,7 +9,7 @@ import pytest
 from dissectors import rules
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.hexdump import unhex
-from dissectors.messages.message import plan, read_request, read_response
+from dissectors.messages.message import api_layouts, read_request, read_response
 from dissectors.schemas import api_by_name
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState, RunState
@@ -38,7 +38,7 @@ RESPONSES: dict[str, dict[str, Any]] = {
 def test_a_response_to_a_request_that_cannot_be_read(api: str) -> None:
     name, version = api.split(" v")
     found = api_by_name(name)
-    known = plan(found.key, int(version)) if found else None
+    known = api_layouts(found.key, int(version)) if found else None
     assert found is not None
     assert known is not None
     broken = read_request(unhex(f"0000000b {found.key:04x} {int(version):04x} 00000009 ffff 7f"))
@@ -46,8 +46,8 @@ def test_a_response_to_a_request_that_cannot_be_read(api: str) -> None:
     response = read_response(
         framed(encode(known.response_header, {"correlation_id": 9}) + body), found.key, int(version)
     )
-    assert response.reads_well
-    assert not broken.reads_well
+    assert response.well_formed
+    assert not broken.well_formed
     connection = ConnectionState(RunState(rules.trackers()), flags=EVERY)
     for second in range(0, 60, 10):
         request = RequestReceived(second * SECOND, 0, 11, broken)

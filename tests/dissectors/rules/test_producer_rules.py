@@ -48,7 +48,7 @@ def test_sequences_begin_again_at_their_end() -> None:
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        ("close\n", "the first attempt has no answer that was seen"),
+        ("close\n", "the first attempt has no observed response"),
         (answer(7), "the first attempt was answered with REQUEST_TIMED_OUT"),
         (answer(), "the first attempt was answered without error"),
         ("< hex 00 00 00 06 00 00 00 01 00 00\n", "the first attempt was answered in a layout that it cannot read"),
@@ -84,7 +84,7 @@ def test_an_id_that_is_refused_begins_nothing() -> None:
 
 def test_an_answer_that_was_not_decoded_says_nothing() -> None:
     [finding] = findings(sent(0) + "lose < 60 frames=1\n" + sent(0), "S033")
-    assert finding.message.endswith("the first attempt has no answer that was seen")
+    assert finding.message.endswith("the first attempt has no observed response")
 
 
 def test_the_sequences_of_a_zombie_are_its_own() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dissectors.messages.message import plan
+from dissectors.messages.message import api_layouts
 from dissectors.records.layout_departures import write_departed
-from dissectors.records.layout_variants import WAYS
-from dissectors.trackers.record_data import FIRST_BATCHES, MOST_TOPICS, THEN_ONE_IN, Seen
+from dissectors.records.layout_variants import ENCODINGS
+from dissectors.trackers.record_data import FIRST_BATCHES, MOST_TOPICS, THEN_ONE_IN, BatchSampler
 from dissectors.wire.encode import encode
 from kproxy.inspection.explain import explain
 from tests.kproxy.captured import DATA, findings_of
@@ -53,12 +53,12 @@ def test_int32_lengths_in_a_real_conversation_are_told_once_and_alone(client: st
     assert finding.span == (132, 136)
 
 
-@pytest.mark.parametrize("written", list(WAYS))
+@pytest.mark.parametrize("written", list(ENCODINGS))
 def test_each_way_is_told_alone(written: str) -> None:
     data = write_departed(BATCH, written).hex()
     [told] = [each for each in findings(produce(f'"{data}"')) if each.code.startswith("R")]
     assert told.code == "R007"
-    assert WAYS[written].sentence in told.message
+    assert ENCODINGS[written].sentence in told.message
     assert told.blame == "client"
 
 
@@ -69,7 +69,7 @@ def test_a_way_is_told_once_for_each_topic() -> None:
 
 
 def test_the_span_of_a_lone_frame_covers_the_field() -> None:
-    known = plan(1, 12)
+    known = api_layouts(1, 12)
     assert known is not None
     data = write_departed(BATCH, "record_length_int32").hex()
     body = {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": data}]}]}
@@ -92,7 +92,7 @@ def test_the_span_of_a_lone_frame_covers_the_field() -> None:
 )
 def test_a_lone_frame_may_come_out_of_a_log(batch: str) -> None:
     assert len(family(produce(f"[{batch}]"))) == 1
-    known = plan(0, 9)
+    known = api_layouts(0, 9)
     assert known is not None
     body: dict[str, Any] = {"topic_data": [{"name": "t", "partition_data": [{"records": json.loads(f"[{batch}]")}]}]}
     header = {"request_api_key": 0, "request_api_version": 9, "correlation_id": 1, "client_id": "a"}
@@ -116,18 +116,18 @@ def test_a_record_that_is_too_large_is_an_error_when_it_comes_again() -> None:
 
 
 def test_batches_after_the_first_are_looked_into_now_and_then() -> None:
-    seen = Seen()
-    chosen = [seen.chooses(True, "t", 1) for _ in range(2 * THEN_ONE_IN)]
+    seen = BatchSampler()
+    chosen = [seen.selects(True, "t", 1) for _ in range(2 * THEN_ONE_IN)]
     assert all(chosen[:FIRST_BATCHES])
     assert sum(chosen) == FIRST_BATCHES + 2
-    assert seen.chooses(False, "t", 1)
-    assert not seen.chooses(True, "u", 1_000_000)
+    assert seen.selects(False, "t", 1)
+    assert not seen.selects(True, "u", 1_000_000)
 
 
 def test_topics_beyond_a_bound_are_counted_together() -> None:
-    seen = Seen()
+    seen = BatchSampler()
     for number in range(10_000):
-        seen.chooses(True, f"topic-{number}", 1)
+        seen.selects(True, f"topic-{number}", 1)
     assert len(seen.batches) <= MOST_TOPICS + 1
 
 

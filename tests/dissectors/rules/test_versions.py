@@ -5,7 +5,7 @@ import pytest
 from dissectors import rules
 from dissectors.schemas import removed_versions
 from dissectors.trackers.state import ConnectionState, RunState
-from dissectors.trackers.versions import MOST_APIS, MOST_SERVERS, Servers, Versions, software_of, span
+from dissectors.trackers.versions import MOST_APIS, MOST_SERVERS, Servers, Versions, client_text, range_text
 from kproxy.inspection.explain import explain
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.stories import findings
@@ -190,15 +190,15 @@ def test_memory_is_bounded() -> None:
     for number in range(MOST_SERVERS + 10):
         talk = ConnectionState(cluster, server=f"10.0.0.1:{number}")
         talk.state(Versions).server(talk)
-    assert len(cluster.state(Servers).known) == MOST_SERVERS
+    assert len(cluster.state(Servers).by_address) == MOST_SERVERS
     table = ", ".join(f'{{"api_key": {key}}}' for key in range(MOST_APIS + 1))
     assert codes(ASK + f'< {{"api_keys": [{table}]}}\n> Metadata v9 {{}}') == []
 
 
 def test_names_for_people() -> None:
-    assert (span((3, 3)), span((0, 9))) == ("v3", "v0-v9")
-    assert software_of(ConnectionState(client_id="x" * 500)) == "x" * 100
-    assert software_of(ConnectionState()) == "a client without a name"
+    assert (range_text((3, 3)), range_text((0, 9))) == ("v3", "v0-v9")
+    assert client_text(ConnectionState(client_id="x" * 500)) == "x" * 100
+    assert client_text(ConnectionState()) == "a client without a name"
 
 
 def test_an_api_that_nobody_knows_is_not_called_unadvertised() -> None:

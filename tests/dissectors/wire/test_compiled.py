@@ -4,7 +4,7 @@ import pytest
 
 from dissectors.hexdump import unhex
 from dissectors.wire import compiled
-from dissectors.wire.compiled import ERROR_CODE, decoder, least_bytes
+from dissectors.wire.compiled import ERROR_CODE, decoder, min_bytes
 from dissectors.wire.layout import Field, Layout, layout
 from tests.dissectors.shapes import PORT, TAGGED, one
 
@@ -218,7 +218,7 @@ def test_is_compiled_once() -> None:
     ],
 )
 def test_knows_the_fewest_bytes_of_a_struct(shape: Layout, least: int) -> None:
-    assert least_bytes(shape) == least
+    assert min_bytes(shape) == least
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import weakref
 
 import pytest
 
-from dissectors.wire.layout import Field, Layout, layout, once, resolve, snake_case
+from dissectors.wire.layout import Field, Layout, cached_on_owner, layout, resolve, snake_case
 
 
 def field(made: Layout, name: str) -> Field:
@@ -128,7 +128,7 @@ def test_a_result_is_computed_once_for_each_layout_and_freed_with_it() -> None:
         def __init__(self, owner: Layout) -> None:
             self.owner = owner
 
-    kept = once(Result)
+    kept = cached_on_owner(Result)
     one, same = Layout("a", ()), Layout("a", ())
     assert one == same
     assert kept(one) is kept(one)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.hexdump import unhex
-from dissectors.wire.primitives import Odd, printable, read_uvarint, uuid_bytes, uuid_text, write_uvarint
+from dissectors.wire.primitives import Irregularity, printable, read_uvarint, uuid_bytes, uuid_text, write_uvarint
 
 
 @given(st.integers(128, (1 << 32) - 1))
@@ -30,7 +30,7 @@ def test_a_varint_takes_as_few_bytes_as_it_can(value: int, written: str) -> None
 )
 def test_an_irregular_varint_is_odd(written: str) -> None:
     data = unhex(written)
-    with pytest.raises(Odd):
+    with pytest.raises(Irregularity):
         read_uvarint(data, 1, data[0])
 
 

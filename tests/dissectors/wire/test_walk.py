@@ -135,7 +135,7 @@ def test_stops_at_the_end_that_it_is_given() -> None:
         pytest.param(
             one("struct", nullable=True, length="int8", struct=PORT),
             "",
-            "it at byte 0 (0x0000): mark of presence needs 1 byte, 0 left",
+            "it at byte 0 (0x0000): presence marker needs 1 byte, 0 left",
             id="no mark",
         ),
         pytest.param(
@@ -213,21 +213,21 @@ def test_keeps_the_bytes_of_a_length_that_was_begun() -> None:
             one("string", length="uvarint"),
             "82 00 68",
             "h",
-            ("varint", "length of string is written in 2 bytes where fewer do", 0, 2),
+            ("varint", "length of string takes 2 bytes where fewer suffice", 0, 2),
             id="long varint",
         ),
         pytest.param(
             one("struct", nullable=True, length="int8", struct=PORT),
             "02 07",
             {"port": 7},
-            ("length", "mark of presence is 2, not 1", 0, 1),
+            ("length", "presence marker is 2, not 1", 0, 1),
             id="mark",
         ),
         pytest.param(
             one("struct", nullable=True, length="int8", struct=PORT),
             "fe",
             None,
-            ("length", "mark of presence is -2, not 1", 0, 1),
+            ("length", "presence marker is -2, not 1", 0, 1),
             id="negative mark",
         ),
     ],
@@ -242,7 +242,7 @@ def test_reads_on_over_what_is_odd(shape: Layout, text: str, value: object, odd:
 def test_tags_out_of_order_are_odd() -> None:
     walked = walk(TAGGED, unhex("00 00  02  06 00  05 00"))
     assert walked.values == {"error_code": 0, "_tags": [[6, b""], [5, b""]]}
-    assert decode_warnings(walked) == [("tag_order", "tag 5 stands after tag 6", 5, 6, ("_tags",))]
+    assert decode_warnings(walked) == [("tag_order", "tag 5 follows tag 6", 5, 6, ("_tags",))]
 
 
 def test_a_tag_that_is_longer_than_its_value_is_odd() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors.edits import Edit, frame_layout, write
-from dissectors.messages.message import plan
+from dissectors.messages.message import api_layouts
 from dissectors.schemas import api_by_name
 from tests.kproxy.frames import framed
 from tests.kproxy.stories import prepared
@@ -55,7 +55,7 @@ class Departed:
             return framed(bytes.fromhex(self.seen))
         found = api_by_name(self.api)
         assert found is not None
-        known = plan(found.key, self.version)
+        known = api_layouts(found.key, self.version)
         assert known is not None
         right = frame_layout(known.response_header, known.response)
         values = {"header": {"correlation_id": correlation_id}, "body": self._body(right)}

@@ -41,7 +41,7 @@ def test_a_missing_prefix_is_recognised_in_frames_of_every_api() -> None:
     found: Counter[bool] = Counter()
     for frame, asked in corpus():
         message = read_request(frame) if asked is None else read_response(frame, *asked)  # type: ignore[misc]
-        if asked is not None and message.reads_well:
+        if asked is not None and message.well_formed:
             given = framed(frame[4:], asked)
             found[given.missing] += 1
             assert given.frames == [frame if given.missing else frame[4:]]

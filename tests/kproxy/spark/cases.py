@@ -295,7 +295,7 @@ def _findings(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     connection = Connection(proxy, "10.9.8.1", server, client, LIBRDKAFKA)
     entry = FindingEntry(
         code, "field-from-newer-version", "error",
-        "Metadata v12 response: throttle_time_ms of version 13 stands first (4 bytes too many)", "broker",
+        "Metadata v12 response: throttle_time_ms of version 13 is written first (4 bytes too many)", "broker",
         "throttle_time_ms", (8, 12), "do not write throttle_time_ms in version 12",
     )  # fmt: skip
     yield from connection.hello(at)
