@@ -26,8 +26,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from kproxy.proxy.address import TcpAddress
+from kproxy.proxy.listener import Listener
 from kproxy.proxy.loop import run
-from kproxy.proxy.relay import Listener, serve
+from kproxy.proxy.relay import serve
 from kproxy.proxy.tap import Tap
 
 FRAME = struct.pack(">i", 100_000) + bytes(100_000)

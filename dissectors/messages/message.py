@@ -107,8 +107,15 @@ class Message:
     tagged: bool = False
     #: Whether one of its error codes may be other than 0; without a doubt only where nothing is odd.
     may_refuse: bool = True
+    #: What a relay sent in its place, if it changed the frame.
+    replaced_by: Message | None = field(default=None, compare=False, repr=False)
     #: What `summary.errors` found: several ask, and it looks at every partition.
     errors_seen: list[Any] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def as_sent(self) -> Message:
+        """The message that the receiver got, which a relay may have changed on its way."""
+        return self if self.replaced_by is None else self.replaced_by
 
     @property
     def correlation_id(self) -> int:

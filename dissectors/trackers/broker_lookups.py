@@ -121,7 +121,7 @@ class BrokerLookups:
                 connection.run.unsubscribe("BrokerLookups")
 
     def _answer(self, seeker: BrokerLookup, message: Message, connection: Any) -> None:
-        named = list(endpoints(message))
+        named = list(endpoints(message.as_sent))
         told = frozenset(sorted({(each.host, each.port) for each in named})[:MAX_ADDRESSES])
         if (
             message.api == "FindCoordinator"
@@ -153,7 +153,7 @@ class BrokerLookups:
 def _lets_go_on(message: Message, asked: dict[str, Any]) -> bool:
     """Whether an answer names the broker that its client looks for: the leader of a topic asked for, a coordinator."""
     if message.api == "FindCoordinator":
-        return any(True for _ in endpoints(message))
+        return any(True for _ in endpoints(message.as_sent))
     brokers = {each["node_id"] for each in message.body["brokers"] or ()}
     return bool(asked.get("topics")) and any(
         topic["error_code"] == 0 and any(each["leader_id"] in brokers for each in topic["partitions"] or ())

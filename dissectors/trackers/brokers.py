@@ -83,7 +83,7 @@ def own_address(message: Message, connection: Any) -> Endpoint | None:
         return None
     server, brokers = split(connection.server), connection.run.state(Brokers)
     own = None
-    for each in endpoints(message):
+    for each in endpoints(message.as_sent):
         way = brokers.way(each.host, each.port)
         if way is AddressRoute.HERE:
             return None
