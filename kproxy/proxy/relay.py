@@ -90,7 +90,7 @@ async def serve(
             sockets = await asyncio.to_thread(listen, listener.listen)
             if isinstance(listener.listen, UnixAddress):
                 stack.push_async_callback(_remove, Path(listener.listen.path))
-            relay.add(listener, sockets)
+            stack.callback(relay.add(listener, sockets).close)  # before the file of a Unix socket is removed
         relay.begin()
         yield relay
 
@@ -144,11 +144,12 @@ class Relay:
             _add(totals, connection)
         return totals
 
-    def add(self, listener: Listener, sockets: Sequence[socket.socket]) -> None:
+    def add(self, listener: Listener, sockets: Sequence[socket.socket]) -> BoundListener:
         """A listener of the command line: nothing is accepted before `begin`."""
         bound = BoundListener(listener)
         self._bind(bound, sockets)
         self._interception.add_bootstrap(bound)
+        return bound
 
     def begin(self) -> None:
         if self._tap is not None:
@@ -157,6 +158,7 @@ class Relay:
         self._start_accepting()
 
     def close_listeners(self) -> None:
+        """Listen no more, also where listeners were opened for brokers."""
         for bound in self._listeners:
             bound.close()
 
