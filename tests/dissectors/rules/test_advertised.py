@@ -233,7 +233,7 @@ def test_every_kind_of_response_that_leads_past_the_proxy_is_named(
     [finding] = told(
         f"""
         open 1 server=10.0.0.1:9092 listener=10.0.0.5:9092
-        > {api} v{version} {{}}
+        > {api} v{version} {'{"acks": -1}' if api == "Produce" else "{}"}
         < {json.dumps(body)}
         """
     )
@@ -252,6 +252,6 @@ def test_an_address_that_the_proxy_rewrites_leads_nobody_past_it() -> None:
     inspector.replace_next(1, Direction.RESPONSE, response("Metadata", 9, ours))
     [line] = inspector.data(1, Direction.RESPONSE, response("Metadata", 9, theirs), at=2)
     assert isinstance(line, ResponseLine)
-    assert line.findings == []
+    assert not [finding for finding in line.findings if finding.code in CODES]
     assert line.rewritten == [RewrittenEntry("brokers[0].host", "10.0.0.1", "10.0.0.5")]
     assert line.brokers == ["10.0.0.1:9092"]
