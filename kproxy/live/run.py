@@ -20,7 +20,7 @@ from kproxy.proxy.address import TcpAddress
 from kproxy.proxy.events import BrokerListening, Event, InspectorLost
 from kproxy.proxy.interception import Rewriting
 from kproxy.proxy.listener import Listener
-from kproxy.proxy.loop import first, stop_on_signals
+from kproxy.proxy.loop import stop_on_signals
 from kproxy.proxy.loop import run as run_loop
 from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.sockets import check_upstream
@@ -121,10 +121,10 @@ async def _relay(
             if watch_command is not None and sys.stderr.isatty():
                 say(f"watch it with: {watch_command}")
             if reload is not None:
-                stack.enter_context(reload_on_signal(relay, reload))
+                await stack.enter_async_context(reload_on_signal(relay, reload))
             await stop.wait()
             if stop.gently:
-                await first(relay.drain(DRAIN_S), stop.at_once.wait())
+                await relay.drain(DRAIN_S, stop.at_once)
 
 
 async def _built_in(
