@@ -109,6 +109,7 @@ class Connection:
             Framer(LEAST_RESPONSE, responses, *limits, seeking=midstream),
         )
         self._in_flight = _InFlight()
+        self._replacements: dict[Direction, tuple[int, bytes]] = {}  # offset of the frame, and what was sent instead
         self._raw_sasl = False
         self._tokens = 0  # raw SASL tokens without a response so far
         # All three are offsets in the stream of requests.
@@ -122,6 +123,10 @@ class Connection:
         for item in self._framers[direction].push(data):
             self._take(direction, item, at, events)
         return events
+
+    def replace_next(self, direction: Direction, frame: bytes) -> None:
+        """The next frame of one direction was not sent on: `frame` was, with its length prefix."""
+        self._replacements[direction] = self._framers[direction].received, frame
 
     def lose_data(
         self, direction: Direction, size: int, *, at: int, reason: str, frames: int | None = None
@@ -203,6 +208,8 @@ class Connection:
                 return
             self._set_raw_sasl(False)
         message = read_request(frame.data)
+        if self._replacements and (sent := self._replacement(Direction.REQUEST, frame)) is not None:
+            message.replaced_by = read_request(sent)
         answered = not (message.api_key == PRODUCE and message.body.get("acks") == 0)
         request = RequestReceived(at, frame.offset, frame.size, message, answered, frame.damaged)
         events.append(request)
@@ -222,6 +229,8 @@ class Connection:
             request, overtaken = self._answered(*found)
             asked = request.message
             message = read_response(frame.data, asked.api_key, asked.version)
+            if self._replacements and (sent := self._replacement(Direction.RESPONSE, frame)) is not None:
+                message.replaced_by = read_response(sent, asked.api_key, asked.version)
             events.append(
                 ResponseReceived(
                     at, frame.offset, frame.size, correlation_id, message, request, overtaken, frame.damaged
@@ -241,6 +250,11 @@ class Connection:
             if self._answered_at < self._requests_lost_at:
                 damaged = damaged or "its request was not captured"
             events.append(ResponseReceived(at, frame.offset, frame.size, correlation_id, None, None, 0, damaged))
+
+    def _replacement(self, direction: Direction, frame: Frame) -> bytes | None:
+        """What was sent in place of a frame, if that is known."""
+        offset, sent = self._replacements.pop(direction, (-1, b""))
+        return sent if offset == frame.offset else None
 
     def _answered(self, older: int, request: RequestReceived) -> tuple[RequestReceived, int]:
         """Remove a request that has `older` older ones; return it with the number of those still in flight."""

@@ -107,8 +107,15 @@ class Message:
     tagged: bool = False
     #: Whether an error code may be other than 0. False is certain; True is certain only for regular frames.
     may_have_errors: bool = True
+    #: What a relay sent in its place, if it changed the frame.
+    replaced_by: Message | None = field(default=None, compare=False, repr=False)
     #: The cache of `summary.errors`, which several rules call and which reads every partition.
     errors_cache: list[Any] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def as_sent(self) -> Message:
+        """The message that the receiver got, which a relay may have changed on its way."""
+        return self if self.replaced_by is None else self.replaced_by
 
     @property
     def correlation_id(self) -> int:

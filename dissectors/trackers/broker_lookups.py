@@ -121,7 +121,7 @@ class BrokerLookups:
                 connection.run.unsubscribe("BrokerLookups")
 
     def _answer(self, lookup: BrokerLookup, message: Message, connection: Any) -> None:
-        endpoints_found = list(endpoints(message))
+        endpoints_found = list(endpoints(message.as_sent))
         addresses = frozenset(sorted({(each.host, each.port) for each in endpoints_found})[:MAX_ADDRESSES])
         if (
             message.api == "FindCoordinator"
@@ -153,7 +153,7 @@ class BrokerLookups:
 def _names_target(message: Message, asked: dict[str, Any]) -> bool:
     """Whether an answer contains the broker that the client looks for: a requested topic's leader, a coordinator."""
     if message.api == "FindCoordinator":
-        return any(True for _ in endpoints(message))
+        return any(True for _ in endpoints(message.as_sent))
     brokers = {each["node_id"] for each in message.body["brokers"] or ()}
     return bool(asked.get("topics")) and any(
         topic["error_code"] == 0 and any(each["leader_id"] in brokers for each in topic["partitions"] or ())

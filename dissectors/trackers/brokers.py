@@ -83,7 +83,7 @@ def own_address(message: Message, connection: Any) -> Endpoint | None:
         return None
     server, brokers = split(connection.server), connection.run.state(Brokers)
     own = None
-    for each in endpoints(message):
+    for each in endpoints(message.as_sent):
         route = brokers.route(each.host, each.port)
         if route is AddressRoute.HERE:
             return None

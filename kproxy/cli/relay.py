@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import broker_listeners, broker_options, options
+from kproxy.cli import broker_listeners, broker_options, config_file, options
+from kproxy.cli.rewriting import rewriting_of
 from kproxy.errors import CLEAN, UNWATCHED, UserError
 
 if TYPE_CHECKING:
     from kproxy.control.control_socket import ControlSocket
-    from kproxy.proxy.relay import Listener
+    from kproxy.proxy.listener import Listener
 
 _EXAMPLES = """
 examples:
   kproxy --listen 9092 --upstream
   kproxy --listen 9092 --upstream --brokers 3 --kafka 2.8 --topic orders:6
   kproxy --listen PLAINTEXT://9092 --listen SSL://9093 --upstream --tls-cert cert.pem --tls-key key.pem
-  kproxy --listen 9092 --upstream broker:9092
+  kproxy --listen 9092 --upstream broker:9092 --advertise
   kproxy --listen 9092 --upstream b1:9092 --listen 9093 --upstream b2:9092 --detail full
   kproxy --listen 0.0.0.0:9092 --upstream '[::1]:19092' --trace /var/tmp/kafka-trace -q
   kproxy --listen 9092 --upstream broker:9092 --no-trace --json -f 'error or latency>1s'
 
 Point clients at the listener. Clients then connect to the addresses that brokers advertise (advertised.listeners):
-unless these lead back to kproxy, it sees only the bootstrap connection.
+unless these lead back to kproxy, it sees only the bootstrap connection. --advertise rewrites these addresses.
 
 exit status: 0 stopped by Ctrl-C or SIGTERM, 2 usage error or unusable address, 3 upstream unreachable,
 4 the inspector failed: traffic was relayed to the end, but the trace is incomplete
@@ -34,6 +36,13 @@ exit status: 0 stopped by Ctrl-C or SIGTERM, 2 usage error or unusable address, 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    declare(parser)
+    parser.set_defaults(fail_on="never")
+    parser.epilog = _EXAMPLES
+
+
+def declare(parser: options.OptionGroup) -> None:
+    """Declare the options that a configuration file may have, too."""
     group = add_relay(parser)
     group.add_argument("--json", action="store_true", help="print trace lines (JSON) instead of text")
     group.add_argument(
@@ -43,8 +52,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
     options.add_selection(group)
     broker_options.configure(parser)
-    parser.set_defaults(fail_on="never")
-    parser.epilog = _EXAMPLES
 
 
 def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
@@ -60,6 +67,15 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         help="forward to this broker; repeat once per --listen, in the same order; without a value: start the built-in "
         "broker",
     )  # fmt: skip
+    group.add_argument(
+        "--advertise", nargs="?", const="", metavar="HOST[:PORT]",
+        help="open a listener for each broker and direct clients there: rewrite the brokers' addresses in responses to "
+        "HOST (default: the host listened on) and PORT + node id (default: the port after --listen's); "
+        "HOST:ID=PORT,ID=PORT sets single ports",
+    )  # fmt: skip
+    group.add_argument(
+        "--cap-versions", action="store_true", help="offer clients no API version that this kproxy cannot decode"
+    )
     group.add_argument("--no-check", action="store_true", help="start even if an upstream is unreachable")
     options.completes(
         group.add_argument(
@@ -89,6 +105,13 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         options.FILE,
     )
     control.add_argument("--no-control", action="store_true", help="do not create a control socket")
+    options.completes(
+        group.add_argument(
+            config_file.OPTION, metavar="TOML", help="read options from this file, e.g. kproxy.toml; a key is the long "
+            "name of an option: listen = [\"9092\"]",
+        ),
+        options.FILE,
+    )  # fmt: skip
     # For programs that start a child proxy and must not leave it running.
     group.add_argument("--stop-with-stdin", action="store_true", help=argparse.SUPPRESS)
     return group
@@ -129,13 +152,41 @@ def run(args: argparse.Namespace) -> int:
         check=not args.no_check,
         stop_with_stdin=args.stop_with_stdin,
         broker=broker,
+        rewriting=rewriting_of(args, listeners),
+        reload=None if args.config_file is None or broker is not None else partial(_reload, args),
     )
     return CLEAN if watched else UNWATCHED
 
 
+#: What a new configuration changes in a running proxy.
+_RELOADED = frozenset({"listen", "upstream"})
+
+
+def _reload(before: argparse.Namespace) -> list[Listener] | None:
+    """The listeners of the command line and its configuration file as it is now; None after a message."""
+    from kproxy.outputs.stderr import warn
+
+    try:
+        now = before.parse_again()
+        if len(now.listen) != len(now.upstream) or not now.listen or broker_options.BUILT_IN in now.upstream:
+            warn("each --listen needs one --upstream")
+            return None
+        listeners = _listeners(now)
+    except UserError as error:
+        warn(str(error))
+        return None
+    except SystemExit:  # argparse has said why
+        return None
+    others = [f"--{name.replace('_', '-')}" for name, value in vars(now).items()
+              if name not in _RELOADED and not callable(value) and value != getattr(before, name, None)]  # fmt: skip
+    if others:
+        warn(f"restart kproxy to change {', '.join(sorted(others))}")
+    return listeners
+
+
 def _listeners(args: argparse.Namespace) -> list[Listener]:
     from kproxy.proxy.address import parse_listen, parse_upstream
-    from kproxy.proxy.relay import Listener
+    from kproxy.proxy.listener import Listener
 
     try:
         return [
@@ -148,7 +199,7 @@ def _listeners(args: argparse.Namespace) -> list[Listener]:
 
 def _own_listeners(args: argparse.Namespace, brokers: int) -> list[Listener]:
     """The listeners of the built-in brokers."""
-    from kproxy.proxy.relay import Listener
+    from kproxy.proxy.listener import Listener
 
     return [Listener(each, each) for each in broker_listeners.addresses(args, brokers)]
 

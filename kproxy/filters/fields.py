@@ -252,6 +252,8 @@ FIELDS: tuple[FilterField, ...] = (
     _one("note", Kind.TEXT, "a user's note on the line"),
     FilterField("marked", Kind.FLAG, "whether a user marked the line", lambda line: line.get("marked", False),
           frozenset({"marked"}), **_FLAG),
+    _many("rewritten", Kind.TEXT, "path of any value that the proxy changed in the frame, e.g. brokers[0].port",
+          _in("rewritten", "path"), columns=("rewritten",)),
     _one("not_decoded", Kind.TEXT, "why a frame's body was not decoded"),
     _one("reason", Kind.TEXT, "why the bytes of a gap were not inspected"),
     _of("gap", "frames", Kind.COUNT, "frames of a gap"),

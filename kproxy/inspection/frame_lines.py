@@ -16,6 +16,7 @@ from dissectors.messages.message import Message
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
 from kproxy.inspection.event_lines import finding_entry
+from kproxy.inspection.rewritten import rewritten_entries
 from kproxy.trace.lines import (
     FORMAT,
     Detail,
@@ -113,6 +114,7 @@ class FrameLines:
         )
         if message.api_key == API_VERSIONS:
             _add_software(line, body)
+        line.rewritten = rewritten_entries(message)
         self._add_detail(line, message)
         return line
 
@@ -162,6 +164,7 @@ class FrameLines:
         line.topics = (
             topics if topics and topics[0].bytes is not None else self._topics(message, request.message) or topics
         )
+        line.rewritten = rewritten_entries(message)
         self._add_detail(line, message)
         return line
 

@@ -181,6 +181,10 @@ class Inspector:
         lines = self._lines(state, events)
         return passed + lines if passed else lines
 
+    def replace_next(self, number: int, direction: Direction, frame: bytes) -> None:
+        """The relay sent `frame` in place of the next frame of one direction."""
+        self._connections[number].connection.replace_next(direction, frame)
+
     def lose(
         self, number: int, direction: Direction, size: int, *, at: int, reason: str, frames: int | None = None
     ) -> list[Line]:

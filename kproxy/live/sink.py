@@ -110,6 +110,8 @@ class InspectionSink:
             )  # fmt: skip
         if isinstance(message, tap_protocol.Close):
             return inspector.close(message.connection_id, at=message.at, by=message.by, how=message.how)
+        if isinstance(message, tap_protocol.TapReplaced):
+            inspector.replace_next(message.connection_id, message.direction, message.frame)
         if isinstance(message, tap_protocol.Missed):
             self._missed += message.connections
         return []

@@ -34,14 +34,19 @@ class Acceptor:
         self._on_shortage = on_shortage
         self._loop = asyncio.get_running_loop()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not closed."""
+        return self._socket.fileno() >= 0
+
     def start(self) -> None:
         """Accept from now on, or again after `stop`; nothing after `close`."""
-        if self._socket.fileno() >= 0:
+        if self.is_open:
             self._loop.add_reader(self._socket, self._accept)
 
     def stop(self) -> None:
         """Leave clients waiting in the system's queue."""
-        if self._socket.fileno() >= 0:
+        if self.is_open:
             self._loop.remove_reader(self._socket)
 
     def close(self) -> None:

@@ -48,5 +48,94 @@ class InspectorLost:
         return f"the inspector stopped ({self.reason}): traffic is still relayed, but no longer traced"
 
 
-Event: TypeAlias = UpstreamUnreachable | UpstreamReachable | AcceptPaused | InspectorLost
+@dataclass(frozen=True, slots=True)
+class BrokerListening:
+    """With ``--advertise``: a listener for a broker was opened."""
+
+    node_id: int
+    upstream: str
+    listener: str
+
+    def __str__(self) -> str:
+        return f"listening on {self.listener} -> {self.upstream} (broker {self.node_id})"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerMoved:
+    """With ``--advertise``: a broker has another address, and its listener leads there now."""
+
+    node_id: int
+    before: str
+    now: str
+
+    def __str__(self) -> str:
+        return f"broker {self.node_id} has moved from {self.before} to {self.now}"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerListenerClosed:
+    """With ``--advertise``: a broker has left the cluster, and its listener is closed."""
+
+    node_id: int
+    upstream: str
+
+    def __str__(self) -> str:
+        return f"broker {self.node_id} ({self.upstream}) has left the cluster: its listener is closed"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerNotListening:
+    """With ``--advertise``: no listener could be opened for a broker."""
+
+    node_id: int
+    upstream: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"no listener for broker {self.node_id} ({self.upstream}): {self.reason}; clients are directed past the "
+            f"proxy: choose its port with --advertise HOST:{self.node_id}=PORT"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NewerVersion:
+    """Responses of an API version that the schemas do not have may carry addresses that are not rewritten."""
+
+    api_key: int
+    api_version: int
+
+    def __str__(self) -> str:
+        return (
+            f"API key {self.api_key} version {self.api_version} is newer than this kproxy: addresses in its responses "
+            "are not rewritten; --cap-versions limits clients to known versions"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NotHeld:
+    """A frame that may carry addresses was too large to be held, and was forwarded as it is."""
+
+    api_key: int
+    size: int
+
+    def __str__(self) -> str:
+        return (
+            f"a response of {self.size} bytes (API key {self.api_key}) was forwarded without rewriting addresses: "
+            "it is too large"
+        )
+
+
+Event: TypeAlias = (
+    UpstreamUnreachable
+    | UpstreamReachable
+    | AcceptPaused
+    | InspectorLost
+    | BrokerListening
+    | BrokerMoved
+    | BrokerListenerClosed
+    | BrokerNotListening
+    | NewerVersion
+    | NotHeld
+)
 Report: TypeAlias = Callable[[Event], None]

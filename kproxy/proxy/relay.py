@@ -19,6 +19,9 @@ from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address import Address, UnixAddress
 from kproxy.proxy.connection import RelayedConnection
 from kproxy.proxy.events import AcceptPaused, InspectorLost, Report, UpstreamReachable, UpstreamUnreachable
+from kproxy.proxy.intercepted import InterceptingConnection
+from kproxy.proxy.interception import Interception, Rewriting
+from kproxy.proxy.listener import BoundListener, Listener
 from kproxy.proxy.sockets import (
     ListenError,
     connect,
@@ -37,16 +40,9 @@ _READ_BYTES: Final = 256 * 1024
 _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # of this machine, not of the upstream
 _ACCEPT_RETRY_S: Final = 0.5
 _REPEAT_S: Final = 60.0
+_QUIET_S: Final = 0.5  # without a byte, a connection that drains is closed
 _GRACE_S: Final = 1.0  # for what was read to leave, when the relay ends
 _GOODBYE_S: Final = 5.0  # without the inspector taking anything of what is queued, when the relay ends
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Where to listen, and where the connections that come there lead."""
-
-    listen: Address
-    upstream: Address
 
 
 @dataclass(slots=True)
@@ -66,6 +62,7 @@ async def serve(
     tap: Tap | None = None,
     report: Report = lambda event: None,
     connect_timeout: float = CONNECT_TIMEOUT_S,
+    rewriting: Rewriting = Rewriting(),  # noqa: B008  # frozen
 ) -> AsyncIterator[Relay]:
     """Relay in the background while the `async with` block lasts.
 
@@ -76,25 +73,25 @@ async def serve(
         tap: Shown everything that is relayed.
         report: Called with events that the user should know about; must not block.
         connect_timeout: Seconds for an upstream to answer, over all addresses of its name.
+        rewriting: What is changed on its way; nothing, unless the user asked for it.
 
     Raises:
         ListenError: An address cannot be listened on; then none is.
     """
-    relay = Relay(tap, report, connect_timeout)
     async with AsyncExitStack() as stack:
+        tasks = asyncio.TaskGroup()
+        relay = Relay(tap, report, connect_timeout, rewriting, tasks)
         stack.push_async_callback(relay.close_tap)
-        tasks = await asyncio.TaskGroup().__aenter__()
+        await tasks.__aenter__()
         # Not as a context manager: what the block raises would leave it inside an ExceptionGroup.
         stack.push_async_callback(tasks.__aexit__, None, None, None)
         stack.push_async_callback(relay.close_connections)
+        stack.callback(relay.close_listeners)
         for listener in listeners:
             sockets = await asyncio.to_thread(listen, listener.listen)
             if isinstance(listener.listen, UnixAddress):
                 stack.push_async_callback(_remove, Path(listener.listen.path))
-            for sock in sockets:
-                acceptor = Acceptor(sock, partial(relay.take, listener, tasks), relay.pause_accepting)
-                stack.callback(acceptor.close)
-                relay.add(listener, acceptor)
+            stack.callback(relay.add(listener, sockets).close)  # before the file of a Unix socket is removed
         relay.begin()
         yield relay
 
@@ -102,11 +99,21 @@ async def serve(
 class Relay:
     """A relay that runs; `serve` makes it."""
 
-    def __init__(self, tap: Tap | None, report: Report, connect_timeout: float) -> None:
+    def __init__(
+        self,
+        tap: Tap | None,
+        report: Report,
+        connect_timeout: float,
+        rewriting: Rewriting,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
         self._tap = tap
+        self._tasks = tasks
         self._report = report
         self._connect_timeout = connect_timeout
-        self._acceptors: list[tuple[Listener, Acceptor]] = []
+        self._listeners: list[BoundListener] = []
+        self._interception = Interception(rewriting, self._bind, report)
+        self._began = False
         self._numbers = itertools.count(1)
         self._buffer = memoryview(bytearray(_READ_BYTES))
         self._clients: dict[asyncio.Task[None] | None, RelayedConnection | None] = {}  # None: not connected yet
@@ -119,17 +126,17 @@ class Relay:
     @property
     def addresses(self) -> list[str]:
         """What is listened on, with the real ports, in the order of the listeners; loopback can be two."""
-        return [acceptor.name for _, acceptor in self._acceptors]
+        return [name for name, _ in self.pairs]
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """Each address as in `addresses`, and the upstream that it leads to."""
-        return [(acceptor.name, str(listener.upstream)) for listener, acceptor in self._acceptors]
+        bound = (each for each in self._listeners if each.is_open)
+        return [(acceptor.name, str(each.listener.upstream)) for each in bound for acceptor in each.acceptors]
 
     def port(self, listener: Listener) -> int:
         """The port that a listener on TCP has, be it one that the system chose."""
-        name = next(acceptor.name for each, acceptor in self._acceptors if each == listener)
-        return int(name.rpartition(":")[2])
+        return next(bound.port for bound in self._listeners if bound.listener == listener)
 
     @property
     def totals(self) -> Totals:
@@ -139,25 +146,92 @@ class Relay:
             _add(totals, connection)
         return totals
 
-    def add(self, listener: Listener, acceptor: Acceptor) -> None:
-        self._acceptors.append((listener, acceptor))
+    def add(self, listener: Listener, sockets: Sequence[socket.socket]) -> BoundListener:
+        """A listener of the command line: nothing is accepted before `begin`."""
+        bound = BoundListener(listener)
+        self._bind(bound, sockets)
+        self._interception.add_bootstrap(bound)
+        return bound
 
     def begin(self) -> None:
         if self._tap is not None:
             self._tap.begin(self.pairs, self._press, lambda error: self._report(InspectorLost(reason(error))))
-        for _, acceptor in self._acceptors:
-            acceptor.start()
+        self._began = True
+        self._start_accepting()
 
-    def take(self, listener: Listener, tasks: asyncio.TaskGroup, accepted: socket.socket, client: str) -> None:
-        tasks.create_task(self._serve(listener, accepted, client))
+    def close_listeners(self) -> None:
+        """Listen no more, also where listeners were opened for brokers."""
+        for bound in self._listeners:
+            bound.close()
+
+    async def drain(self, seconds: float, at_once: asyncio.Event | None = None) -> None:
+        """Accept nobody, and close each connection when nothing has passed for a moment.
+
+        Connections that are busy stay open. Returns after so many seconds, or when `at_once` is set.
+        """
+        self.close_listeners()
+        passed: dict[RelayedConnection, tuple[int, float]] = {}
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (now := loop.time()) < end and self._clients:
+            for connection in filter(None, self._clients.values()):
+                total = connection.request_bytes + connection.response_bytes
+                before, since = passed.get(connection, (-1, now))
+                passed[connection] = total, since if total == before else now
+                if total == before and now - since >= _QUIET_S:
+                    connection.close()
+            if at_once is not None and at_once.is_set():
+                return
+            await asyncio.sleep(_QUIET_S / 5)
+
+    async def reconfigure(self, listeners: Sequence[Listener]) -> list[str]:
+        """Listen on these addresses instead; return what failed, one sentence each. Open connections stay.
+
+        A listener on the same address remains and leads to its new upstream.
+        """
+        failed = []
+        wanted = {listener.listen: listener for listener in listeners}
+        for bound in self._listeners:
+            if bound.bootstrap is None and bound.is_open:
+                if (listener := wanted.pop(bound.listener.listen, None)) is None:
+                    bound.close()
+                else:
+                    bound.listener = listener
+        for listener in wanted.values():
+            try:
+                self.add(listener, await asyncio.to_thread(listen, listener.listen))
+            except ListenError as error:
+                failed.append(str(error))
+        return failed
+
+    def _bind(self, bound: BoundListener, sockets: Sequence[socket.socket]) -> None:
+        bound.acceptors = [Acceptor(sock, partial(self._take, bound), self.pause_accepting) for sock in sockets]
+        self._listeners = [each for each in self._listeners if each.is_open]
+        self._listeners.append(bound)
+        if self._began:
+            self._start_accepting()
+
+    def _start_accepting(self) -> None:
+        if self._pressed or self._accept_retry is not None:
+            return
+        for bound in self._listeners:
+            for acceptor in bound.acceptors:
+                acceptor.start()
+
+    def _stop_accepting(self) -> None:
+        for bound in self._listeners:
+            for acceptor in bound.acceptors:
+                acceptor.stop()
+
+    def _take(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
+        self._tasks.create_task(self._serve(bound, accepted, client))
 
     def pause_accepting(self, error: OSError) -> None:
         """There are no file descriptors left, or no memory: do not look for clients for a while."""
         loop = asyncio.get_running_loop()
         if self._accept_retry is None:
             self._accept_retry = loop.call_later(_ACCEPT_RETRY_S, self._accept_again)
-            for _, acceptor in self._acceptors:
-                acceptor.stop()
+            self._stop_accepting()
         if loop.time() - self._shortage_told > _REPEAT_S:
             self._shortage_told = loop.time()
             self._report(AcceptPaused(reason(error)))
@@ -185,7 +259,7 @@ class Relay:
         if not await self._tap.close(*counts, patience=_GOODBYE_S) and not self._tap.lost:
             self._report(InspectorLost(f"it has not read for {_GOODBYE_S:g} s"))
 
-    async def _serve(self, listener: Listener, accepted: socket.socket, client: str) -> None:
+    async def _serve(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
         """One client, from accept to end. What a peer or the network does is never an exception here."""
         task = asyncio.current_task()
         self._clients[task] = None
@@ -193,15 +267,16 @@ class Relay:
         try:
             with accepted:
                 try:
-                    await self._connect_and_relay(task, listener, accepted, client)
+                    await self._connect_and_relay(task, bound, accepted, client)
                 except OSError:  # the upstream cannot be reached, or one of the two sockets was dead from the start
                     reset_on_close(accepted)
         finally:
             _add(self._closed, self._clients.pop(task))
 
     async def _connect_and_relay(
-        self, task: asyncio.Task[None] | None, listener: Listener, accepted: socket.socket, client: str
+        self, task: asyncio.Task[None] | None, bound: BoundListener, accepted: socket.socket, client: str
     ) -> None:
+        listener = bound.listener
         at, number = time.time_ns(), next(self._numbers)
         local = name(accepted.getsockname(), accepted.family)
         try:
@@ -220,7 +295,9 @@ class Relay:
             set_tcp_options(upstream)
             server = name(upstream.getpeername(), upstream.family)
             tapped = self._tap.open(number, at, client, server, local) if self._tap is not None else None
-            connection = RelayedConnection(accepted, upstream, self._buffer, tapped)
+            ends = (accepted, upstream, self._buffer, tapped)
+            frames = self._interception.of(bound, accepted)
+            connection = RelayedConnection(*ends) if frames is None else InterceptingConnection(*ends, frames)
             if self._pressed:
                 connection.press(True)
             self._clients[task] = connection
@@ -242,20 +319,17 @@ class Relay:
     def _press(self, pressed: bool) -> None:
         """Stop everything until the inspector has caught up, or go on."""
         self._pressed = pressed
-        for _, acceptor in self._acceptors:
-            if pressed:
-                acceptor.stop()
-            elif self._accept_retry is None:
-                acceptor.start()
+        if pressed:
+            self._stop_accepting()
+        else:
+            self._start_accepting()
         for connection in self._clients.values():
             if connection is not None:
                 connection.press(pressed)
 
     def _accept_again(self) -> None:
         self._accept_retry = None
-        if not self._pressed:
-            for _, acceptor in self._acceptors:
-                acceptor.start()
+        self._start_accepting()
 
 
 def _add(totals: Totals, connection: RelayedConnection | None) -> None:

@@ -16,7 +16,7 @@ from dissectors.connections.events import Direction
 VERSION: Final = 1
 HEAD_BYTES: Final = 64  # of a skipped frame: enough for its correlation id
 
-_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE = range(1, 10)
+_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE, _REPLACED = range(1, 11)
 _HEAD = struct.Struct(">BBQQI")
 _SIZE = struct.Struct(">I")
 _COUNTS = struct.Struct(">QQ")
@@ -50,6 +50,15 @@ class TapData(NamedTuple):
     direction: Direction
     at: int
     payload: bytes
+
+
+class TapReplaced(NamedTuple):
+    """The frame that was sent in place of the next one of this direction, whose bytes follow as `TapData`."""
+
+    connection_id: int
+    direction: Direction
+    at: int
+    frame: bytes
 
 
 class TapSkipped(NamedTuple):
@@ -123,7 +132,7 @@ class Bye(NamedTuple):
     dropped_frames: int
 
 
-Message: TypeAlias = Hello | Open | TapData | TapSkipped | TapGap | End | Close | Missed | Bye
+Message: TypeAlias = Hello | Open | TapData | TapReplaced | TapSkipped | TapGap | End | Close | Missed | Bye
 
 
 def encode_hello(at: int, node: str, pid: int, listeners: list[tuple[str, str]]) -> bytes:
@@ -138,6 +147,11 @@ def encode_open(connection_id: int, at: int, client: str, server: str, listener:
 def encode_data_head(connection_id: int, direction: Direction, at: int, size: int) -> bytes:
     """What stands before the payload of `TapData`, which follows as it is: no copy is made of it."""
     return _HEAD.pack(_DATA, direction, connection_id, at, size)
+
+
+def encode_replaced_head(connection_id: int, direction: Direction, at: int, size: int) -> bytes:
+    """What stands before the frame of `TapReplaced`, which follows as it is."""
+    return _HEAD.pack(_REPLACED, direction, connection_id, at, size)
 
 
 def encode_skipped(connection_id: int, direction: Direction, at: int, size: int, head: bytes) -> bytes:
@@ -224,6 +238,7 @@ def _read_hello(_id: int, _direction: Direction, at: int, payload: bytes) -> Hel
 _READERS: Final[dict[int, Callable[[int, Direction, int, bytes], Message]]] = {
     _HELLO: _read_hello,
     _OPEN: lambda id_, _, at, payload: Open(id_, at, *json.loads(payload)),
+    _REPLACED: TapReplaced,
     _SKIPPED: lambda id_, way, at, payload: TapSkipped(
         id_, way, at, _SIZE.unpack_from(payload)[0], payload[_SIZE.size :]
     ),

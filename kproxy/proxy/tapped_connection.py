@@ -100,6 +100,11 @@ class TappedStream:
         else:
             self._sift(chunk, ends, at_start, at)
 
+    def replaced(self, frame: bytes, at: int) -> None:
+        """The next frame to be shown is not what was sent: that is `frame`. Left out if there is no room for it."""
+        if self._connection.announced and not self._tap.full and not self._tap.lost:
+            self._tap.put(tap_protocol.encode_replaced_head(*self._id, at, len(frame)), frame)
+
     def end(self, how: str, at: int) -> None:
         """The direction has ended, see `tap_protocol.End`."""
         self.finish(at)

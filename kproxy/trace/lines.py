@@ -60,6 +60,14 @@ class ErrorEntry(Struct):
     name: str
 
 
+class RewrittenEntry(Struct, rename={"was": "from", "now": "to"}):
+    """A value that the proxy changed on its way, e.g. ``brokers[0].port``."""
+
+    path: str
+    was: Any
+    now: Any
+
+
 class EditEntry(Struct, omit_defaults=True):
     """A way to write a layout wrong; `then` is another one on top of it. docs/edits.md has the kinds."""
 
@@ -140,6 +148,7 @@ class _FrameLine(_Line, kw_only=True):
     software_name: str | None = None
     software_version: str | None = None
     findings: list[FindingEntry] = []
+    rewritten: list[RewrittenEntry] = []
     not_decoded: str | None = None
     body: dict[str, Any] | None = None
     frame: str | None = None

@@ -84,7 +84,7 @@ def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterat
     if message.diagnosis is not None:
         return
     known, dialled = connection.run.state(_Addresses), connection.dialled
-    for each in endpoints(message):
+    for each in endpoints(message.as_sent):
         if message.api == "Metadata":
             known.metadata[dialled, each.node_id] = (each.host, each.port, event.at)
         elif (said := known.metadata.get((dialled, each.node_id))) is not None and not _is_same(each, said):

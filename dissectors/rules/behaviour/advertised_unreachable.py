@@ -13,6 +13,7 @@ from dissectors.rules import rule
 from dissectors.trackers.broker_lookups import BrokerLookup, BrokerLookups
 from dissectors.trackers.brokers import AddressRoute, Brokers, Endpoint, endpoints, own_address
 from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags, Trigger
 
 CODE = "S001"
 
@@ -26,7 +27,8 @@ ANSWERS_UNCLEAR = 5
     CODE,
     severity=Severity.ERROR,
     events=(ResponseReceived,),
-    apis=("Metadata", "FindCoordinator"),
+    apis=("Metadata", "FindCoordinator", "DescribeCluster", "ShareFetch", "ShareAcknowledge"),
+    also=(Trigger((ResponseReceived,), ("Produce", "Fetch"), only=FrameFlags.TAGGED),),  # almost all have no endpoints
     needs=(Brokers, BrokerLookups),
     since="0.1",
     blame="network",
@@ -98,11 +100,14 @@ def advertised_unreachable(event: ResponseReceived, connection: ConnectionState)
     if (past := own_address(message, connection)) is not None:
         yield from _problem(message, past, connection, event.at, _past_the_proxy(past, connection))
         return
+    if message.api not in ("Metadata", "FindCoordinator"):
+        return
     client_id = event.request.message.client_id
     lookup = connection.run.state(BrokerLookups).of(connection, client_id)
     if not cannot_get_there(lookup, event.at):
         return
-    there = next((each for each in endpoints(message) if lookup.example and each[1:3] == lookup.example[1:3]), None)
+    named = endpoints(message.as_sent)
+    there = next((each for each in named if lookup.example and each[1:3] == lookup.example[1:3]), None)
     if there is None:
         return
     text = (

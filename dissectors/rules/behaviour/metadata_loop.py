@@ -117,7 +117,7 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
     lookup = connection.run.state(BrokerLookups).of(connection, client_id)
     if lookup.identical < ANSWERS or cannot_get_there(lookup, event.at):
         return
-    named = next(endpoints(message), None)
+    named = next(endpoints(message.as_sent), None)
     if named is None:
         return
     yield Problem(

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from kproxy.proxy.address import parse_listen, parse_upstream
 from kproxy.proxy.events import Event
-from kproxy.proxy.relay import Listener, Relay, serve
+from kproxy.proxy.listener import Listener
+from kproxy.proxy.relay import Relay, serve
 
 
 class Peer:

@@ -13,9 +13,10 @@ import pytest
 
 from kproxy.proxy import relay as relay_module
 from kproxy.proxy.address import parse_listen, parse_upstream
-from kproxy.proxy.connection import _Held
 from kproxy.proxy.events import Event, UpstreamReachable, UpstreamUnreachable
-from kproxy.proxy.relay import Listener, Relay, serve
+from kproxy.proxy.listener import Listener
+from kproxy.proxy.relay import Relay, serve
+from kproxy.proxy.side import Held
 from kproxy.proxy.sockets import connect
 from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_for_ever, until
 
@@ -265,7 +266,7 @@ async def test_the_end_of_the_relay_ends_both_sides_after_what_was_read_has_left
 def is_held(relay: Relay) -> bool:
     """The only client is not read any more, because what it sent is not taken; that nothing comes says less."""
     [connection] = relay._clients.values()
-    return connection is not None and _Held.PEER in connection._client._held
+    return connection is not None and Held.PEER in connection._client._held
 
 
 async def test_a_peer_that_takes_nothing_does_not_hold_up_the_end() -> None:
@@ -305,7 +306,7 @@ async def test_a_client_accepted_at_the_very_end_is_closed_with_the_others() -> 
         async with relaying(broker.address) as relay:
             client = Peer(socket.socket())
             client.socket.connect_ex(("127.0.0.1", int(relay.addresses[0].rpartition(":")[2])))
-            [(_, acceptor)] = relay._acceptors
+            [[acceptor]] = [bound.acceptors for bound in relay._listeners]
             acceptor._accept()  # its task is made and has not begun
         with client:
             assert await client.rest() == b""

@@ -17,7 +17,8 @@ import pytest
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address import Address, TcpAddress, UnixAddress, parse_listen, parse_upstream
 from kproxy.proxy.events import AcceptPaused, Event
-from kproxy.proxy.relay import Listener, serve
+from kproxy.proxy.listener import Listener
+from kproxy.proxy.relay import serve
 from kproxy.proxy.sockets import ListenError, check_upstream, connect, listen
 from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
 

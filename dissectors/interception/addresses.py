@@ -1,0 +1,249 @@
+"""AddressRewriter: replaces the brokers' addresses in responses."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from dissectors import schemas
+from dissectors.connections.events import Direction
+from dissectors.interception.interceptor import FORWARD, Action, Replace, RequestHeader
+from dissectors.messages.message import api_layouts
+from dissectors.schemas.codes import ApiKey
+from dissectors.wire.compiled import Irregular
+from dissectors.wire.layout import Field, Layout, cached_on_owner
+from dissectors.wire.primitives import TEXT_ERRORS, Irregularity, write_uvarint
+from dissectors.wire.skip import read_length, skip_fields, skip_tags, skipper
+
+_NODE_IDS = {"node_id", "broker_id"}
+#: Their responses list every broker that the cluster has at the moment.
+_COMPLETE = {ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER}
+
+
+class BrokerAddress(NamedTuple):
+    """A broker, as a response names it."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+#: Takes the addresses of one response; gives the host and port to put in place of each, None to leave it.
+Translate: TypeAlias = Callable[[list[BrokerAddress], bool], list[tuple[str, int] | None]]
+
+
+class AddressRewriter:
+    """Rewrites every host and port that a response gives for a node id, and nothing but these and lengths around them.
+
+    The APIs are those whose schemas have a struct with a node id, a host and a port: Metadata, FindCoordinator,
+    DescribeCluster, the `node_endpoints` of Produce, Fetch, ShareFetch and ShareAcknowledge, and those between
+    controllers (Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot). DescribeQuorum lists the listeners of
+    controllers for people to read, and the Streams APIs the applications' own addresses: these stay as they are.
+
+    Args:
+        translate: Called with all addresses of a response, and whether these are all brokers that the cluster has.
+        report: Called once for each API version that is newer than the schemas, with its key and version.
+    """
+
+    def __init__(self, translate: Translate, report: Callable[[int, int], None] = lambda key, version: None) -> None:
+        self._translate = translate
+        self._report = report
+
+    def wants(self, direction: Direction, api_key: int, api_version: int) -> bool:
+        """Responses that can have addresses."""
+        if direction is Direction.REQUEST:
+            return False
+        oldest, newest = _versions().get(api_key, (0, -1))
+        if api_version > newest >= 0:
+            self._report(api_key, api_version)
+            return False
+        return oldest <= api_version <= newest
+
+    def on_request(self, frame: bytes, header: RequestHeader) -> Action:
+        """Requests pass."""
+        return FORWARD
+
+    def on_response(self, frame: bytes, header: RequestHeader) -> Action:
+        """Replace the addresses; a response that cannot be read passes as it is."""
+        found = locate_addresses(frame, header.api_key, header.api_version)
+        if not found:
+            return FORWARD
+        complete = header.api_key in _COMPLETE
+        places = self._translate([each.address for each in found], complete)
+        changes = [(span, place) for span, place in zip(found, places, strict=True) if place is not None]
+        changes = [(span, place) for span, place in changes if place != span.address[1:]]
+        return Replace(_rewritten(frame, changes)) if changes else FORWARD
+
+
+class AddressSpan(NamedTuple):
+    """Where an address stands in a frame, as half-open spans.
+
+    `host` includes the length of the string, which is written as `host_length` (`Field.length`); `tag_sizes` are the
+    sizes of the tagged fields around the address, outermost first.
+    """
+
+    address: BrokerAddress
+    host: tuple[int, int]
+    host_length: str
+    port: tuple[int, int]
+    tag_sizes: tuple[tuple[int, int], ...]
+
+
+def locate_addresses(frame: bytes, api_key: int, api_version: int) -> list[AddressSpan]:
+    """The brokers' addresses in a response, in wire order; none if it cannot be read."""
+    known = api_layouts(api_key, api_version)
+    if known is None:
+        return []
+    try:
+        body = skip_fields(known.response_header, frame, 4)
+        found: list[AddressSpan] = []
+        _collect(known.response, frame, body, (), found, whole=False)
+        return [each for each in found if each.address.host and each.address.port > 0]
+    except Irregular:
+        return []
+
+
+@functools.cache
+def _versions() -> dict[int, tuple[int, int]]:
+    """The oldest and newest version of each API whose response can have addresses."""
+    found = {}
+    for api in schemas.apis():
+        versions = [each for each in range(api.min_version, api.max_version + 1) if _can_have(api.key, each)]
+        if versions:
+            found[api.key] = versions[0], api.max_version
+    return found
+
+
+def _can_have(api_key: int, api_version: int) -> bool:
+    known = api_layouts(api_key, api_version)
+    return known is not None and _has_address(known.response)
+
+
+@cached_on_owner
+def _has_address(layout: Layout) -> bool:
+    """Whether a struct, or one in it, gives the host and port of a node."""
+    return _is_address(layout) or any(map(_leads_to_address, (*layout.fields, *layout.tagged)))
+
+
+@cached_on_owner
+def _is_address(layout: Layout) -> bool:
+    names = {field.name for field in layout.fields}
+    return {"host", "port"} <= names and not names.isdisjoint(_NODE_IDS)
+
+
+def _leads_to_address(field: Field) -> bool:
+    return field.struct is not None and _has_address(field.struct)
+
+
+@cached_on_owner
+def _needed_fields(layout: Layout) -> tuple[Field, ...]:
+    """The fields of a message as far as the last that can have addresses: Metadata's topics need not be read."""
+    if _is_address(layout) or any(map(_leads_to_address, layout.tagged)):
+        return layout.fields
+    last = max(index for index, field in enumerate(layout.fields) if _leads_to_address(field))
+    return layout.fields[: last + 1]
+
+
+def _collect(
+    layout: Layout,
+    data: bytes,
+    position: int,
+    tag_sizes: tuple[tuple[int, int], ...],
+    found: list[AddressSpan],
+    *,
+    whole: bool = True,
+) -> int:
+    """Add the addresses in a struct to `found`; return the position behind it, if it is to be read `whole`."""
+    spans: dict[str, tuple[int, int]] = {}
+    host_length = ""
+    for field in layout.fields if whole else _needed_fields(layout):
+        start = position
+        if field.name == "host":
+            host_length = field.length or ""
+        if _leads_to_address(field):
+            position = _collect_field(field, data, position, tag_sizes, found)
+        else:
+            position = skipper(field)(data, position)
+        if position > len(data):
+            raise Irregularity
+        spans[field.name] = start, position
+    if _is_address(layout):
+        found.append(_span(spans, host_length, data, tag_sizes))
+    if not layout.flexible:
+        return position
+    if any(map(_leads_to_address, layout.tagged)):
+        return _collect_tags(layout, data, position, tag_sizes, found)
+    return skip_tags(data, position) if whole else position
+
+
+def _collect_field(
+    field: Field, data: bytes, position: int, tag_sizes: tuple[tuple[int, int], ...], found: list[AddressSpan]
+) -> int:
+    assert field.struct is not None
+    count = 1
+    if field.array:
+        count, position = read_length(field.length or "", data, position)
+    elif field.length is not None:  # a nullable struct
+        count, position = int(data[position] == 1), position + 1
+    for _ in range(count):
+        position = _collect(field.struct, data, position, tag_sizes, found)
+    return position
+
+
+def _collect_tags(
+    layout: Layout, data: bytes, position: int, tag_sizes: tuple[tuple[int, int], ...], found: list[AddressSpan]
+) -> int:
+    known = {field.tag: field for field in layout.tagged if _leads_to_address(field)}
+    count, position = _read_uvarint(data, position)
+    for _ in range(count):
+        tag, start = _read_uvarint(data, position)
+        size, position = _read_uvarint(data, start)
+        if (field := known.get(tag)) is not None:
+            _collect_field(field, data, position, (*tag_sizes, (start, position)), found)
+        position += size
+        if position > len(data):
+            raise Irregularity
+    return position
+
+
+def _read_uvarint(data: bytes, position: int) -> tuple[int, int]:
+    value, position = read_length("uvarint", data, position)
+    return value + 1, position
+
+
+def _span(
+    spans: dict[str, tuple[int, int]], host_length: str, data: bytes, tag_sizes: tuple[tuple[int, int], ...]
+) -> AddressSpan:
+    (node_id,) = (_number(data, span) for name, span in spans.items() if name in _NODE_IDS)
+    length, start = read_length(host_length, data, spans["host"][0])
+    host = data[start : start + max(length, 0)].decode("utf-8", TEXT_ERRORS)
+    address = BrokerAddress(node_id, host, _number(data, spans["port"]))
+    return AddressSpan(address, spans["host"], host_length, spans["port"], tag_sizes)
+
+
+def _number(data: bytes, span: tuple[int, int]) -> int:
+    """An int32; the ports that controllers name are a uint16."""
+    return int.from_bytes(data[slice(*span)], "big", signed=span[1] - span[0] == 4)
+
+
+def _rewritten(frame: bytes, changes: list[tuple[AddressSpan, tuple[str, int]]]) -> bytes:
+    """The frame with other hosts and ports, and with the lengths that change with them."""
+    splices: dict[tuple[int, int], bytes] = {}
+    for span, (host, port) in changes:
+        raw = host.encode("utf-8", TEXT_ERRORS)
+        prefix = write_uvarint(len(raw) + 1) if span.host_length == "uvarint" else len(raw).to_bytes(2, "big")
+        splices[span.host] = prefix + raw
+        splices[span.port] = port.to_bytes(span.port[1] - span.port[0], "big")
+    # Inner sizes first: a size that takes another byte counts for those around it.
+    for start, end in sorted({size for span, _ in changes for size in span.tag_sizes}, reverse=True):
+        size, _ = _read_uvarint(frame, start)
+        grown = sum(len(new) - (stop - at) for (at, stop), new in splices.items() if end <= at < end + size)
+        splices[start, end] = write_uvarint(size + grown)
+    pieces: list[bytes] = []
+    position = 4
+    for (start, end), new in sorted(splices.items()):
+        pieces += frame[position:start], new
+        position = end
+    body = b"".join((*pieces, frame[position:]))
+    return len(body).to_bytes(4, "big") + body

@@ -1,0 +1,58 @@
+"""VersionCap: clients are offered no API version that kproxy cannot read."""
+
+from __future__ import annotations
+
+from dissectors import schemas
+from dissectors.connections.events import Direction
+from dissectors.interception.interceptor import FORWARD, Action, Replace, RequestHeader
+from dissectors.messages.message import api_layouts
+from dissectors.schemas.codes import ApiKey, Error
+from dissectors.wire.compiled import Irregular
+from dissectors.wire.layout import Layout
+from dissectors.wire.skip import read_length, skip_fields, struct_skipper
+
+_HEADER_BYTES = 8  # length prefix and correlation id: the header of this response has version 0 at every version
+
+
+class VersionCap:
+    """Lowers the highest version of each API in ApiVersions responses to the newest in the schemas."""
+
+    def wants(self, direction: Direction, api_key: int, api_version: int) -> bool:
+        """ApiVersions responses."""
+        return direction is Direction.RESPONSE and api_key == ApiKey.API_VERSIONS
+
+    def on_request(self, frame: bytes, header: RequestHeader) -> Action:
+        """Requests pass."""
+        return FORWARD
+
+    def on_response(self, frame: bytes, header: RequestHeader) -> Action:
+        """Replace versions, each an int16; a response that cannot be read passes as it is."""
+        refused = frame[_HEADER_BYTES : _HEADER_BYTES + 2] == int(Error.UNSUPPORTED_VERSION).to_bytes(2, "big")
+        known = api_layouts(ApiKey.API_VERSIONS, 0 if refused else header.api_version)  # KIP-511: refused in version 0
+        if known is None:
+            return FORWARD
+        try:
+            capped = _capped(frame, known.response)
+        except Irregular:
+            return FORWARD
+        return FORWARD if capped == frame else Replace(capped)
+
+
+def _capped(frame: bytes, layout: Layout) -> bytes:
+    changed = bytearray(frame)
+    (ranges,) = (field for field in layout.fields if field.name == "api_keys")
+    assert ranges.struct is not None
+    assert ranges.length is not None
+    skip = struct_skipper(ranges.struct)
+    count, position = read_length(ranges.length, frame, skip_fields(layout, frame, _HEADER_BYTES, before="api_keys"))
+    for _ in range(count):
+        api_key, lowest, highest = (_int16(frame, position + offset) for offset in (0, 2, 4))
+        api = schemas.api(api_key)
+        if api is not None and lowest <= api.max_version < highest:
+            changed[position + 4 : position + 6] = api.max_version.to_bytes(2, "big")
+        position = skip(frame, position)
+    return bytes(changed)
+
+
+def _int16(data: bytes, position: int) -> int:
+    return int.from_bytes(data[position : position + 2], "big", signed=True)

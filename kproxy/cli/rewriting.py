@@ -1,0 +1,58 @@
+"""``--advertise`` and ``--cap-versions``: what the relay changes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kproxy.errors import UserError
+
+if TYPE_CHECKING:
+    from kproxy.proxy.advertised_listeners import Advertise
+    from kproxy.proxy.interception import Rewriting
+    from kproxy.proxy.listener import Listener
+
+
+def rewriting_of(args: argparse.Namespace, listeners: Sequence[Listener]) -> Rewriting:
+    """What the options want to be changed.
+
+    Raises:
+        UserError: An option cannot be read, or does not fit the listeners.
+    """
+    from kproxy.proxy.advertised_listeners import check_listeners
+    from kproxy.proxy.interception import Rewriting
+
+    advertise = None if args.advertise is None else _advertise(args.advertise)
+    if advertise is not None and (why := check_listeners(listeners)):
+        raise UserError(why)
+    return Rewriting(advertise, args.cap_versions)
+
+
+def _advertise(text: str) -> Advertise:
+    from kproxy.proxy.advertised_listeners import Advertise
+
+    host, separator, ports = text.rpartition(":") if ":" in text.rpartition("]")[2] else (text, "", "")
+    if host.count(":") > 0 and not (host.startswith("[") and host.endswith("]")):
+        raise UserError(f"--advertise {text!r} is an IPv6 address without brackets: use the form [::1]:9093")
+    if separator and not ports:
+        raise UserError(f"--advertise {text!r} has no port: use {host or 'HOST'}:9093, or only {host or 'HOST'}")
+    base = None
+    by_id: dict[int, int] = {}
+    for each in ports.split(",") if ports else ():
+        node_id, equals, port = each.rpartition("=")
+        if not equals and base is None:
+            base = _port(text, port, least=0)
+        elif equals and node_id.isdecimal() and int(node_id) not in by_id:
+            by_id[int(node_id)] = _port(text, port, least=1)
+        else:
+            raise UserError(f"--advertise {text!r}: cannot read {each!r}: use HOST:PORT, or HOST:ID=PORT,ID=PORT")
+    if len(set(by_id.values())) < len(by_id):
+        raise UserError(f"--advertise {text!r}: two brokers have the same port: give each its own")
+    return Advertise(host.strip("[]") or None, base, by_id)
+
+
+def _port(text: str, port: str, *, least: int) -> int:
+    if not (port.isascii() and port.isdecimal()) or not least <= int(port) <= 65535:
+        raise UserError(f"--advertise {text!r}: invalid port {port!r}: use {least} to 65535")
+    return int(port)

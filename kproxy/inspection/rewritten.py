@@ -1,0 +1,38 @@
+"""What a relay changed in a frame, value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+from dissectors.messages.message import Message
+from dissectors.wire.paths import render
+from kproxy.trace.lines import RewrittenEntry
+
+#: Values of one frame that are listed.
+MOST_ENTRIES: Final = 1000
+
+
+def rewritten_entries(message: Message) -> list[RewrittenEntry]:
+    """The values that differ between a message and what was sent in its place, in wire order."""
+    if message.replaced_by is None:
+        return []
+    return list(islice(_differences(message.body, message.replaced_by.body, ()), MOST_ENTRIES))
+
+
+def _differences(was: Any, now: Any, path: tuple[str, ...]) -> Iterator[RewrittenEntry]:
+    if isinstance(was, dict) and isinstance(now, dict):
+        for name in was.keys() | now.keys() if was.keys() != now.keys() else was:
+            yield from _differences(was.get(name), now.get(name), (*path, name))
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        for index, (one, other) in enumerate(zip(was, now, strict=True)):
+            if one is not other:
+                yield from _differences(one, other, (*path, str(index)))
+    elif was != now:
+        yield RewrittenEntry(render(path), _plain(was), _plain(now))
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can have it; what is no number, text or null stays out of the trace."""
+    return value if value is None or isinstance(value, bool | int | float | str) else "..."

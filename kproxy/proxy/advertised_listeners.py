@@ -1,0 +1,232 @@
+"""AdvertisedListeners: a listener of the relay for each broker that responses name, as ``--advertise`` wants it."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from dissectors.connections.addresses import LOOPBACK, canonical
+from dissectors.interception.addresses import AddressRewriter, BrokerAddress
+from kproxy.proxy.address import Address, TcpAddress, UnixAddress
+from kproxy.proxy.events import (
+    BrokerListenerClosed,
+    BrokerListening,
+    BrokerMoved,
+    BrokerNotListening,
+    NewerVersion,
+    Report,
+)
+from kproxy.proxy.listener import BoundListener, Listener
+from kproxy.proxy.sockets import ListenError, listen
+
+#: A broker that no complete list has named for so long has left. One that restarts is back before.
+GONE_AFTER_S: Final = 60.0
+#: Where the port that a broker should have is taken, others are tried in these steps.
+_STEP: Final = 1000
+_WILDCARDS = ("0.0.0.0", "::")  # noqa: S104
+_LARGEST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Advertise:
+    """What clients are told instead of a broker's own address.
+
+    Attributes:
+        host: None for the host that is listened on; where that is a wildcard, the address that the client reached.
+        base: The broker with node id N gets port `base` + N; None for one more than the bootstrap listener's port.
+        ports: Node id to port, for those that have another.
+    """
+
+    host: str | None = None
+    base: int | None = None
+    ports: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Broker:
+    """A broker, and the listener that leads to it; None where none could be had."""
+
+    address: BrokerAddress
+    bound: BoundListener | None
+    seen_at: float
+
+
+class AdvertisedListeners:
+    """Opens listeners for brokers, retargets them when brokers move, and closes them when brokers leave.
+
+    What one bootstrap listener leads to is one view of a cluster: there a node id stands for one broker. Views share
+    the listeners of brokers that have the same id and address in both.
+
+    Args:
+        options: What clients are told.
+        bind: Makes a bound listener accept, given its sockets.
+        report: Called with what the user should know.
+    """
+
+    def __init__(
+        self,
+        options: Advertise,
+        bind: Callable[[BoundListener, Sequence[socket.socket]], None],
+        report: Report,
+    ) -> None:
+        self._options = options
+        self._bind = bind
+        self._report = report
+        self._bootstraps: list[BoundListener] = []
+        self._views: dict[BoundListener, dict[int, _Broker]] = {}
+        self._newer: set[tuple[int, int]] = set()
+        self._reopen_at: dict[int, float] = {}  # node id: when to try again
+
+    def add_bootstrap(self, bound: BoundListener) -> None:
+        """A listener of the command line is open."""
+        self._bootstraps.append(bound)
+        self._views[bound] = {}
+
+    def rewriter(self, bound: BoundListener, reached: str) -> AddressRewriter:
+        """What rewrites the responses of one connection.
+
+        Args:
+            bound: The listener that the client came to.
+            reached: The IP address that the client reached.
+        """
+
+        def translate(addresses: list[BrokerAddress], complete: bool) -> list[tuple[str, int] | None]:
+            return self._translate(bound, reached, addresses, complete)
+
+        return AddressRewriter(translate, self._newer_version)
+
+    def _translate(
+        self, bound: BoundListener, reached: str, addresses: list[BrokerAddress], complete: bool
+    ) -> list[tuple[str, int] | None]:
+        view = self._views[bound.bootstrap or bound]
+        now = time.monotonic()
+        own = self._own_addresses(reached)
+        places: list[tuple[str, int] | None] = []
+        for address in addresses:
+            if (canonical(address.host), address.port) in own:
+                places.append(None)
+                continue
+            broker = self._broker(bound.bootstrap or bound, address, now)
+            broker.seen_at = now
+            places.append(None if broker.bound is None else (self._host(broker.bound, reached), broker.bound.port))
+        if complete and addresses:
+            self._forget_gone(view, now)
+        return places
+
+    def _broker(self, bootstrap: BoundListener, address: BrokerAddress, now: float) -> _Broker:
+        """The broker with this id and address; a listener is opened or retargeted if need be."""
+        view = self._views[bootstrap]
+        known = view.get(address.node_id)
+        if known is not None and known.address == address:
+            if known.bound is None and now >= self._reopen_at.get(address.node_id, 0.0):
+                known.bound = self._open(bootstrap, address, now)
+            return known
+        for other in self._views.values():
+            shared = other.get(address.node_id)
+            if shared is not None and shared.address == address:
+                view[address.node_id] = shared
+                return shared
+        upstream = TcpAddress(address.host, address.port)
+        for each in self._bootstraps:
+            if _is_same(each.listener.upstream, upstream):
+                view[address.node_id] = _Broker(address, each, now)
+                return view[address.node_id]
+        if known is not None and known.bound is not None and known.bound not in self._bootstraps:
+            self._report(BrokerMoved(address.node_id, str(known.bound.listener.upstream), str(upstream)))
+            known.bound.listener = Listener(known.bound.listener.listen, upstream)
+            known.address = address
+            return known
+        view[address.node_id] = _Broker(address, self._open(bootstrap, address, now), now)
+        return view[address.node_id]
+
+    def _open(self, bootstrap: BoundListener, address: BrokerAddress, now: float) -> BoundListener | None:
+        upstream = TcpAddress(address.host, address.port)
+        why = "all ports are taken"
+        for port in self._ports(bootstrap, address.node_id):
+            sockets: list[socket.socket] = []
+            try:
+                for host in bootstrap.hosts:
+                    sockets += listen(TcpAddress(host, port), "--advertise")
+            except ListenError as error:
+                why = str(error)
+                for sock in sockets:
+                    sock.close()
+                continue
+            made = BoundListener(Listener(TcpAddress(bootstrap.hosts[0], port), upstream), bootstrap=bootstrap)
+            self._bind(made, sockets)
+            self._report(BrokerListening(address.node_id, str(upstream), made.acceptors[0].name))
+            return made
+        self._reopen_at[address.node_id] = now + GONE_AFTER_S
+        self._report(BrokerNotListening(address.node_id, str(upstream), why))
+        return None
+
+    def _ports(self, bootstrap: BoundListener, node_id: int) -> Sequence[int]:
+        """The ports to try for a broker, best first."""
+        if node_id in self._options.ports:
+            return [self._options.ports[node_id]]
+        base = self._options.base if self._options.base is not None else bootstrap.port + 1
+        first = base + node_id
+        if node_id < 0 or first > _LARGEST_PORT:
+            return [0]
+        return range(first, min(first + 10 * _STEP, _LARGEST_PORT + 1), _STEP)
+
+    def _host(self, bound: BoundListener, reached: str) -> str:
+        if self._options.host is not None:
+            return self._options.host
+        asked = (bound.bootstrap or bound).listener.listen
+        assert isinstance(asked, TcpAddress)
+        return reached if asked.host in _WILDCARDS else asked.host or "localhost"
+
+    def _own_addresses(self, reached: str) -> set[tuple[str, int]]:
+        """The addresses that lead to the relay: brokers that advertise these need no other."""
+        brokers = (broker for view in self._views.values() for broker in view.values())
+        bound = {*self._bootstraps, *(broker.bound for broker in brokers if broker.bound is not None)}
+        own = set()
+        for each in bound:
+            hosts = [*each.hosts, reached, self._host(each, reached)]
+            if any(host in _WILDCARDS for host in hosts):
+                hosts.append(LOOPBACK)
+            own |= {(canonical(host), each.port) for host in hosts}
+        return own
+
+    def _forget_gone(self, view: dict[int, _Broker], now: float) -> None:
+        for node_id, broker in list(view.items()):
+            if now - broker.seen_at < GONE_AFTER_S:
+                continue
+            del view[node_id]
+            if broker.bound is None or broker.bound in self._bootstraps:
+                continue
+            if any(broker in other.values() for other in self._views.values()):
+                continue
+            broker.bound.close()
+            self._report(BrokerListenerClosed(node_id, str(broker.bound.listener.upstream)))
+
+    def _newer_version(self, api_key: int, api_version: int) -> None:
+        if (api_key, api_version) not in self._newer and len(self._newer) < 1000:
+            self._newer.add((api_key, api_version))
+            self._report(NewerVersion(api_key, api_version))
+
+
+def _is_same(one: Address, other: TcpAddress) -> bool:
+    if not isinstance(one, TcpAddress):
+        return False
+    return one.port == other.port and canonical(one.host or LOOPBACK) == canonical(other.host or LOOPBACK)
+
+
+def local_address(sock: socket.socket) -> str:
+    """The IP address that a client reached; an IPv4 address where a socket for both kinds has taken it."""
+    with suppress(OSError, IndexError, TypeError):
+        return str(sock.getsockname()[0]).removeprefix("::ffff:").partition("%")[0]
+    return "localhost"
+
+
+def check_listeners(listeners: Sequence[Listener]) -> str | None:
+    """Why addresses cannot be advertised for these listeners, None if they can."""
+    for each in listeners:
+        if isinstance(each.listen, UnixAddress):
+            return f"--advertise needs TCP: clients cannot be directed to {each.listen}"
+    return None

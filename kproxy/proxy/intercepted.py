@@ -1,0 +1,90 @@
+"""A relayed connection whose frames may be changed on their way."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from dissectors.connections.events import Direction
+from dissectors.interception.intercepted_connection import InterceptedConnection, Output
+from kproxy.proxy.connection import Ending, RelayedConnection
+from kproxy.proxy.side import Held, Side
+from kproxy.proxy.tapped_connection import TappedConnection
+
+
+class InterceptingConnection(RelayedConnection):
+    """Sends what interceptors make of the frames; the tap is shown what arrived, and what was sent instead.
+
+    Args:
+        frames: Decides what is sent.
+    """
+
+    def __init__(
+        self,
+        client: socket.socket,
+        server: socket.socket,
+        buffer: memoryview,
+        tapped: TappedConnection | None,
+        frames: InterceptedConnection,
+    ) -> None:
+        super().__init__(client, server, buffer, tapped)
+        self._frames = frames
+        self._delayed: tuple[deque[Output], deque[Output]] = (deque(), deque())
+
+    def pass_on(self, side: Side, chunk: bytes, at: int) -> None:
+        """Send what interceptors make of the bytes that this side has received."""
+        self._apply(self._frames.receive_data(side.direction, chunk), at)
+
+    def half_closed(self, side: Side) -> None:
+        """Send what is held of a frame that will never be whole, then end the direction."""
+        self._apply(self._frames.end(side.direction), time.time_ns())
+        super().half_closed(side)
+
+    def _apply(self, outputs: Sequence[Output], at: int) -> None:
+        if len(outputs) == 1 and outputs[0].sent is outputs[0].received and not self._delayed[outputs[0].direction]:
+            self._send(outputs[0].direction, outputs[0].sent)
+        else:
+            for direction in Direction:
+                self._send_all(direction, [output for output in outputs if output.direction is direction])
+        if self._tapped is not None:
+            for output in outputs:
+                stream = self._tapped.streams[output.direction]
+                if output.sent is not output.received and output.received and output.sent:
+                    stream.replaced(output.sent, at)
+                stream.data(output.received or output.sent, at)
+
+    def _send_all(self, direction: Direction, outputs: Sequence[Output]) -> None:
+        """Send outputs in order, as far as none is delayed; the others follow when their time has come."""
+        delayed = self._delayed[direction]
+        pieces = []
+        for index, output in enumerate(outputs):
+            if delayed or output.delay:
+                if not delayed:
+                    self._sides[direction].hold(Held.DELAY)
+                    asyncio.get_running_loop().call_later(output.delay, self._resume, direction)
+                delayed.extend(outputs[index:])
+                break
+            pieces.append(output.sent)
+            if output.close:
+                self._send(direction, b"".join(pieces))
+                self._ending = self._ending or Ending("proxy", "fin")
+                self.close()
+                return
+        self._send(direction, b"".join(pieces))
+
+    def _resume(self, direction: Direction) -> None:
+        """The oldest delayed output is due."""
+        delayed = self._delayed[direction]
+        outputs = [delayed[0]._replace(delay=0.0), *list(delayed)[1:]]
+        delayed.clear()
+        self._send_all(direction, outputs)
+        if not delayed:
+            self._sides[direction].release(Held.DELAY)
+
+    def _send(self, direction: Direction, data: bytes) -> None:
+        target = self._sides[direction].peer
+        if data and (failure := target.send(data)) is not None:
+            target.lose(failure)

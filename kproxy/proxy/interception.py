@@ -1,0 +1,59 @@
+"""What the relay changes in frames on their way: which interceptors a connection gets."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dissectors.interception.intercepted_connection import InterceptedConnection, TooLarge
+from dissectors.interception.interceptor import Interceptor
+from dissectors.interception.version_cap import VersionCap
+from kproxy.proxy.advertised_listeners import Advertise, AdvertisedListeners, local_address
+from kproxy.proxy.events import NotHeld, Report
+from kproxy.proxy.listener import BoundListener
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """What is changed: addresses, if they are to be advertised, and versions that the schemas do not have."""
+
+    advertise: Advertise | None = None
+    cap_versions: bool = False
+
+
+class Interception:
+    """Makes the interceptors of each connection.
+
+    Args:
+        rewriting: What they change.
+        bind: See `AdvertisedListeners`.
+        report: Called with what the user should know.
+    """
+
+    def __init__(
+        self,
+        rewriting: Rewriting,
+        bind: Callable[[BoundListener, Sequence[socket.socket]], None],
+        report: Report,
+    ) -> None:
+        self._cap = rewriting.cap_versions
+        self._brokers = None if rewriting.advertise is None else AdvertisedListeners(rewriting.advertise, bind, report)
+        self._report = report
+
+    def add_bootstrap(self, bound: BoundListener) -> None:
+        """A listener of the command line is bound."""
+        if self._brokers is not None:
+            self._brokers.add_bootstrap(bound)
+
+    def of(self, bound: BoundListener, accepted: socket.socket) -> InterceptedConnection | None:
+        """What decides about the frames of a connection; None if nothing is changed."""
+        interceptors: list[Interceptor] = []
+        if self._cap:
+            interceptors.append(VersionCap())
+        if self._brokers is not None:
+            interceptors.append(self._brokers.rewriter(bound, local_address(accepted)))
+        return InterceptedConnection(interceptors, report=self._not_held) if interceptors else None
+
+    def _not_held(self, event: TooLarge) -> None:
+        self._report(NotHeld(event.header.api_key, event.size))

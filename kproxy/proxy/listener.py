@@ -1,0 +1,49 @@
+"""Listeners: where clients come, and where their connections lead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kproxy.proxy.acceptor import Acceptor
+from kproxy.proxy.address import Address
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where to listen, and where the connections that come there lead."""
+
+    listen: Address
+    upstream: Address
+
+
+@dataclass(slots=True, eq=False)
+class BoundListener:
+    """A listener with its sockets; `listener` may get another upstream at any time.
+
+    `bootstrap` is the listener of the command line that it was opened for, None if it is one itself.
+    """
+
+    listener: Listener
+    acceptors: Sequence[Acceptor] = ()
+    bootstrap: BoundListener | None = field(default=None, repr=False)
+
+    @property
+    def port(self) -> int:
+        """The port that a listener on TCP has, be it one that the system chose."""
+        return int(self.acceptors[0].name.rpartition(":")[2])
+
+    @property
+    def hosts(self) -> list[str]:
+        """The IP addresses that a listener on TCP has."""
+        return [acceptor.name.rpartition(":")[0].strip("[]") for acceptor in self.acceptors]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is listened on."""
+        return any(acceptor.is_open for acceptor in self.acceptors)
+
+    def close(self) -> None:
+        """Listen no more; connections go on."""
+        for acceptor in self.acceptors:
+            acceptor.close()

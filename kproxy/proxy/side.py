@@ -1,0 +1,184 @@
+"""Side: one socket of a relayed connection."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from enum import Flag, auto
+from typing import Protocol
+
+from dissectors.connections.events import Direction
+from kproxy.proxy.sockets import reset_on_close
+
+
+class Relaying(Protocol):
+    """What a side is part of."""
+
+    def pass_on(self, side: Side, chunk: bytes, at: int) -> None:
+        """A side has received bytes."""
+
+    def half_closed(self, side: Side) -> None:
+        """A side will receive nothing more."""
+
+    def lost(self, side: Side, error: OSError | None) -> None:
+        """The socket of a side is closed: with an error if its peer or the network ended it."""
+
+
+class Held(Flag):
+    """Why a side is not read."""
+
+    PEER = auto()  # the other side has not taken everything that was read
+    TAP = auto()  # the inspector has not, and nothing may be dropped
+    DELAY = auto()  # an interceptor delays what was read
+
+
+class Side:
+    """One socket. What arrives goes to the connection, which writes it to the peer.
+
+    A side is not read while its peer has unsent bytes. So back-pressure reaches the sender, and at most one read of
+    each direction is in memory.
+
+    It watches its socket with the event loop's readers and writers, not with a transport: some patch releases start
+    to read from a transport even if its protocol has called `pause_reading`, and then there is nowhere to write to.
+
+    Args:
+        sock: Connected, and not blocking.
+        buffer: Read into; may be shared by all connections of an event loop, which reads one socket after the other.
+    """
+
+    peer: Side
+
+    def __init__(
+        self,
+        connection: Relaying,
+        direction: Direction,
+        sock: socket.socket,
+        buffer: memoryview,
+    ) -> None:
+        self.direction = direction
+        self.received = 0
+        self.ended = False  # nothing more will be read
+        self.gone = False  # the socket is closed
+        self._connection = connection
+        self._socket = sock
+        self._buffer = buffer
+        self._held = Held(0)
+        self._unsent: memoryview | None = None
+        self._finish = self._close = False  # once nothing is unsent: shut down for writing, close
+        self._loop = asyncio.get_running_loop()
+
+    def start(self) -> None:
+        """Read from now on, if nothing holds this side."""
+        if not self._held and not self.ended:
+            self._loop.add_reader(self._socket, self._on_readable)
+
+    def hold(self, why: Held) -> None:
+        """Do not read until everything that holds this side has released it."""
+        if not self._held and not self.ended:
+            self._loop.remove_reader(self._socket)
+        self._held |= why
+
+    def release(self, why: Held) -> None:
+        """The counterpart of `hold`."""
+        if self._held:
+            self._held &= ~why
+            self.start()
+
+    def finish(self) -> None:
+        """Shut down for writing, once everything is sent."""
+        self._finish = True
+        self._settle()
+
+    def close(self) -> None:
+        """Read no more, and close the socket once everything is sent."""
+        self._stop_reading()
+        self._close = True
+        self._settle()
+
+    def reset(self) -> None:
+        """Close the socket at once; the other end sees a reset."""
+        if not self.gone:
+            reset_on_close(self._socket)
+            self.lose(None)
+
+    def _on_readable(self) -> None:
+        try:
+            size = self._socket.recv_into(self._buffer)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self.lose(error)
+            return
+        if not size:
+            self._stop_reading()
+            self._connection.half_closed(self)
+            return
+        self.received += size
+        self._connection.pass_on(self, bytes(self._buffer[:size]), time.time_ns())
+
+    def send(self, chunk: bytes) -> OSError | None:
+        """Send what the system takes, and the rest later; return why this socket takes nothing any more."""
+        if self.gone:
+            return None
+        if self._unsent is not None:  # the peer is held, so these bytes are not from there
+            self._unsent = memoryview(bytes(self._unsent) + chunk)
+            return None
+        try:
+            sent = self._socket.send(chunk)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            return error
+        if sent < len(chunk):
+            self._unsent = memoryview(chunk)[sent:]
+            self._loop.add_writer(self._socket, self._on_writable)
+            self.peer.hold(Held.PEER)
+        return None
+
+    def _on_writable(self) -> None:
+        assert self._unsent is not None
+        try:
+            self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self.lose(error)
+            return
+        if not self._unsent:
+            self._stop_writing()
+            self.peer.release(Held.PEER)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Do what waits for everything to be sent."""
+        if self._unsent is not None or self.gone:
+            return
+        if self._close:
+            self.lose(None)
+        elif self._finish:
+            try:
+                self._socket.shutdown(socket.SHUT_WR)
+            except OSError as error:  # the other end has just reset the connection
+                self.lose(error)
+
+    def lose(self, error: OSError | None) -> None:
+        """Close the socket, because of an error or because that was asked for."""
+        if self.gone:
+            return
+        self._stop_reading()
+        self._stop_writing()
+        self.gone = True
+        self._socket.close()
+        self._connection.lost(self, error)
+
+    def _stop_reading(self) -> None:
+        if not self.ended:
+            self.ended = True
+            if not self._held:
+                self._loop.remove_reader(self._socket)
+
+    def _stop_writing(self) -> None:
+        if self._unsent is not None:
+            self._unsent = None
+            self._loop.remove_writer(self._socket)

@@ -1,0 +1,166 @@
+"""Brokers' addresses in responses: all of them are found, and nothing else changes with them."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dissectors import schemas
+from dissectors.connections.events import Direction
+from dissectors.interception.addresses import AddressRewriter, BrokerAddress, locate_addresses
+from dissectors.interception.interceptor import FORWARD, Replace, RequestHeader
+from dissectors.messages.message import read_response
+from tests.kproxy.frames import response
+from tests.strategies import damaged, values
+
+#: What KIP-4, KIP-482, KIP-559, KIP-700, KIP-853, KIP-919, KIP-932 and KIP-951 say: the versions of each API whose
+#: responses have addresses, and the field that these stand in.
+WHERE = {
+    "Metadata": (range(14), "brokers"),
+    "FindCoordinator": (range(7), "coordinators"),
+    "DescribeCluster": (range(3), "brokers"),
+    "Produce": (range(10, 14), "node_endpoints"),
+    "Fetch": (range(16, 19), "node_endpoints"),
+    "ShareFetch": (range(3), "node_endpoints"),
+    "ShareAcknowledge": (range(3), "node_endpoints"),
+    "Vote": (range(1, 3), "node_endpoints"),
+    "BeginQuorumEpoch": (range(1, 2), "node_endpoints"),
+    "EndQuorumEpoch": (range(1, 2), "node_endpoints"),
+    "FetchSnapshot": (range(1, 2), "node_endpoints"),
+}
+EVERY = [(api, version) for api, (versions, _) in WHERE.items() for version in versions]
+#: Controllers write ports as uint16, all others as int32.
+CLIENTS = set(WHERE) - {"Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot"}
+HOSTS = st.sampled_from(["", "b", "b1.example.com", "h" * 127, "h" * 300, "ü"])
+
+
+def key_of(api: str) -> int:
+    found = schemas.api_by_name(api)
+    assert found is not None
+    return found.key
+
+
+def nodes(api: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The structs of a body that hold an address."""
+    field = WHERE[api][1]
+    if field == "coordinators" and field not in body:
+        return [body]
+    return body.get(field) or []
+
+
+def rewritten(frame: bytes, api: str, version: int, place: tuple[str, int]) -> bytes:
+    rewriter = AddressRewriter(lambda addresses, complete: [place] * len(addresses))
+    action = rewriter.on_response(frame, RequestHeader(key_of(api), version, 1))
+    return action.frame if isinstance(action, Replace) else frame
+
+
+def test_wants_the_responses_that_have_addresses_and_no_others() -> None:
+    rewriter = AddressRewriter(lambda addresses, complete: [])
+    wanted = {
+        (api.name, version)
+        for api in schemas.apis()
+        for version in range(-1, api.max_version + 3)
+        if rewriter.wants(Direction.RESPONSE, api.key, version)
+    }
+    assert wanted == set(EVERY)
+    assert not any(rewriter.wants(Direction.REQUEST, key_of(api), version) for api, version in EVERY)
+
+
+def test_reports_versions_that_are_newer_than_the_schemas() -> None:
+    newer: list[tuple[int, int]] = []
+    rewriter = AddressRewriter(lambda addresses, complete: [], lambda *version: newer.append(version))
+    assert not rewriter.wants(Direction.RESPONSE, key_of("Metadata"), 99)
+    assert not rewriter.wants(Direction.RESPONSE, key_of("Heartbeat"), 99)
+    assert newer == [(3, 99)]
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY)
+def test_only_hosts_and_ports_change(api: str, version: int) -> None:
+    shape = read_response(response(api, version, {}), key_of(api), version).layout
+    assert shape is not None
+
+    @settings(max_examples=25, database=None, deadline=None)
+    @given(values(shape), st.data())
+    def check(body: dict[str, Any], data: st.DataObject) -> None:
+        for node in nodes(api, body):
+            largest = 2**31 - 1 if api in CLIENTS else 2**16 - 1
+            node["host"], node["port"] = data.draw(HOSTS), data.draw(st.sampled_from([largest, 0, 9092]))
+        place = data.draw(HOSTS.filter(bool)), 19092
+        frame = response(api, version, body)
+        expected = copy.deepcopy(body)
+        for node in nodes(api, expected):
+            if node["host"] and node["port"] > 0:
+                node["host"], node["port"] = place
+        made = rewritten(frame, api, version, place)
+        assert made == response(api, version, expected)
+        message = read_response(made, key_of(api), version)
+        assert message.error is None
+        assert message.body == expected
+
+    check()
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY)
+def test_any_bytes_pass_or_are_rewritten(api: str, version: int) -> None:
+    shape = read_response(response(api, version, {}), key_of(api), version).layout
+    assert shape is not None
+
+    @settings(max_examples=25, database=None, deadline=None)
+    @given(damaged(values(shape).map(lambda body: response(api, version, body))))
+    def check(frame: bytes) -> None:
+        rewritten(frame, api, version, ("proxy", 1))
+
+    check()
+
+
+def corpus() -> Iterator[tuple[str, int, bytes, dict[str, Any]]]:
+    """Responses as Kafka's own classes write and print them."""
+    file = Path(__file__).parents[2] / "data" / "corpus-tame.jsonl.gz"
+    with gzip.open(file, "rt") as rows:
+        for row in map(json.loads, rows):
+            api = row["api"].removesuffix("Response")
+            if row["type"] == "response" and api in WHERE and row["version"] in WHERE[api][0]:
+                yield api, row["version"], bytes.fromhex(row["frame_hex"]), row["json"]
+
+
+def printed(value: Any) -> Iterator[BrokerAddress]:
+    """The addresses in Kafka's JSON, in order."""
+    if isinstance(value, dict):
+        if {"host", "port"} <= value.keys() and value.keys() & {"nodeId", "brokerId"}:
+            yield BrokerAddress(value.get("nodeId", value.get("brokerId")), value["host"], value["port"])
+        for each in value.values():
+            yield from printed(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from printed(each)
+
+
+def test_finds_the_addresses_that_kafka_prints() -> None:
+    seen: dict[str, int] = {}
+    for api, version, frame, body in corpus():
+        found = [span.address for span in locate_addresses(frame, key_of(api), version)]
+        assert found == [address for address in printed(body) if address.host and address.port > 0], (api, version)
+        seen[api] = seen.get(api, 0) + len(found)
+    assert seen.keys() == WHERE.keys()
+    assert all(seen.values())
+
+
+def test_metadata_is_read_no_further_than_its_brokers() -> None:
+    frame = response("Metadata", 9, {"brokers": [{"node_id": 1, "host": "b", "port": 9092}]})
+    torn = frame[: frame.index(b"\x02b") + 8]
+    assert [span.address for span in locate_addresses(torn, 3, 9)] == [(1, "b", 9092)]
+
+
+def test_addresses_that_stay_are_not_rewritten() -> None:
+    frame = response("Metadata", 1, {"brokers": [{"node_id": 1, "host": "b", "port": 9092}]})
+    header = RequestHeader(3, 1, 1)
+    assert AddressRewriter(lambda addresses, complete: [None]).on_response(frame, header) is FORWARD
+    assert AddressRewriter(lambda addresses, complete: [("b", 9092)]).on_response(frame, header) is FORWARD
