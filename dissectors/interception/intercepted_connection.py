@@ -11,7 +11,7 @@ from dissectors.connections.framing import MAX_FRAME_BYTES
 from dissectors.interception.interceptor import (
     Action,
     Answer,
-    Close,
+    CloseConnection,
     Delay,
     Drop,
     Forward,
@@ -32,7 +32,7 @@ _RESPONSE_HEAD = struct.Struct(">ii")
 _PRODUCE = int(ApiKey.PRODUCE)
 
 
-class Output(NamedTuple):
+class Delivery(NamedTuple):
     """The next bytes of one direction: as they were received, and as they are to be sent after `delay` seconds.
 
     The two differ only where an interceptor decided so. Where `close` is set, they are the connection's last.
@@ -80,14 +80,14 @@ class InterceptedConnection:
         self._in_flight: dict[int, tuple[RequestHeader, bytes | None]] = {}
         self._cutters = (_Cutter(Direction.REQUEST, self), _Cutter(Direction.RESPONSE, self))
 
-    def receive_data(self, direction: Direction, data: bytes) -> list[Output]:
+    def receive_data(self, direction: Direction, data: bytes) -> list[Delivery]:
         """Take the next bytes of one direction; return what is to be sent now, in both directions.
 
-        After an output with `close`, feed nothing more.
+        After a delivery with `close`, feed nothing more.
         """
         return self._cutters[direction].push(data)
 
-    def end(self, direction: Direction) -> list[Output]:
+    def end(self, direction: Direction) -> list[Delivery]:
         """The direction has ended: what is held of a frame that never became whole is to be sent as it is."""
         return self._cutters[direction].end()
 
@@ -104,7 +104,7 @@ class InterceptedConnection:
         waiting = self._in_flight.get(correlation_id)
         return None if waiting is None else waiting[0]
 
-    def requested(self, header: RequestHeader, answer: bytes | None = None) -> list[Output]:
+    def requested(self, header: RequestHeader, answer: bytes | None = None) -> list[Delivery]:
         """A request passes, or has its answer here; return answers that are due."""
         self._in_flight.pop(header.correlation_id, None)  # the id of one that was never answered: the newer counts
         self._in_flight[header.correlation_id] = header, answer
@@ -112,26 +112,26 @@ class InterceptedConnection:
             del self._in_flight[next(iter(self._in_flight))]
         return self._answers_due() if answer is not None else []
 
-    def responded(self, correlation_id: int) -> list[Output]:
+    def responded(self, correlation_id: int) -> list[Delivery]:
         """A response has passed, to its last byte; return answers that are due behind it."""
-        made: list[Output] = []
+        made: list[Delivery] = []
         while self._in_flight:
             oldest = next(iter(self._in_flight))
             _, answer = self._in_flight.pop(oldest)
             if answer is not None:
-                made.append(Output(Direction.RESPONSE, b"", answer))
+                made.append(Delivery(Direction.RESPONSE, b"", answer))
             if oldest == correlation_id:
                 break
         return made + self._answers_due()
 
-    def _answers_due(self) -> list[Output]:
-        made: list[Output] = []
+    def _answers_due(self) -> list[Delivery]:
+        made: list[Delivery] = []
         while self._in_flight:
             oldest, (_, answer) = next(iter(self._in_flight.items()))
             if answer is None:
                 break
             del self._in_flight[oldest]
-            made.append(Output(Direction.RESPONSE, b"", answer))
+            made.append(Delivery(Direction.RESPONSE, b"", answer))
         return made
 
 
@@ -148,10 +148,10 @@ class _Cutter:
         self._missing = 0  # bytes to come before what is held is worth another look
         self._framed = True
 
-    def push(self, data: bytes) -> list[Output]:
+    def push(self, data: bytes) -> list[Delivery]:
         if not self._framed or len(data) < self._left:
             self._left -= len(data) if self._framed else 0
-            return [Output(self._direction, data, data)]
+            return [Delivery(self._direction, data, data)]
         if self._held:
             self._held.append(data)
             self._missing -= len(data)
@@ -159,17 +159,17 @@ class _Cutter:
                 return []
             data = b"".join(self._held)
             self._held.clear()
-        made: list[Output] = []
+        made: list[Delivery] = []
         self._cut(data, made)
         return made
 
-    def end(self) -> list[Output]:
+    def end(self) -> list[Delivery]:
         rest = b"".join(self._held)
         self._held.clear()
         self._framed = False
-        return [Output(self._direction, rest, rest)] if rest else []
+        return [Delivery(self._direction, rest, rest)] if rest else []
 
-    def _cut(self, data: bytes, made: list[Output]) -> None:
+    def _cut(self, data: bytes, made: list[Delivery]) -> None:
         """Pass, hold or decide about the frames in `data`, which begins with what is left of one that passes."""
         end = len(data)
         start, position = 0, self._left  # what stands between them passes
@@ -214,7 +214,7 @@ class _Cutter:
         elif header is not None and (header.api_key != _PRODUCE or expects_response(start, header.api_version)):
             self._connection.requested(header)
 
-    def _finish(self, data: bytes, start: int, stop: int, made: list[Output]) -> int:
+    def _finish(self, data: bytes, start: int, stop: int, made: list[Delivery]) -> int:
         """A frame that passes ends at `stop`; return where what is still to pass starts."""
         if self._passing is None:
             return start
@@ -246,7 +246,9 @@ class _Cutter:
             return RequestHeader(*_REQUEST_HEAD.unpack_from(data, position)[1:])
         return self._connection.asked(_RESPONSE_HEAD.unpack_from(data, position)[1])
 
-    def _decide(self, header: RequestHeader, frame: bytes, wanting: Sequence[Interceptor], made: list[Output]) -> bool:
+    def _decide(
+        self, header: RequestHeader, frame: bytes, wanting: Sequence[Interceptor], made: list[Delivery]
+    ) -> bool:
         """Show a whole frame to interceptors and do what they say; False if the connection is to be closed."""
         is_request = self._direction is Direction.REQUEST
         sent, delay = frame, 0.0
@@ -262,24 +264,24 @@ class _Cutter:
                 case Drop():
                     sent = b""
                     break
-                case Close():
-                    made.append(Output(self._direction, frame, b"", delay, close=True))
+                case CloseConnection():
+                    made.append(Delivery(self._direction, frame, b"", delay, close=True))
                     return False
                 case Answer(response):
-                    made.append(Output(self._direction, frame, b"", delay))
+                    made.append(Delivery(self._direction, frame, b"", delay))
                     made += self._connection.requested(header, response)
                     return True
-        made.append(Output(self._direction, frame, sent, delay))
+        made.append(Delivery(self._direction, frame, sent, delay))
         if not is_request:
             made += self._connection.responded(header.correlation_id)
         elif sent:
             self._begin(header, sent[:ACKS_WITHIN])
         return True
 
-    def _pass(self, data: bytes, start: int, stop: int, made: list[Output]) -> None:
+    def _pass(self, data: bytes, start: int, stop: int, made: list[Delivery]) -> None:
         if stop > start:
             part = data if stop - start == len(data) else data[start:stop]
-            made.append(Output(self._direction, part, part))
+            made.append(Delivery(self._direction, part, part))
 
     def _hold(self, data: bytes, position: int, need: int) -> None:
         self._held.append(data[position:])

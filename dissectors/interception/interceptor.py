@@ -41,7 +41,7 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
+class CloseConnection:
     """Send nothing more, and close the connection."""
 
 
@@ -52,7 +52,7 @@ class Answer:
     frame: bytes
 
 
-Action: TypeAlias = Forward | Replace | Delay | Drop | Close | Answer
+Action: TypeAlias = Forward | Replace | Delay | Drop | CloseConnection | Answer
 
 FORWARD = Forward()
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from dissectors.connections.events import Direction
-from dissectors.interception.intercepted_connection import InterceptedConnection, Output
+from dissectors.interception.intercepted_connection import Delivery, InterceptedConnection
 from kproxy.proxy.connection import Ending, RelayedConnection
 from kproxy.proxy.side import Held, Side
 from kproxy.proxy.tapped_connection import TappedConnection
@@ -32,7 +32,7 @@ class InterceptingConnection(RelayedConnection):
     ) -> None:
         super().__init__(client, server, buffer, tapped)
         self._frames = frames
-        self._delayed: tuple[deque[Output], deque[Output]] = (deque(), deque())
+        self._delayed: tuple[deque[Delivery], deque[Delivery]] = (deque(), deque())
 
     def pass_on(self, side: Side, chunk: bytes, at: int) -> None:
         """Send what interceptors make of the bytes that this side has received."""
@@ -43,7 +43,7 @@ class InterceptingConnection(RelayedConnection):
         self._apply(self._frames.end(side.direction), time.time_ns())
         super().half_closed(side)
 
-    def _apply(self, outputs: Sequence[Output], at: int) -> None:
+    def _apply(self, outputs: Sequence[Delivery], at: int) -> None:
         if len(outputs) == 1 and outputs[0].sent is outputs[0].received and not self._delayed[outputs[0].direction]:
             self._send(outputs[0].direction, outputs[0].sent)
         else:
@@ -56,7 +56,7 @@ class InterceptingConnection(RelayedConnection):
                     stream.replaced(output.sent, at)
                 stream.data(output.received or output.sent, at)
 
-    def _send_all(self, direction: Direction, outputs: Sequence[Output]) -> None:
+    def _send_all(self, direction: Direction, outputs: Sequence[Delivery]) -> None:
         """Send outputs in order, as far as none is delayed; the others follow when their time has come."""
         delayed = self._delayed[direction]
         pieces = []

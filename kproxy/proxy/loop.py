@@ -24,7 +24,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(main)
 
 
-class Stop(asyncio.Event):
+class StopRequest(asyncio.Event):
     """Set when somebody asks for the end.
 
     Attributes:
@@ -46,10 +46,10 @@ class Stop(asyncio.Event):
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[Stop]:
+def stop_on_signals() -> Iterator[StopRequest]:
     """An event that Ctrl-C and SIGTERM set; after the block a Ctrl-C cancels whatever is still being done."""
     loop = asyncio.get_running_loop()
-    stop = Stop()
+    stop = StopRequest()
     signals = (signal.SIGINT, signal.SIGTERM)
     for number in signals:
         loop.add_signal_handler(number, partial(stop.ask, gently=number == signal.SIGTERM))

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.connections.events import Direction
-from dissectors.interception.intercepted_connection import InterceptedConnection, Output, TooLarge
+from dissectors.interception.intercepted_connection import Delivery, InterceptedConnection, TooLarge
 from dissectors.interception.interceptor import (
     FORWARD,
     Action,
     Answer,
-    Close,
+    CloseConnection,
     Delay,
     Drop,
     Replace,
@@ -51,11 +51,11 @@ def only(direction: Direction, action: Action, *api_keys: int) -> Deciding:
     return Deciding(lambda way, frame, header: action if way is direction else FORWARD, *api_keys)
 
 
-def sent(outputs: Iterable[Output], direction: Direction) -> bytes:
+def sent(outputs: Iterable[Delivery], direction: Direction) -> bytes:
     return b"".join(output.sent for output in outputs if output.direction is direction)
 
 
-def received(outputs: Iterable[Output], direction: Direction) -> bytes:
+def received(outputs: Iterable[Delivery], direction: Direction) -> bytes:
     return b"".join(output.received for output in outputs if output.direction is direction)
 
 
@@ -178,7 +178,7 @@ def test_a_delay_holds_for_the_frame_and_its_place_is_kept() -> None:
 
 
 def test_nothing_is_sent_after_a_close() -> None:
-    connection = InterceptedConnection([only(RESPONSE, Close(), METADATA)])
+    connection = InterceptedConnection([only(RESPONSE, CloseConnection(), METADATA)])
     connection.receive_data(REQUEST, heartbeat(1) + metadata(2) + heartbeat(3))
     outputs = connection.receive_data(RESPONSE, beat(1) + brokers(2) + beat(3))
     assert sent(outputs, RESPONSE) == beat(1)
@@ -190,7 +190,7 @@ def test_interceptors_see_what_those_before_them_let_pass() -> None:
     connection = InterceptedConnection([first, second])
     connection.receive_data(REQUEST, metadata(1))
     (output,) = connection.receive_data(RESPONSE, brokers(1))
-    assert output == Output(RESPONSE, brokers(1), brokers(1, "other"))
+    assert output == Delivery(RESPONSE, brokers(1), brokers(1, "other"))
     assert second.seen == [(REQUEST, metadata(1)), (RESPONSE, brokers(1, "other"))]
 
 
