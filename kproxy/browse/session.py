@@ -1,4 +1,4 @@
-"""A session: one source, the index and the overviews made of it, and what the user has marked."""
+"""A session: one source, its index and overviews, and the user's marks and notes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kproxy.trace.lines import FindingLine, GapLine, Line, RequestLine, Response
 
 @dataclass(slots=True)
 class Note:
-    """What the user keeps of a row."""
+    """The user's mark and note on a row."""
 
     marked: bool = False
     text: str = ""
@@ -30,7 +30,7 @@ class Note:
 
 @dataclass(slots=True)
 class BrowseSession:
-    """Reads a source as far as it goes, a slice at a time, so that whoever shows it stays awake."""
+    """Reads a source in slices, so that the user interface stays responsive."""
 
     source: Source
     overviews: Overviews = field(default_factory=Overviews)
@@ -38,8 +38,8 @@ class BrowseSession:
     shown: Shown = field(init=False)
     _matching: Matching = field(init=False)
     notes: dict[int, Note] = field(init=False, default_factory=dict)
-    bad: int = field(init=False, default=0)  # lines that are none of a trace
-    version: int = field(init=False, default=0)  # changes when anything was read
+    bad: int = field(init=False, default=0)  # lines that are not trace lines
+    version: int = field(init=False, default=0)  # changes when lines are read
     _lines: Iterator[tuple[int, bytes]] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -49,21 +49,21 @@ class BrowseSession:
 
     @property
     def matching(self) -> Matching | None:
-        """What the rows that match the filter sum up to, kept from now on; None if all rows are shown."""
+        """Overviews of the rows that match the filter, kept up to date from now on; None if all rows are visible."""
         return self._matching.wanted() if self.shown.is_narrowed else None
 
     @property
     def counted(self) -> tuple[int, int]:
-        """Rows that are in `matching`, and rows there are."""
+        """Rows counted in `matching`, and rows in total."""
         return self._matching.progress
 
     @property
     def now(self) -> int:
-        """The time up to which waiting requests have waited, ns: the clock's, or of a finished trace its last."""
+        """Current time for requests in flight, ns: the clock, or the last time of a finished trace."""
         return max(self.index.now, time.time_ns()) if self.source.live else self.index.now
 
     def work(self, seconds: float) -> bool:
-        """Read and filter for so long; whether there is more to do."""
+        """Read and filter for this many seconds; return whether work remains."""
         ends = time.perf_counter() + seconds
         more = self._read(ends - seconds / 2 if self.shown.is_behind else ends)
         index = self.index
@@ -100,7 +100,7 @@ class BrowseSession:
         return False
 
     def exchange(self, row: int) -> Exchange | None:
-        """A row with its lines; None if they are no longer kept."""
+        """Return a row with its lines; None if they have been discarded."""
         index = self.index
         entry = row - index.first
         if not 0 <= entry < len(index.at):
@@ -125,30 +125,30 @@ class BrowseSession:
         try:
             line = parse_line(self.source.store.read(place, size))
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return None  # no longer kept, or the file was changed under us
+            return None  # discarded, or another process changed the file
         self._name(line)
         return line
 
     def _name(self, line: Line) -> None:
-        """Call the server what the source calls it."""
+        """Replace the server's address with the source's name for it."""
         names = self.source.server_names
         if names and not isinstance(line, FindingLine | GapLine) and line.server is not None:
             line.server = names.get(line.server, line.server)
 
     def raw(self, row: int) -> list[bytes]:
-        """The lines of a row as they are in the trace."""
+        """Return the lines of a row as they are in the trace."""
         index = self.index
         entry = row - index.first
         places = ((index.places[side][entry], index.sizes[side][entry]) for side in (0, 1))
         return [self.source.store.read(place, size) for place, size in places if place >= 0]
 
     def _light(self, row: int) -> Iterator[Line]:
-        """The lines of a row without their bodies and bytes."""
+        """Yield the lines of a row without bodies and bytes."""
         for raw in self.raw(row):
             if (line := parse_light(raw)) is not None:
                 self._name(line)
                 yield line
 
     def note(self, row: int) -> Note:
-        """What is kept of a row, to be changed."""
+        """Return the note of a row; the caller may change it."""
         return self.notes.setdefault(row, Note())

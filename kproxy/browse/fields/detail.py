@@ -1,4 +1,4 @@
-"""What there is to see of one side of an exchange: its fields with their bytes, and what was found wrong with it."""
+"""The details of one side of an exchange: its fields with their bytes, and its findings."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class FrameDetail:
     """One side of an exchange.
 
     Attributes:
-        line: Of the trace.
-        frame: The bytes, those of secrets zero; None if they are not there, and `missing` says why.
-        fields: ``size``, ``header``, ``body`` and perhaps ``(not decoded)``; of a body without its bytes ``body``
-            alone; of neither the facts of the line.
-        missing: A sentence, None if the bytes are there.
-        findings: Those of the line, the worst first.
-        error: Where reading stopped, and why.
-        departure: In words how the frame departs from its layout, if it is read as it is written.
+        line: The trace line.
+        frame: The frame's bytes with secrets zeroed; None if the trace lacks them, and `missing` has the reason.
+        fields: With bytes: ``size``, ``header``, ``body`` and, if bytes remain, ``(not decoded)``. With a decoded body
+            only: ``body``. With neither: the summary facts of the line.
+        missing: Why there are no bytes, as a sentence; None if there are.
+        findings: The line's findings, most severe first.
+        error: Where and why decoding stopped.
+        departure: How the frame departs from Kafka's layout, in words, if it was decoded with a modified layout.
     """
 
     line: FrameLine
@@ -48,20 +48,20 @@ class FrameDetail:
     departure: str | None = None
 
     def way(self, offset: int) -> list[FieldView]:
-        """The fields that have the byte at `offset` of the frame, outermost first."""
+        """Return the fields that contain the byte at `offset` of the frame, outermost first."""
         return covering(self.fields, offset)
 
     def find(self, path: str) -> list[FieldView]:
-        """The fields on the way to the path of a finding, outermost first, as far as there are any."""
+        """Return the fields on a finding's path, outermost first, as far as they exist."""
         return ancestors(self.fields, path)
 
 
 def side(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
-    """What there is to see of a frame. Never raises; what is inside record data is read when it is asked for.
+    """Build the details of a frame. Never raises; record data is decoded only when it is opened.
 
     Args:
-        line: Of a trace of any detail; it is not changed.
-        request: Of a response, the line of its request, if there is one: it helps to tell how the response departs.
+        line: A line of a trace at any detail; it is not changed.
+        request: For a response, the line of its request if known; it helps the diagnosis.
     """
     made = FrameDetail(line, findings=best_first(line.findings))
     if line.not_decoded:
@@ -89,7 +89,7 @@ def side(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
 
 
 def _settled(message: Message, line: FrameLine, request: RequestLine | None) -> Message:
-    """Read a frame that departs as it is written: as the findings say; if they say nothing, as a diagnosis does."""
+    """Decode a malformed frame with its modified layout: the one in the findings, else the one of a new diagnosis."""
     if message.reads_well and not message.decode_warnings:
         return message
     for found in line.findings:
@@ -100,7 +100,7 @@ def _settled(message: Message, line: FrameLine, request: RequestLine | None) -> 
 
 
 def _diagnosed(message: Message, found: FindingEntry) -> Diagnosis | None:
-    """The diagnosis that a finding tells of, if its edit can be applied."""
+    """Return the diagnosis in a finding, if its edit can be applied."""
     right = right_layout(message)
     if found.edit is None or right is None:
         return None
@@ -119,7 +119,7 @@ def _show(made: FrameDetail, message: Message) -> None:
     made.fields, made.error = wire.fields, wire.error
     hidden = wire.secrets
     if line.body == {} and may_hold_secrets(message):
-        # It could not be read, so it was withheld; the zeros in its place may read well.
+        # Undecodable frames are withheld; the zeros in their place might decode.
         hidden = [(message.body_start, len(message.frame))]
         made.fields = [each for each in made.fields if each.name in ("size", "header")]
         made.fields.append(FieldView("body", "body", hidden[0], withheld(message.frame[message.body_start :])))
@@ -130,7 +130,7 @@ def _show(made: FrameDetail, message: Message) -> None:
 
 
 def _layout(line: FrameLine) -> tuple[Any, str]:
-    """The layout that the body of a line should have, None if there is none, and its name."""
+    """Return the expected layout of a line's body, None if unknown, and the name of its message."""
     owner = f"{line.api}{'Request' if isinstance(line, RequestLine) else 'Response'}"
     if line.api_key is None or line.api_version is None or (known := plan(line.api_key, line.api_version)) is None:
         return None, owner

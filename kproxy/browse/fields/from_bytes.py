@@ -1,4 +1,4 @@
-"""The fields of a frame of which the bytes are there: each with its span."""
+"""The fields of a frame with bytes: each with its span."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from dissectors.wire.node import Node
 from kproxy.browse.fields import kinds
 from kproxy.browse.fields.field import FieldView
 
-#: Gives the fields of record data whose bytes are withheld, by path; from the body in the trace.
+#: Returns the fields of record data whose bytes are withheld, by path, from the decoded body in the trace.
 Told = Callable[[str], Iterator[FieldView]]
 
 
 class WireFields:
-    """Makes the fields of one message.
+    """Builds the fields of one message.
 
     Args:
-        message: As read, perhaps under its diagnosis.
-        topic_name: Gives the name of a topic id.
+        message: The decoded message, perhaps decoded with a modified layout.
+        topic_name: Returns the name of a topic id.
         told: See `Told`.
 
     Attributes:
-        fields: ``size``, ``header`` and ``body``, and what was left: ``(not decoded)``.
-        secrets: Spans of what must not be shown of the frame.
-        error: Where reading stopped and why, None if it came to the end.
+        fields: ``size``, ``header`` and ``body``, and any remaining bytes as ``(not decoded)``.
+        secrets: Spans of the frame that must not be shown.
+        error: Where and why decoding stopped, None if it reached the end.
     """
 
     def __init__(self, message: Message, topic_name: TopicName, told: Told) -> None:
         tree = walk_message(message)
         self._frame = message.frame
-        self._tree = tree  # its nodes are known by their ids
+        self._tree = tree  # keeps the nodes alive: they are looked up by id()
         self._told = told
         self._version = message.version
         self._owner = owner = f"{message.api}{'Request' if message.is_request else 'Response'}"
@@ -66,7 +66,7 @@ class WireFields:
             self.fields.append(FieldView("(not decoded)", "", span, withheld(rest) if is_secret else rest))
 
     def _part(self, node: Node, layout: Layout | None, owner: str) -> FieldView:
-        """The size, the header or the body."""
+        """Return the field of the size, the header or the body."""
         if not owner:
             return FieldView(node.name, node.name, (node.start, node.end), node.value, kind="int32")
         path = "" if node.name == "body" else node.name
@@ -88,7 +88,7 @@ class WireFields:
                 yield self._field(node, known.get(node.name), at, owner)
 
     def _tags(self, nodes: list[Node], known: Mapping[str, OnWire], path: str, owner: str) -> Iterator[FieldView]:
-        """The tagged fields, each with its tag and size."""
+        """Yield the tagged fields, each with its tag and size."""
         for node in nodes:
             if node.children:
                 field = self._field(node.children[0], known.get(node.name), f"{path}.{node.name}", owner)
@@ -135,7 +135,7 @@ class WireFields:
                 yield FieldView(name, at, span, node.value, kind=kind, meaning=meaning)
 
     def _batches(self, node: Node, path: str) -> Iterator[FieldView]:
-        """The batches of record data."""
+        """Yield the batches of record data."""
         topic, rows = self._expander.record_data[id(node)]
         for batch in lazy.batches(self._frame, node.end - len(node.value), node.end):
             node = batch.node
@@ -181,7 +181,7 @@ class WireFields:
                         produce=partial(self._all, node.children, at, kinds.HEADER))  # fmt: skip
 
     def _message(self, batch: lazy.LateBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
-        """The fields of a message of format 0 or 1, and of those that it wraps."""
+        """Yield the fields of a message of format 0 or 1, and the messages in a compressed one."""
         inside = next((node.children for node in batch.node.children if node.name == "value"), [])
         for each in inside or [batch.node]:
             if expand:
@@ -193,7 +193,7 @@ class WireFields:
             yield self._plain(node, path, known)
 
     def _plain(self, node: Node, path: str, known: Mapping[str, str]) -> FieldView:
-        """A field of record data."""
+        """Return a field of record data."""
         name, at = (
             (f"[{node.name}]", f"{path}[{node.name}]") if node.name.isdigit() else (node.name, f"{path}.{node.name}")
         )
@@ -210,7 +210,7 @@ class WireFields:
 
 
 def _described(batch: Node) -> str | None:
-    """What to say of a batch whose fields are not looked at yet."""
+    """Return the one-line description of a batch that has not been opened."""
     values = {node.name: node for node in batch.children}
     count, attributes = values.get("records_count"), values.get("attributes")
     if count is None or attributes is None:

@@ -1,4 +1,4 @@
-"""A record or a field to read in full: its facts, then all of its value, as pieces of text."""
+"""A record or field in full, as rows of styled text: its facts, then its whole value."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from kproxy.trace.formatting import safe
 
 Row = list[Piece]
 
-#: Lines of a value that are shown, and headers of a record.
+#: Most lines of a value that are shown, and most headers of a record.
 _MOST_LINES = 5_000
 _MOST_HEADERS = 200
 
 
 def whole(way: list[FieldView], form: Form = Form.FITS) -> Iterator[Row]:
-    """What is to be read of a field; of a record all of it.
+    """Yield the rows for a field; for a record, its key, value and headers.
 
     Args:
-        way: The fields on the way to it, outermost first.
-        form: How bytes are to be shown.
+        way: The fields on the path to it, outermost first.
+        form: How bytes are shown.
     """
     record = record_of(way, form)
     if record is not None:

@@ -1,4 +1,4 @@
-"""Findings by rule, by cause and by connection, the worst first."""
+"""Findings by rule, root cause and connection, most severe first."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from kproxy.outputs.reports.causes import MOST_SENTENCES
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 
-#: Causes that are listed, and how many are let go at once when there are more.
+#: Most causes that are listed, and how many are dropped at once beyond that.
 MOST = 10_000
 _AT_ONCE = 1_000
-#: Pairs of cause and connection that are listed, and of rule and connection whose repeats are.
+#: Most pairs of cause and connection, and of rule and connection with repeats, that are listed.
 MOST_PLACES = 100_000
-#: Requests with a finding whose response is waited for.
+#: Most requests with a finding whose response is awaited.
 _MOST_ASKED = 10_000
-#: Open connections of which is known between whom they are.
+#: Most open connections whose addresses are kept.
 _MOST_ENDS = 10_000
 
 
 @dataclass(slots=True)
 class _Place:
-    """What is known of a cause, or of the repeats of a rule, on a connection."""
+    """A cause, or the repeats of a rule, on one connection."""
 
     client: str | None
     server: str | None
@@ -40,7 +40,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Cause:
-    """What is known of a cause; `told` of its findings are in the trace, `served` of them in requests that worked."""
+    """The state of a cause: `told` counts its findings in the trace, `served` those in requests that succeeded."""
 
     key: bytes
     finding: FindingEntry
@@ -60,7 +60,7 @@ class _Cause:
 
 @dataclass(slots=True)
 class _Repeats:
-    """Findings of a rule that connections counted when they ended."""
+    """Repeats of a rule that connections counted until they ended."""
 
     name: str
     elsewhere: int = 0
@@ -68,10 +68,10 @@ class _Repeats:
 
 
 class Findings:
-    """Takes the lines of a trace; `rules` and `causes` are what is wrong.
+    """Collects the findings in the lines of a trace.
 
-    Of more than `MOST` causes the least severe are let go, of these what was not seen for longest; `others` counts
-    their findings.
+    Of more than `MOST` causes, the least severe are dropped, the least recently seen first; `others` counts their
+    findings.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Findings:
         self._shown: list[RuleRows] | None = None
 
     def take(self, line: Line, row: int, at: int) -> None:
-        """Take the next line; its row in the index, and its time in ns."""
+        """Process the next line, given its row in the index and its time in ns."""
         if isinstance(line, RequestLine):
             if line.findings:
                 ends = line.client, line.server
@@ -140,7 +140,7 @@ class Findings:
         row: int,
         at: int,
     ) -> bool:
-        """There were `count` more on a connection; whether that is listed."""
+        """Add `count` findings on a connection; return whether the connection is listed."""
         place = places.get(connection_id)
         if place is None:
             if self._places == MOST_PLACES:
@@ -180,7 +180,7 @@ class Findings:
                 repeats.elsewhere += repeat.count
 
     def rules(self) -> list[RuleRows]:
-        """What is wrong by rule, the rule with the worst cause first."""
+        """Return the findings by rule, the rule with the most severe cause first."""
         if self._shown is None:
             causes: dict[str, list[_Cause]] = {code: [] for code in self._repeats}
             for cause in self._causes.values():
@@ -190,7 +190,7 @@ class Findings:
         return self._shown
 
     def causes(self, most: int | None = None) -> list[CauseRows]:
-        """The causes, the worst first; `most` of them at most."""
+        """Return the causes, most severe first; at most `most`."""
         return sorted((cause for rule in self.rules() for cause in rule.causes), key=_urgency)[:most]
 
 
@@ -211,7 +211,7 @@ def _rule(code: str, causes: list[_Cause], repeats: _Repeats | None) -> RuleRows
 
 
 def _row(cause: _Cause, repeats: _Repeats | None, unassigned: int) -> CauseRows:
-    """A cause; `repeats` can only be of it."""
+    """Return a cause; `repeats` is given if they can only be of this cause."""
     again = dict(repeats.places) if repeats else {}
     places = [
         _shown(connection_id, place, again.pop(connection_id, None)) for connection_id, place in cause.places.items()
@@ -243,12 +243,12 @@ def _shown(connection_id: str, place: _Place, again: _Place | None) -> CauseConn
 
 
 def _count(repeats: _Repeats | None) -> int:
-    """How many findings were only counted."""
+    """Return the number of repeats."""
     return sum(place.count for place in repeats.places.values()) + repeats.elsewhere if repeats else 0
 
 
 def _usual(code: str) -> str:
-    """The severity that a rule has, where no finding of it tells."""
-    from kproxy.outputs.rulebook import entries  # it reads every rule
+    """Return a rule's default severity, used if no finding of it is in the trace."""
+    from kproxy.outputs.rulebook import entries  # imported late: it loads every rule
 
     return next((entry.severity for entry in entries() if entry.code == code), Severity.INFO.value)

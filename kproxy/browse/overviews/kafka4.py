@@ -1,6 +1,7 @@
-"""Whether a client will work with the newest Kafka, which no longer serves old versions (KIP-896).
+"""Whether a client works with the newest Kafka, which removed old API versions (KIP-896).
 
-Source: https://cwiki.apache.org/confluence/display/KAFKA/KIP-896%3A+Remove+old+client+protocol+API+versions+in+Kafka+4.0
+Source:
+https://cwiki.apache.org/confluence/display/KAFKA/KIP-896%3A+Remove+old+client+protocol+API+versions+in+Kafka+4.0
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from enum import StrEnum
 
 from dissectors.schemas import removed_versions
 
-#: Servers at which a client used an old version, that are kept of each API.
+#: Most servers kept per API at which a client used an old version.
 MOST_SERVERS = 8
 
-#: The releases of clients that KIP-896 was made sure to leave working, by the name that they send (KIP-511). KafkaJS
-#: 1.15.0 is among them, which sends none.
+#: The oldest client releases that KIP-896 guarantees to work, by software name (KIP-511). KafkaJS 1.15.0 is also one,
+#: but it sends no name.
 LEAST_RELEASES = {
     "apache-kafka-java": "2.1.0",
     "librdkafka": "1.8.2",
@@ -25,7 +26,7 @@ LEAST_RELEASES = {
 
 
 class Kafka4Verdict(StrEnum):
-    """What will come of a client at the newest Kafka."""
+    """Whether a client will work with the newest Kafka."""
 
     WORKS = "works"
     REFUSED = "refused"
@@ -34,7 +35,7 @@ class Kafka4Verdict(StrEnum):
 
 @dataclass(slots=True)
 class HighestVersions:
-    """The highest version that a server was seen to answer, by API key."""
+    """The highest version that a server has answered, by API key."""
 
     address: str
     highest: dict[int, int] = field(default_factory=dict)
@@ -42,13 +43,13 @@ class HighestVersions:
 
 @dataclass(slots=True)
 class Use:
-    """How a client uses versions of an API that are removed.
+    """How a client uses removed versions of an API.
 
     Attributes:
         version: The lowest of them; `row` is the last request with one.
-        unasked: It did on a connection all of which was seen, without asking ApiVersions first.
-        keeps_up: It uses versions that are not removed as well.
-        refused_by: A server that does not serve it even now.
+        unasked: It used one without sending ApiVersions first, on a connection that was seen from its start.
+        keeps_up: It also uses versions that are not removed.
+        refused_by: A server that already rejects it.
     """
 
     api: str
@@ -62,7 +63,7 @@ class Use:
 
     @property
     def least(self) -> int | None:
-        """The lowest version that is still served, None if none is."""
+        """The lowest version that is still supported, None if the API was removed."""
         return removed_versions.lowest_served().get(self.api_key)
 
     def sentence(self) -> str:
@@ -71,10 +72,10 @@ class Use:
         return f"uses {self.api} v{self.version}, but Kafka {removed_versions.newest_release()} {now}"
 
     def judged(self, asks: bool) -> tuple[Kafka4Verdict, str]:
-        """What will come of it, and why; `asks`: the client asks ApiVersions on some connection.
+        """Return the verdict and its reason; `asks`: the client sends ApiVersions on some connection.
 
-        A client that asks may use old versions for no other reason than that its broker is old. It is known to have no
-        newer one if it uses none although the same server answers others that do.
+        A client that negotiates may use old versions only because its broker is old. It is known to lack newer ones if
+        it uses none although the same server answers them for other clients.
         """
         if self.refused_by is not None:
             return Kafka4Verdict.REFUSED, f"{self.refused_by} already refuses it"
@@ -92,7 +93,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class OldUse:
-    """A removed version that a client uses; `least` is the lowest that is served, None if none is; `row` to find it."""
+    """A removed version that a client uses; `least` is the lowest supported one or None; `row` is a request with it."""
 
     api: str
     version: int
@@ -103,7 +104,7 @@ class OldUse:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict with its reason in a sentence, and what it is about, what will be refused first."""
+    """A verdict, its reason in a sentence, and the removed versions in use; those certain to fail come first."""
 
     verdict: Kafka4Verdict
     reason: str
@@ -111,12 +112,12 @@ class Judgement:
 
 
 def judge(uses: list[Use], asks: bool, software: tuple[str | None, str | None]) -> Judgement:
-    """What will come of a client that uses these removed versions.
+    """Judge whether a client that uses these removed versions works with the newest Kafka.
 
     Args:
-        uses: By API; none if it uses no removed version.
-        asks: It asks ApiVersions on some connection.
-        software: Its name and version, as it says them (KIP-511).
+        uses: By API; empty if it uses no removed version.
+        asks: Whether it sends ApiVersions on some connection.
+        software: Software name and version that it sent (KIP-511).
     """
     named = _named_in_kip(*software)
     if not uses:
@@ -138,7 +139,7 @@ def judge(uses: list[Use], asks: bool, software: tuple[str | None, str | None]) 
 
 
 def _named_in_kip(name: str | None, version: str | None) -> tuple[str, str, bool] | None:
-    """The library, its least release, and whether this is one at least; None if KIP-896 does not speak of it."""
+    """Return the library, its oldest working release, whether `version` is at least that; None if not in KIP-896."""
     if name is None or version is None:
         return None
     if (wrapped := re.search(r"rdkafka-([\d.]+)", version)) is not None:  # 2.16.1-rdkafka-2.16.0

@@ -1,4 +1,4 @@
-"""What a filter leaves of the overviews: figures of the matching rows, and the things that these rows mention."""
+"""Overviews of the rows that match a filter: counts, and the names in these rows."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from kproxy.browse.rows.visible_rows import Shown
 from kproxy.counting.names import LONGEST
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
-#: Bits of `_taken`: which lines of a row were counted.
+#: Bits of `_taken`: which lines of a row have been counted.
 _REQUEST, _RESPONSE = 1, 2
-#: Seconds between two new starts at least, and how many times as long as counting took.
+#: Least seconds between two restarts, and the factor by which a pause exceeds the time that counting took.
 _PAUSE_S = 2.0
 _SHARE = 10
-#: Entries of rows that are no longer kept, before they are dropped.
+#: Most entries of discarded rows before they are deleted.
 _MOST_FORGOTTEN = 100_000
 
 
 class Matching:
-    """Counts the rows that are shown, a slice at a time, from the moment an overview asks for them.
+    """Counts the visible rows in slices, once an overview has requested it.
 
-    APIs and findings are counted anew. Connections, clients, groups and topics need lines that a filter leaves out (a
-    software name, a topic's id, a heartbeat), so of these only the names are collected that the rows mention.
+    APIs and findings are counted from scratch. Connections, clients, groups and topics need lines that a filter
+    excludes (software name, topic id, heartbeats), so only the names in the visible rows are collected for these.
 
     Args:
         index: All rows.
-        shown: Which of them match.
-        lines: The lines of a row.
+        shown: The visible ones.
+        lines: Returns the lines of a row.
     """
 
     def __init__(self, index: RowIndex, shown: Shown, lines: Callable[[int], Iterable[Line]]) -> None:
@@ -54,7 +54,7 @@ class Matching:
         self._began = time.monotonic()
 
     def wanted(self) -> Matching:
-        """Itself, from now on up to date with the filter."""
+        """Return itself, and keep it up to date with the filter from now on."""
         if self._choice != self._shown.choices:
             self._choice = self._shown.choices
             self._took = 0.0
@@ -64,16 +64,16 @@ class Matching:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Rows looked at, and rows there are."""
+        """Rows examined, and rows in total."""
         return (self._next - self._index.first if self._wanted else len(self._index.at)), len(self._index.at)
 
     def update(self, changed: Iterable[int]) -> None:
-        """Rows of the index have changed."""
+        """Note that rows of the index have changed."""
         if self._wanted:
             self._late.update(row for row in changed if row < self._next)
 
     def work(self, seconds: float) -> tuple[bool, bool]:
-        """Count for so long; whether anything was counted, and whether there is more to do."""
+        """Count for this many seconds; return whether anything was counted, and whether work remains."""
         if self._choice != self._shown.choices or not self._shown.is_narrowed:
             self._wanted = False
         if not self._wanted:
@@ -97,7 +97,7 @@ class Matching:
         return counted, self._next < self._shown.scanned
 
     def _forget(self) -> None:
-        """Rows that are no longer kept stay counted; nothing more will come of them."""
+        """Delete the entries of discarded rows; these rows stay counted."""
         first = self._index.first
         if self._next < first:
             self._taken += bytes(first - self._next)
@@ -107,17 +107,17 @@ class Matching:
             self._base = first
 
     def _recount(self, row: int) -> None:
-        """A row that was looked at has changed: it was answered, or matches no more."""
+        """Count a row again that has changed: it got its response, or no longer matches."""
         if row < self._index.first:
             return
         at = row - self._base
         if self._shown.has(row):
             self._taken[at] |= self._count(row, self._taken[at])
         elif self._taken[at]:
-            self._stale = True  # what was counted cannot be taken back
+            self._stale = True  # counts cannot be undone
 
     def _count(self, row: int, before: int) -> int:
-        """Count the lines of a row beside those in `before`; which were."""
+        """Count the lines of a row that are not in `before`; return the bits of all counted lines."""
         matches = self._shown.has(row)
         if not matches and self._index.state[row - self._index.first] != RowState.EVENT:
             return 0
@@ -132,9 +132,9 @@ class Matching:
                 self.findings.take(line, row, at)
                 self._mention(line)
             elif isinstance(line, OpenLine):
-                self.findings.take(line, row, at)  # it has the addresses of later findings
+                self.findings.take(line, row, at)  # later findings need its addresses
             if matches or isinstance(line, OpenLine | CloseLine | GapLine):
-                self.apis.take(line, row, at)  # what was in flight has ended, whatever the filter is
+                self.apis.take(line, row, at)  # ends requests in flight, whatever the filter
         return taken
 
     def _mention(self, line: Line) -> None:

@@ -1,4 +1,4 @@
-"""Several stores as one: the lines of those that belong together in order of time, group after group."""
+"""Several stores as one: groups in order, and the lines of a group by time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from kproxy.browse.rows.store import Store
 
-#: A place is the number of its store, and in the lower bits the place there.
+#: A place combines the number of a store with the place in that store (the lower bits).
 _SHIFT: Final = 44
 _MASK: Final = (1 << _SHIFT) - 1
 _TS: Final = b'"ts":"'
@@ -18,13 +18,13 @@ _TS_BYTES: Final = 27
 
 
 class StorePart:
-    """A store among others.
+    """One store of a `MergedStore`.
 
     Args:
-        number: Its own.
-        store: What it is.
-        group: The hour that it belongs to; groups are read in their order.
-        filling: What it already has is still on its way, and what comes later must wait for that.
+        number: Its number.
+        store: The store.
+        group: The hour that it belongs to; groups are read in order.
+        filling: Its existing content is still being unpacked, and later groups must wait for it.
     """
 
     def __init__(self, number: int, store: Store, group: str, *, filling: bool) -> None:
@@ -48,12 +48,12 @@ class StorePart:
 
     @property
     def is_taken(self) -> bool:
-        """Whether all that is there was taken."""
+        """Whether all lines so far have been read."""
         taken, there = self.store.progress
         return taken >= there and self.head is None and not self.filling
 
     def take(self) -> Iterator[tuple[int, bytes]]:
-        """What there is, with the places of a `MergedStore`."""
+        """Yield the new lines, with places of the `MergedStore`."""
         number = self.number << _SHIFT
         for place, line in self.store.take():
             yield number | place, line
@@ -62,8 +62,8 @@ class StorePart:
 class MergedStore:
     """The lines of many stores.
 
-    Lines of a group are in order of time as far as they were there when they were taken; what is added to a store
-    later comes later.
+    Lines of a group are ordered by time among those available when they are read; lines added to a store later come
+    later.
     """
 
     first = 0
@@ -74,14 +74,14 @@ class MergedStore:
         self._asleep_bytes = 0
 
     def add(self, store: Store, group: str = "", *, filling: bool = False) -> StorePart:
-        """Take a store in."""
+        """Add a store."""
         part = StorePart(len(self._parts), store, group, filling=filling)
         self._parts.append(part)
         self._awake.append(part)
         return part
 
     def sleep(self, part: StorePart) -> None:
-        """This one was read to its end, and nothing will come."""
+        """Mark a part as read to its end, with nothing more to come."""
         self._awake.remove(part)
         self._asleep_bytes += part.store.progress[0]
 
@@ -118,7 +118,7 @@ class MergedStore:
 
 
 def _merged(parts: list[StorePart]) -> Iterator[tuple[int, bytes]]:
-    """Their lines by time, up to where one of them has to be waited for."""
+    """Yield the parts' lines by time, until one part must be waited for."""
     for part in parts:
         if part.head is None:
             part.advance()
@@ -141,6 +141,6 @@ def _merged(parts: list[StorePart]) -> Iterator[tuple[int, bytes]]:
 
 
 def _time(line: bytes) -> bytes:
-    """The `ts` of a line, which is ordered as text; of one without any, it comes at once."""
+    """Return the `ts` of a line, which sorts as text; a line without one sorts first."""
     at = line.find(_TS, 0, 100)
     return b"" if at < 0 else line[at + len(_TS) : at + len(_TS) + _TS_BYTES]

@@ -1,4 +1,4 @@
-"""Trace lines without their bodies and bytes: what an index and the overviews need, at half the cost."""
+"""Parses trace lines without bodies and bytes: all that the index and overviews need, at half the cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DECODER = msgspec.json.Decoder(OpenLine | _Request | _Response | FindingLine | 
 
 
 def parse_light(data: bytes) -> Line | None:
-    """A line of a trace whose `body` and `frame` are not to be looked at; None if it is none."""
+    """Parse a trace line without its `body` and `frame`; None if it is not a trace line."""
     try:
         return cast("Line", _DECODER.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

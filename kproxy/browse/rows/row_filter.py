@@ -1,4 +1,4 @@
-"""A filter asked of rows: of their lines only those keys are read that it looks at."""
+"""Evaluates a filter on rows; only the keys that the filter uses are parsed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kproxy.browse.rows.store import Store
 from kproxy.filters import Filter
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine, StallLine
 
-#: Bytes that are read at once: rows are asked in their order.
+#: Bytes read at once; rows are examined in order.
 _AHEAD: Final = 1 << 14
 
 _LINES: Final = (OpenLine, RequestLine, ResponseLine, FindingLine, GapLine, StallLine, CloseLine)
 
 
 def asker(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int], bool]:
-    """A function that says whether the filter matches a row; it does not match one that is no longer kept.
+    """Return a function that reports whether the filter matches a row; discarded rows do not match.
 
-    A filter sees an exchange as one: the fields of the response, where it has none those of the request, and the
-    findings of both.
+    A filter sees an exchange as one object: the fields of the response, else those of the request, and the findings of
+    both.
     """
     decoder = _decoder(chosen)
     reads = _ahead(store), _ahead(store)
@@ -38,7 +38,7 @@ def asker(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int], bool
                 try:
                     found.append(decoder.decode(reads[side](place, sizes[side][entry])))
                 except (msgspec.DecodeError, UnicodeDecodeError):
-                    continue  # no longer kept, or the file was changed under us
+                    continue  # discarded, or another process changed the file
         return bool(found) and matches(reduce(_joined, found))
 
     return asked
@@ -52,7 +52,7 @@ def _joined(request: Mapping[str, Any], response: Mapping[str, Any]) -> Mapping[
 
 
 def _decoder(chosen: Filter) -> msgspec.json.Decoder[dict[str, Any]]:
-    """Reads what a filter looks at, and passes over the rest."""
+    """Return a decoder for the keys that a filter uses."""
     kinds: dict[str, Any] = {"kind": str}
     for line in _LINES:
         for name, kind in get_type_hints(line).items():
@@ -63,7 +63,7 @@ def _decoder(chosen: Filter) -> msgspec.json.Decoder[dict[str, Any]]:
 
 
 def _ahead(store: Store) -> Callable[[int, int], bytes]:
-    """Like `Store.read`, for lines that follow each other."""
+    """Return a function like `Store.read` that reads ahead, for consecutive lines."""
     begins, data = 0, b""
 
     def read(place: int, size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Where the lines of a trace lie: files that may still grow, read at any place."""
+"""Stores of trace lines: files that may still grow, with random access."""
 
 from __future__ import annotations
 
@@ -10,53 +10,53 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
-#: Bytes that are read ahead at once.
+#: Bytes read at once.
 _CHUNK: Final = 1 << 16
 
 
 class Store(Protocol):
-    """Lines in the order in which they are to be looked at, each at a place that stays the same."""
+    """Lines in order, each at a fixed place."""
 
     def take(self) -> Iterator[tuple[int, bytes]]:
-        """The whole lines that were not taken yet, without their newline, each with its place."""
+        """Yield the complete lines not read before, without their newline, each with its place."""
 
     def read(self, place: int, size: int) -> bytes:
-        """Bytes at a place; fewer, if they are no longer kept."""
+        """Return the bytes at a place; fewer if they have been discarded."""
 
     @property
     def first(self) -> int:
-        """The lowest place that is still kept."""
+        """The lowest place that has not been discarded."""
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Bytes taken, and bytes there are."""
+        """Bytes read, and bytes in total."""
 
     def close(self) -> None:
-        """Let the files go."""
+        """Close the files."""
 
 
 class LineReader:
-    """Cuts a growing file into lines. A torn last line waits until it is whole; one without end is let go.
+    """Splits a growing file into lines. An incomplete last line waits for its rest; an overlong line is skipped.
 
     Args:
-        file: Its descriptor; what lies there is never changed, only added to.
+        file: Its descriptor; the file may grow, but existing bytes must not change.
     """
 
     LONGEST = 64 << 20  # bytes of a line: a frame of 8 MiB in base64, with its body
 
     def __init__(self, file: int) -> None:
-        self.whole = False  # nothing more will be written: what stands after the last newline is a line too
+        self.whole = False  # the file is complete: the last line may lack a newline
         self._file = file
         self._at = 0
         self._rest = bytearray()
 
     @property
     def taken(self) -> int:
-        """Bytes that were taken."""
+        """Bytes read."""
         return self._at
 
     def take(self) -> Iterator[tuple[int, bytes]]:
-        """The next whole lines with their offsets, as far as there are any."""
+        """Yield the next complete lines with their offsets."""
         while data := os.pread(self._file, _CHUNK, self._at):
             begins = self._at - len(self._rest)
             self._at += len(data)
@@ -78,7 +78,7 @@ class LineReader:
 
 
 class FileStore:
-    """A trace as it lies there, plain, perhaps still written to.
+    """An uncompressed trace file, which may still grow.
 
     Args:
         file: Its descriptor, closed with the store.
@@ -104,7 +104,7 @@ class FileStore:
         return self._lines.taken, os.fstat(self._file).st_size
 
     def end(self) -> None:
-        """Nobody writes to it any more."""
+        """Note that the file is complete."""
         self._lines.whole = True
 
     def close(self) -> None:
@@ -113,11 +113,11 @@ class FileStore:
 
 
 class Spool:
-    """Lines that come from elsewhere, kept in files without a name; the oldest go when there are too many.
+    """Lines from another source, kept in unnamed temporary files; beyond a limit the oldest are discarded.
 
     Args:
         keep: Bytes to keep, None for all.
-        segment: Bytes of one file, more or less.
+        segment: Approximate size of one file in bytes.
     """
 
     def __init__(self, *, keep: int | None = None, segment: int = 64 << 20) -> None:
@@ -135,7 +135,7 @@ class Spool:
         return self._begins[0] if self._begins else 0
 
     def append(self, data: bytes) -> None:
-        """Add bytes, cut anywhere.
+        """Append bytes, in chunks of any size.
 
         Raises:
             OSError: The disk is full.
@@ -158,7 +158,7 @@ class Spool:
         self._end += len(lines)
 
     def end(self) -> None:
-        """Nothing more will come: what stands after the last newline is a line too.
+        """Note that the input is complete; the last line may lack a newline.
 
         Raises:
             OSError: The disk is full.
@@ -181,7 +181,7 @@ class Spool:
             size = _CHUNK
             while not (whole := (data := self.read(self._taken, size)).rfind(b"\n") + 1):
                 if len(data) < size:
-                    return  # somebody else has cut the file
+                    return  # another process truncated the file
                 size *= 8  # a long line
             for line in data[:whole].split(b"\n")[:-1]:
                 place = self._taken
@@ -190,7 +190,7 @@ class Spool:
                     yield place, line
 
     def read(self, place: int, size: int) -> bytes:
-        """See `Store`; what is asked for does not cross the end of a segment."""
+        """See `Store`; the range must not cross the end of a segment."""
         if place < self.first or not self._files:
             return b""
         number = bisect_right(self._begins, place) - 1
@@ -210,7 +210,7 @@ class Spool:
 
 
 def _directory() -> str | None:
-    """Where temporary files do not take memory: beside the user's caches, if that can be had."""
+    """Return a directory on disk for temporary files: below the user's cache directory, if it is usable."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kproxy"
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)

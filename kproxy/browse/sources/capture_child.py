@@ -1,4 +1,4 @@
-"""Captures and piped input: a child process turns them into trace lines."""
+"""Captures and piped input: a child process converts them to trace lines."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class DissectedSource(Source):
     """The output of ``kproxy dissect`` over some files.
 
     Args:
-        name: What the user calls it.
+        name: The name shown to the user.
         arguments: Files and options for that command.
-        stdin: Descriptor of its standard input, if it is to read that; closed here once the child has it.
+        stdin: Descriptor for the child's standard input, if it reads that; closed here once the child has it.
     """
 
     def __init__(self, name: str, arguments: Sequence[str], *, stdin: int | None = None) -> None:
@@ -37,7 +37,7 @@ class DissectedSource(Source):
         return "Waiting for packets on standard input." if self.live else super().nothing
 
     def _progress(self) -> None:
-        """The child does not say how far it is."""
+        """Return None: the child does not report progress."""
 
     async def run(self) -> None:
         """See `Source`."""
@@ -47,7 +47,7 @@ class DissectedSource(Source):
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, limit=_CHUNK,
         )  # fmt: skip
         if self._stdin is not None:
-            os.close(self._stdin)  # else who writes there would not see the child's end
+            os.close(self._stdin)  # else the writer would not notice when the child ends
         assert child.stdout is not None
         assert child.stderr is not None
         spool = self.store

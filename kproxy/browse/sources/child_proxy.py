@@ -1,4 +1,4 @@
-"""A proxy of our own: a child process that ends when we do, watched like any other."""
+"""A proxy as a child process that ends with the viewer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kproxy.control.paths import own_path
 from kproxy.control.protocol import ControlError
 from kproxy.errors import UserError
 
-#: What a proxy says when it has begun.
+#: How a proxy's startup messages begin.
 _BEGUN: Final = ("listening on ", "built-in Kafka ")
-#: What a sentence of a kproxy about something wrong begins with.
+#: How kproxy's error messages begin.
 _SENTENCE: Final = "kproxy: "
 _PATIENCE_S: Final = 10.0
 
@@ -25,17 +25,17 @@ _PATIENCE_S: Final = 10.0
 class OwnProxy:
     """A running ``kproxy`` with a control socket.
 
-    `control` is where that is, `messages` what it says. It ends when its standard input does, so not even a killed
-    viewer leaves it behind.
+    `control` is the path of the socket, `messages` the proxy's output. The proxy ends when its standard input closes,
+    so it ends even if the viewer is killed.
 
     Args:
         arguments: Options of the root command.
-        control: The socket, if one of them is ``--control``.
-        tell: Called with each sentence of a proxy that has begun, from a thread, beside `messages`.
+        control: The socket, if the options include ``--control``.
+        tell: Called with each message after startup, in addition to `messages`, from another thread.
 
     Raises:
-        UserError: It ended before it listened.
-        ControlError: It has no control socket.
+        UserError: The proxy ended before it listened.
+        ControlError: The proxy has no control socket.
     """
 
     def __init__(
@@ -81,28 +81,28 @@ class OwnProxy:
 
     @property
     def epitaph(self) -> str | None:
-        """How it ended; None while it runs."""
+        """Return how the proxy ended; None while it runs."""
         if (status := self._process.poll()) is None:
             return None
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         return f"the proxy {how}" + (f": {self._last_word}" if self._last_word else "")
 
     def stop(self) -> None:
-        """End it, and wait for that."""
+        """Stop the proxy and wait until it has ended."""
         self._process.terminate()
         try:
             self._process.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._listener.join(_PATIENCE_S)  # what the inspector says at the end
+        self._listener.join(_PATIENCE_S)  # the inspector's last messages
         for pipe in (self._process.stdin, self._process.stderr):
             assert pipe is not None
             pipe.close()
 
 
 class OwnSource(ProxySource):
-    """What a proxy of our own tells."""
+    """The lines of a proxy that the viewer started."""
 
     def __init__(self, proxy: OwnProxy, *, keep: int) -> None:
         super().__init__("kproxy", self._where, keep=keep)

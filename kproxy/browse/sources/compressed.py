@@ -1,4 +1,4 @@
-"""Compressed traces into a spool, a step at a time; one that still grows is followed."""
+"""Unpacks compressed traces into a spool, step by step; growing files are followed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import zstandard
 from kproxy.browse.rows.store import Spool
 from kproxy.io.compression import GZIP_MAGIC, ZSTD_MAGIC
 
-#: Compressed bytes that are taken at once: with zstd they can be 32,768 times as many.
+#: Compressed bytes read at once; zstd can expand them 32,768-fold.
 _PIECE: Final = 4096
-#: Bytes that a step makes, more or less.
+#: Approximate number of unpacked bytes per step.
 _STEP: Final = 4 << 20
 
 
@@ -24,9 +24,9 @@ def is_packed(file: int) -> bool:
 
 
 class Packed:
-    """A compressed file on its way into `spool`.
+    """A compressed file that is unpacked into `spool`.
 
-    `damage` says why the rest cannot be had, once that is known.
+    `damage` is a sentence about why the rest is not available, None if there is no problem.
 
     Args:
         file: Its descriptor, closed by `close`.
@@ -42,12 +42,12 @@ class Packed:
 
     @property
     def missing(self) -> int:
-        """Bytes that are still to be unpacked, if the rest is packed as tightly as what was unpacked."""
+        """Estimated number of bytes still to unpack, assuming the same compression ratio."""
         made, left = self.spool.progress[1], os.fstat(self._file).st_size - self._at
         return made * left // self._at if self._at and self.damage is None else 0
 
     def step(self) -> bool:
-        """Unpack some more; whether there was anything. Blocks, so it belongs into a thread."""
+        """Unpack the next part; return whether there was any. Blocks, so call it in a thread."""
         made = 0
         while self.damage is None and made < _STEP:
             if not (data := os.pread(self._file, _PIECE, self._at)):
@@ -76,12 +76,12 @@ class Packed:
         return zlib.decompressobj(31) if self._gzip else zstandard.ZstdDecompressor().decompressobj()
 
     def end(self) -> None:
-        """Nobody writes to it any more."""
+        """Note that the file is complete."""
         if self.damage is None and not self._stream.eof:
             self.damage = "compressed data ends early; everything before that point was read"
         with suppress(OSError):
             self.spool.end()
 
     def close(self) -> None:
-        """Let the file go; the spool stays."""
+        """Close the file; the spool stays."""
         os.close(self._file)

@@ -1,4 +1,4 @@
-"""Traces that lie in files: plain ones are read in place, compressed ones through a spool, and both may still grow."""
+"""Trace files: uncompressed ones are read in place, compressed ones through a spool; both may still grow."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kproxy.browse.sources.compressed import Packed, is_packed
 from kproxy.browse.sources.source import Source, SourcePhase
 from kproxy.trace.reader import trace_files
 
-#: A file that was written to this long ago, in seconds, may still be.
+#: A file written to within this many seconds may still be growing.
 FRESH = 10.0
 _LOOK_EVERY = 0.5
-#: Looking for files takes one part in so many of the time, where there are very many.
+#: Searching for files takes one part in this many of the time when there are very many.
 _SHARE = 20
 
 
@@ -32,7 +32,7 @@ class _File:
     ended: bool = False
 
     def is_growing(self) -> bool:
-        """Whether it is written to, or was a moment ago; the `.part` of its name goes when it is whole."""
+        """Whether the file is being written, or was a moment ago; finished files lose their `.part` suffix."""
         if time.time() - os.fstat(self.file).st_mtime < FRESH:
             return True
         return self.path.name.endswith(".part") and self.path.exists()
@@ -41,8 +41,7 @@ class _File:
 class TraceSource(Source):
     """Trace files, and those below directories: by hour, and within an hour by time.
 
-    Files that come later are found, those that grow are followed. A file keeps its inode when it is renamed, so it is
-    not read twice.
+    New files are found, growing ones are followed. A renamed file keeps its inode, so it is not read twice.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -65,7 +64,7 @@ class TraceSource(Source):
             await asyncio.sleep(max(_LOOK_EVERY, took * _SHARE))
 
     def _look(self) -> list[tuple[Path, int]]:
-        """Open what was not seen yet. An empty file does not say what it is, so its time comes later."""
+        """Open new files. An empty file is skipped, because its type is not known yet."""
         found = []
         for path in self._candidates():
             try:
@@ -83,7 +82,7 @@ class TraceSource(Source):
 
     def _candidates(self) -> Iterator[Path]:
         for path in self._paths:
-            with suppress(OSError):  # a directory that goes while it is read
+            with suppress(OSError):  # a directory deleted meanwhile
                 yield from trace_files(path) if path.is_dir() else [path]
 
     def _take_in(self, path: Path, file: int) -> None:
@@ -97,7 +96,7 @@ class TraceSource(Source):
             self._awake.append(_File(path, file, plain, self._merged.add(plain, group)))
 
     async def _unpack(self) -> None:
-        """Unpack what there is, in the order in which it is read."""
+        """Unpack available data, in reading order."""
         for each in sorted(self._awake, key=lambda each: each.part.group):
             if isinstance(packed := each.content, Packed):
                 while await asyncio.to_thread(packed.step):
@@ -107,7 +106,7 @@ class TraceSource(Source):
                     self._tell(f"{each.path}: {packed.damage}")
 
     def _see(self) -> None:
-        """Let go of what is whole, and say how it stands."""
+        """Close finished files and update the phase."""
         growing = False
         for each in tuple(self._awake):
             if each.is_growing():
@@ -120,7 +119,7 @@ class TraceSource(Source):
                 self._awake.remove(each)
         taken, there = self.store.progress
         if growing and self.phase is SourcePhase.LIVE:
-            return  # something new lies there now and then
+            return  # new files may appear
         self.phase = SourcePhase.READING if taken < there else SourcePhase.LIVE if growing else SourcePhase.ENDED
         self.sentence = "following" if self.phase is SourcePhase.LIVE else ""
 
@@ -141,5 +140,5 @@ class TraceSource(Source):
 
 
 def files_name(paths: Sequence[Path | str]) -> str:
-    """What files are called together."""
+    """Return one name for several files."""
     return Path(paths[0]).resolve().name if len(paths) == 1 else f"{len(paths)} files"

@@ -1,4 +1,4 @@
-"""A running proxy, watched over its control socket; one that is lost is looked for again."""
+"""A running proxy, watched over its control socket; a lost connection is retried."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _CLOSE: Final = b'{"kind":"close"'
 
 
 class ProxySource(Source):
-    """What a proxy tells, with the frames.
+    """The lines of a running proxy, with frames.
 
     Args:
-        name: What the user calls it.
-        locate: Where its control socket is now; may block, and raise `ControlError`.
-        keep: Bytes of lines to keep; the oldest go.
+        name: The name shown to the user.
+        locate: Returns the path of its control socket now; may block, and may raise `ControlError`.
+        keep: Bytes of lines to keep; the oldest are discarded.
     """
 
     is_stream = True
@@ -78,7 +78,7 @@ class ProxySource(Source):
             rest = min(2 * rest, _LONGEST_REST)
 
     def _over(self) -> str | None:
-        """Why it will not come back, if that is known."""
+        """Return why it will not come back, if known."""
         return None
 
     async def _begin(self, client: ControlClient) -> None:
@@ -88,7 +88,7 @@ class ProxySource(Source):
         if seen is not None:
             self._tell_missed(greeting, is_same=is_same)
         self._seen = greeting
-        if greeting.built_in:  # its own ports are internal: clients know the listeners
+        if greeting.built_in:  # the broker's ports are internal: clients know the listeners
             self.server_names = {each.upstream: each.listen for each in greeting.listeners}
         self.name = _name(greeting)
         self.phase, self.sentence = SourcePhase.LIVE, ""
@@ -96,7 +96,7 @@ class ProxySource(Source):
             self.messages.append(f"trace: {greeting.trace}")
 
     def _tell_missed(self, greeting: Greeting, *, is_same: bool) -> None:
-        """Say in the store that something is missing; of a proxy that is gone, no connection is open any more."""
+        """Add lines about the missing data to the store; close the connections of a proxy that has ended."""
         lost = timestamp(self._lost_at)
         if not is_same:
             for each in self._open.values():
@@ -132,7 +132,7 @@ def _name(greeting: Greeting) -> str:
 
 
 def _reachable(listener: str) -> str:
-    """An address of a listener that a client on this machine can connect to."""
+    """Return an address of a listener that a client on this machine can connect to."""
     for every in ("0.0.0.0:", "[::]:"):
         listener = listener.replace(every, "localhost:", 1) if listener.startswith(every) else listener
     return listener
