@@ -16,7 +16,7 @@ from kproxy.errors import CLEAN, UserError
 if TYPE_CHECKING:
     import socket
 
-    from kproxy.browse.sources.child_proxy import OwnProxy
+    from kproxy.browse.sources.child_proxy import ChildProxy
     from kproxy.web.access import AccessControl
     from kproxy.web.server import WebServer
 
@@ -86,7 +86,7 @@ def _bound(text: str) -> tuple[list[socket.socket], str | None]:
         raise UserError(str(error)) from None
 
 
-def _session(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
+def _session(args: argparse.Namespace, proxy: ChildProxy | None) -> str:
     """The command line of a session.
 
     Raises:
@@ -109,7 +109,7 @@ def _session(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
     return "exec " + shlex.join(words)
 
 
-def _title(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
+def _title(args: argparse.Namespace, proxy: ChildProxy | None) -> str:
     named = args.listen if proxy else args.sources
     return " ".join(["kproxy", *(Path(name).name for name in named[:3])])
 

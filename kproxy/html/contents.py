@@ -47,8 +47,8 @@ def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
     for row, exchange in _exchanges(session):
         number = len(taken)
         for line in _lines_of(exchange):
-            told.take(line, number, session.index.at[row - session.index.first])
-        summary.take(exchange)
+            told.observe(line, number, session.index.at[row - session.index.first])
+        summary.add(exchange)
         if rows.size + lines.size < MOST_SIZE:
             taken.append(row)
             rows.add(_row(session, exchange))
@@ -60,7 +60,7 @@ def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
     return {
         "version": __version__,
         "files": names,
-        "filter": safe(str(session.shown.filter)) if session.shown.filter else None,
+        "filter": safe(str(session.visible.filter)) if session.visible.filter else None,
         "notes": notes,
         **summary.as_json(),
         "causes": _causes(told, len(taken)),
@@ -74,8 +74,8 @@ def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
 
 
 def _exchanges(session: BrowseSession) -> Iterator[tuple[int, Exchange]]:
-    for position in range(len(session.shown)):
-        row = session.shown[position]
+    for position in range(len(session.visible)):
+        row = session.visible[position]
         if (exchange := session.exchange(row)) is not None:
             yield row, exchange
 
@@ -94,7 +94,7 @@ class _Summary:
         self._connections: set[str] = set()
         self._first = self._last = ""
 
-    def take(self, exchange: Exchange) -> None:
+    def add(self, exchange: Exchange) -> None:
         for line in _lines_of(exchange):
             self._connections.add(line.connection_id)
             self._first = min(self._first or line.ts, line.ts)

@@ -33,7 +33,7 @@ class _Lines(Source):
 class _NoOverviews(Overviews):
     """A page has none, and of the findings only those of the rows that it has."""
 
-    def takers(self) -> tuple[()]:
+    def observers(self) -> tuple[()]:
         """Nobody."""
         return ()
 
@@ -91,7 +91,7 @@ class HtmlOutput(Output):
         self._spill()
         source = _Lines(", ".join(self._names[:3]), self._spool)
         session = BrowseSession(source, _NoOverviews())
-        session.shown.choose(self._filter)
+        session.visible.choose(self._filter)
         try:
             while session.work(1.0):
                 pass

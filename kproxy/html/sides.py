@@ -100,9 +100,9 @@ def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[A
         waiting += [(depth + 1, each) for each in reversed(inside)]
 
 
-def _number(way: list[FieldView], numbers: dict[int, int]) -> int | None:
+def _number(chain: list[FieldView], numbers: dict[int, int]) -> int | None:
     """The number of the field at the end of a way, or of the last one on it that the page has."""
-    return next((numbers[id(field)] for field in reversed(way) if id(field) in numbers), None)
+    return next((numbers[id(field)] for field in reversed(chain) if id(field) in numbers), None)
 
 
 def _record(record: Record) -> list[Any]:

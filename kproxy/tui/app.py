@@ -122,7 +122,7 @@ class KproxyApp(App[None]):
         session, source = self.session, self.session.source
         self._bar.update_from(session, paused=self.paused, follows=self._frames.table.follow)
         self._filter.update_from(session, self.view.effect)
-        now = session.version, session.shown.version, source.phase, source.name
+        now = session.version, session.visible.version, source.phase, source.name
         if self.paused or (now == self._seen and not self._is_time_told()):
             return
         self._looked = time.monotonic()

@@ -169,10 +169,10 @@ class DetailPane(Vertical):
         first = next((found for found in shown.findings if found.path or found.span), None)
         if first is None:
             return
-        way = shown.find(first.path) if first.path else []
-        if first.span is not None and (not way or way[-1].start != first.span[0]):  # it may be there twice
-            way = shown.way(first.span[0]) or way
-        self.pane.tree_of_fields.point_at(way)
+        chain = shown.find(first.path) if first.path else []
+        if first.span is not None and (not chain or chain[-1].start != first.span[0]):  # it may be there twice
+            chain = shown.at_byte(first.span[0]) or chain
+        self.pane.tree_of_fields.point_at(chain)
         if first.span is not None:
             self._bytes.span = first.span
 
@@ -222,7 +222,7 @@ class DetailPane(Vertical):
     def show_whole(self, event: FieldTree.Chosen) -> None:
         """Show all of a field or a record."""
         event.stop()
-        self.app.push_screen(ValueWindow(event.way))
+        self.app.push_screen(ValueWindow(event.chain))
 
     @on(HexView.Pointed)
     def show_field(self, event: HexView.Pointed) -> None:
@@ -230,7 +230,7 @@ class DetailPane(Vertical):
         event.stop()
         shown = self.pane.side
         if shown is not None:
-            self.pane.tree_of_fields.point_at(shown.way(event.offset))
+            self.pane.tree_of_fields.point_at(shown.at_byte(event.offset))
 
     @property
     def field(self) -> FieldView | None:

@@ -36,20 +36,20 @@ class ExchangeRows:
         self._session = session
 
     def __len__(self) -> int:
-        return len(self._session.shown)
+        return len(self._session.visible)
 
     def key(self, position: int) -> int:
         """See `Rows`: the number of the row."""
-        return self._session.shown[position]
+        return self._session.visible[position]
 
     def position(self, key: Hashable) -> int | None:
         """See `Rows`."""
-        return self._session.shown.position(key) if isinstance(key, int) else None
+        return self._session.visible.position(key) if isinstance(key, int) else None
 
     def cells(self, position: int) -> Sequence[Cell]:
         """See `Rows`."""
         session = self._session
-        row = session.shown[position]
+        row = session.visible[position]
         exchange = session.exchange(row)
         if exchange is None:
             return [[] for _ in self.columns]

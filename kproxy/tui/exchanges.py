@@ -113,7 +113,7 @@ class ExchangeView(View):
     def update(self) -> bool:
         """See `View`."""
         self.table.update()
-        if not self._session.shown.is_behind:
+        if not self._session.visible.is_behind:
             self.table.aim(None)
         self._read()
         return self._causes.look()
@@ -175,19 +175,19 @@ class ExchangeView(View):
             if before.view is not None:
                 self.post_message(self.Return(before.view))
                 return
-        elif self._session.shown.is_narrowed:
+        elif self._session.visible.is_narrowed:
             self.narrow(None)
         self.table.focus()
 
     def action_filter(self) -> None:
         """Write a filter."""
-        self._filter.open(str(self._session.shown.filter or ""))
+        self._filter.open(str(self._session.visible.filter or ""))
 
     @on(FilterBar.Chosen)
     def take_filter(self, event: FilterBar.Chosen) -> None:
         """Show what it matches."""
         self._before.clear()
-        self.narrow(event.filter, only_findings=self._session.shown.only_findings)
+        self.narrow(event.filter, only_findings=self._session.visible.only_findings)
         self.table.focus()
 
     @on(FilterBar.Left)
@@ -200,7 +200,7 @@ class ExchangeView(View):
         self._narrow(chosen, only_findings=only_findings, row=self.row)
 
     def _narrow(self, chosen: Filter | None, *, only_findings: bool, row: int | None) -> None:
-        shown = self._session.shown
+        shown = self._session.visible
         shown.choose(chosen, only_findings=only_findings)
         shown.work(_SLICE)  # so that a short trace shows at once what matches
         self.table.aim(row)
@@ -213,7 +213,7 @@ class ExchangeView(View):
 
     def narrow_more(self, view: View, text: str) -> None:
         """Show what a filter matches of what is shown; `view` asks for that, and is returned to."""
-        shown = self._session.shown
+        shown = self._session.visible
         self._remember(view)
         both = text if shown.filter is None else f"({shown.filter}) and ({text})"
         self.narrow(parse(both), only_findings=shown.only_findings)
@@ -224,12 +224,12 @@ class ExchangeView(View):
         self._go_to(row)
 
     def _remember(self, view: View | None) -> None:
-        shown = self._session.shown
+        shown = self._session.visible
         self._before.append(_Before(shown.filter, shown.only_findings, self.row, view))
 
     def action_only_findings(self) -> None:
         """Show only what has findings, or everything again."""
-        shown = self._session.shown
+        shown = self._session.visible
         self.narrow(shown.filter, only_findings=not shown.only_findings)
 
     def action_follow(self) -> None:
@@ -267,7 +267,7 @@ class ExchangeView(View):
         self._seek(1, lambda row: row in notes and (notes[row].marked or bool(notes[row].text)))
 
     def _seek(self, step: int, wanted: Callable[[int], bool]) -> None:
-        shown = self._session.shown
+        shown = self._session.visible
         position = self.table.cursor + step
         while 0 <= position < len(shown):
             if wanted(shown[position]):
@@ -278,12 +278,12 @@ class ExchangeView(View):
 
     def jump(self, row: int) -> None:
         """Put the cursor on an exchange; a filter that leaves it out is put aside."""
-        if not self._session.shown.has(row):
+        if not self._session.visible.has(row):
             self._remember(None)
         self._go_to(row)
 
     def _go_to(self, row: int) -> None:
-        shown = self._session.shown
+        shown = self._session.visible
         if not shown.has(row):
             self.narrow(None)
         self.table.follow = False
@@ -314,7 +314,7 @@ class ExchangeView(View):
         """Choose what the list is sorted by; the same again turns it round."""
         chosen = await self.app.push_screen_wait(Menu("sort by", _ORDERS))
         if chosen is not None:
-            shown = self._session.shown
+            shown = self._session.visible
             order = Order(chosen)
             shown.sort(order, reverse=order is shown.order and not shown.reverse)
             while shown.is_unsorted:

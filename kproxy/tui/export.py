@@ -30,15 +30,15 @@ _NO_BYTES = "no bytes here: record with --detail raw"
 
 async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
     """Ask how, and put the exchange on the clipboard of the terminal."""
-    way = await app.push_screen_wait(Menu("copy as", _WAYS))
-    if way is None:
+    chain = await app.push_screen_wait(Menu("copy as", _WAYS))
+    if chain is None:
         return
     text: str | None
-    if way == "JSON":
+    if chain == "JSON":
         text = copies.as_json(exchange)
-    elif way == "Markdown":
+    elif chain == "Markdown":
         text = copies.as_markdown(exchange)
-    elif way == "command":
+    elif chain == "command":
         text = copies.as_command(exchange, request=request)
     else:
         side = exchange.request if request else exchange.response
@@ -47,13 +47,13 @@ async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
         app.notify(_NO_BYTES, severity="warning", markup=False)
         return
     app.copy_to_clipboard(text)
-    app.notify(f"copied {way}, {size(len(text.encode(errors='replace')))}", markup=False)
+    app.notify(f"copied {chain}, {size(len(text.encode(errors='replace')))}", markup=False)
 
 
 async def save_shown(app: App[None], session: BrowseSession) -> None:
     """Ask where, and write the rows that are shown as a trace."""
     proposed = time.strftime("kproxy-%Y%m%d-%H%M%S.jsonl")
-    name = await app.push_screen_wait(Prompt(f"save {len(session.shown):,} rows as a trace", proposed))
+    name = await app.push_screen_wait(Prompt(f"save {len(session.visible):,} rows as a trace", proposed))
     if not name:
         return
     path = Path(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widgets import Static
 
-from kproxy.browse.rows.visible_rows import Shown
+from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.formatting import safe
 
@@ -28,7 +28,7 @@ class FilterLine(Static):
 
     def update_from(self, session: BrowseSession, effect: str) -> None:
         """Show the filter of a session; `effect` is what the view on the screen makes of it."""
-        shown = session.shown
+        shown = session.visible
         self.set_class(shown.is_narrowed, "some")
         if not shown.is_narrowed:
             return
@@ -46,7 +46,7 @@ class FilterLine(Static):
 
     def _searched(self, session: BrowseSession) -> int | None:
         """How much was searched with this filter, in percent; it never goes back. None once it has caught up."""
-        shown = session.shown
+        shown = session.visible
         if self._choice != shown.choices:
             self._choice, self._percent = shown.choices, 0
         done, there = min(shown.progress, session.counted, key=lambda each: each[0])
@@ -57,7 +57,7 @@ class FilterLine(Static):
         return self._percent
 
 
-def filter_text(shown: Shown) -> str:
+def filter_text(shown: VisibleRows) -> str:
     """The filter as it is written, and whether only rows with findings are shown."""
     parts = [str(shown.filter)] if shown.filter is not None else []
     return "  ".join([*parts, *(["(only rows with findings)"] if shown.only_findings else [])])
@@ -65,11 +65,11 @@ def filter_text(shown: Shown) -> str:
 
 def nothing(session: BrowseSession, what: str) -> str:
     """What to say in place of rows, if there are none: why that is so, and what to do."""
-    shown, source = session.shown, session.source
+    shown, source = session.visible, session.source
     if not shown.is_narrowed or not session.index.at:
         if session.index.at:
             return f"{source.name} has no {what}."
-        return source.nothing
+        return source.empty_message
     done, there = min(shown.progress, session.counted, key=lambda each: each[0])
     if done < there:
         return f"Searching {there:,} rows for {filter_text(shown)} ..."

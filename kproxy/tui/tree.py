@@ -46,10 +46,10 @@ class FieldTree(Tree[FieldView]):
 
     @dataclass
     class Chosen(Message):
-        """A field is to be shown whole; `way` leads to it, outermost first."""
+        """A field is to be shown whole; `at_byte` leads to it, outermost first."""
 
         tree: FieldTree
-        way: list[FieldView]
+        chain: list[FieldView]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__("", id=id)
@@ -100,11 +100,11 @@ class FieldTree(Tree[FieldView]):
         """Open or close a field; one without children is shown whole, and so is a record."""
         event.stop()
         node = event.node
-        way = _way(node)
-        if node.allow_expand and record_of(way) is None:
+        chain = _way(node)
+        if node.allow_expand and record_of(chain) is None:
             node.toggle()
-        elif way:
-            self.post_message(self.Chosen(self, way))
+        elif chain:
+            self.post_message(self.Chosen(self, chain))
 
     def action_open(self) -> None:
         """Open the field, or go into it."""
@@ -122,10 +122,10 @@ class FieldTree(Tree[FieldView]):
         elif node is not None and node.parent is not None and node.parent is not self.root:
             self.move_cursor(node.parent)
 
-    def point_at(self, way: list[FieldView]) -> None:
+    def point_at(self, chain: list[FieldView]) -> None:
         """Put the cursor on the last field of a way from the top, open what it lies in."""
         node = self.root
-        for field in way:
+        for field in chain:
             self._fill(node)
             node.expand()
             found = next((child for child in node.children if child.data is field), None)
@@ -142,12 +142,12 @@ class FieldTree(Tree[FieldView]):
 
 def _way(node: TreeNode[FieldView]) -> list[FieldView]:
     """The fields on the way to a node, outermost first."""
-    way: list[FieldView] = []
+    chain: list[FieldView] = []
     at: TreeNode[FieldView] | None = node
     while at is not None and at.data is not None:
-        way.append(at.data)
+        chain.append(at.data)
         at = at.parent
-    return way[::-1]
+    return chain[::-1]
 
 
 def label(field: FieldView) -> Text:

@@ -17,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from kproxy.browse.fields.field import FieldView
-from kproxy.browse.fields.full_value import whole
+from kproxy.browse.fields.full_value import full_value
 from kproxy.browse.fields.records import Form
 from kproxy.outputs.text import STYLES, Piece
 from kproxy.trace.formatting import safe
@@ -99,9 +99,9 @@ class ValueWindow(ModalScreen[None]):
         Binding("shift+tab", "form(-1)", show=False),
     ]
 
-    def __init__(self, way: list[FieldView]) -> None:
+    def __init__(self, chain: list[FieldView]) -> None:
         super().__init__()
-        self._way = way
+        self._way = chain
         self._form = Form.FITS
         self._pager = Pager()
         self._box = Vertical(self._pager, classes="box")
@@ -121,7 +121,7 @@ class ValueWindow(ModalScreen[None]):
         for form in _FORMS:
             said.append(f" {form} ", "reverse" if form is self._form else "")
         self._box.border_subtitle = said
-        self._pager.show(whole(self._way, self._form))
+        self._pager.show(full_value(self._way, self._form))
 
     def action_form(self, by: int) -> None:
         """Show it as text, as hex, or again as it fits."""

@@ -35,32 +35,32 @@ def _hex(data: bytes) -> str:
 
 def as_command(exchange: Exchange, *, request: bool) -> str | None:
     """Return the `kproxy explain` command for one side; None if the trace has no bytes for that side."""
-    asked = frame_of(exchange.request) if exchange.request is not None else None
+    request_bytes = frame_of(exchange.request) if exchange.request is not None else None
     if request:
-        return None if asked is None else f"kproxy explain {asked.hex()}"
+        return None if request_bytes is None else f"kproxy explain {request_bytes.hex()}"
     line = exchange.response
-    if line is None or (answered := frame_of(line)) is None:
+    if line is None or (response_bytes := frame_of(line)) is None:
         return None
-    if asked is not None:
-        return f"kproxy explain --request {asked.hex()} {answered.hex()}"
+    if request_bytes is not None:
+        return f"kproxy explain --request {request_bytes.hex()} {response_bytes.hex()}"
     if not line.api:
         return None
-    return f"kproxy explain --api {shlex.quote(line.api)} --version {line.api_version} {answered.hex()}"
+    return f"kproxy explain --api {shlex.quote(line.api)} --version {line.api_version} {response_bytes.hex()}"
 
 
 def as_json(exchange: Exchange) -> str:
     """Return the exchange's lines with their bodies as indented JSON; a frame's bytes are omitted if it has a body."""
     lines = [line for line in (exchange.request, exchange.response, exchange.event) if line is not None]
-    made: dict[str, Any] = {as_mapping(line)["kind"]: _whole(line) for line in lines}
-    return msgspec.json.format(encode_json(made), indent=2).decode()
+    mapping: dict[str, Any] = {as_mapping(line)["kind"]: _as_mapping(line) for line in lines}
+    return msgspec.json.format(encode_json(mapping), indent=2).decode()
 
 
-def _whole(line: Any) -> dict[str, Any]:
-    made = as_mapping(line)
+def _as_mapping(line: Any) -> dict[str, Any]:
+    mapping = as_mapping(line)
     if isinstance(line, RequestLine | ResponseLine) and (body := body_of(line)) is not None:
-        made["body"] = body
-        made.pop("frame", None)
-    return made
+        mapping["body"] = body
+        mapping.pop("frame", None)
+    return mapping
 
 
 def body_of(line: FrameLine) -> dict[str, Any] | None:
@@ -93,9 +93,9 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
         ("latency", duration(exchange.response.latency_us) if exchange.response else "no response"),
         ("errors", ", ".join(error.name for error in exchange.response.errors) if exchange.response else ""),
     ]
-    for name, said in facts:
-        if said:
-            yield f"- {name}: {_code(said)}"
+    for name, text in facts:
+        if text:
+            yield f"- {name}: {_code(text)}"
     for side in (exchange.request, exchange.response):
         if side is None:
             continue
@@ -105,9 +105,9 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
                 finding.excerpt = excerpt(bytes_, *finding.span)
             yield from _block("\n".join("".join(text for text, _ in row) for row in full_rows(finding)), "text")
         if (body := body_of(side)) is not None:
-            said = msgspec.json.format(encode_json(body), indent=2).decode()
+            text = msgspec.json.format(encode_json(body), indent=2).decode()
             yield from _folded(
-                f"{kind}, decoded", said[:_MOST_BODY] + ("\n..." if len(said) > _MOST_BODY else ""), "json"
+                f"{kind}, decoded", text[:_MOST_BODY] + ("\n..." if len(text) > _MOST_BODY else ""), "json"
             )
         if bytes_ is not None:
             more = f"\n... {len(bytes_) - _MOST_BYTES} more bytes" if len(bytes_) > _MOST_BYTES else ""

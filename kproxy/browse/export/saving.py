@@ -26,9 +26,9 @@ def save(session: BrowseSession, path: Path) -> Iterator[int]:
         OSError: The file already exists or cannot be written.
     """
     path = path.expanduser()
-    rows = _with_their_ends(session)
+    rows = _with_open_and_close(session)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    done = False
+    finished = False
     try:
         out = bytearray()
         for count, row in enumerate(_lines(session, rows), 1):
@@ -38,21 +38,21 @@ def save(session: BrowseSession, path: Path) -> Iterator[int]:
             if not count % _SLICE:
                 yield min(count, len(rows))
         _write(file, out)
-        done = True
+        finished = True
     finally:
         os.close(file)
-        if not done:
+        if not finished:
             path.unlink(missing_ok=True)
     yield len(rows)
 
 
-def _with_their_ends(session: BrowseSession) -> set[int]:
+def _with_open_and_close(session: BrowseSession) -> set[int]:
     """Return the visible rows plus the open and close events of their connections."""
-    index, shown = session.index, session.shown
-    rows = {shown[position] for position in range(len(shown))}
+    index, visible = session.index, session.visible
+    rows = {visible[position] for position in range(len(visible))}
     connections = {index.connection[row - index.first] for row in rows}
     for entry, state in enumerate(index.state):
-        if state == RowState.EVENT and index.ends[entry] and index.connection[entry] in connections:
+        if state == RowState.EVENT and index.connection_events[entry] and index.connection[entry] in connections:
             rows.add(entry + index.first)
     return rows
 

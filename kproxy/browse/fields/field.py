@@ -102,12 +102,12 @@ class FieldView:
 
 def covering(fields: Iterable[FieldView], offset: int) -> list[FieldView]:
     """Return the fields that contain the byte at `offset`, outermost first; stops at compressed fields."""
-    way: list[FieldView] = []
+    chain: list[FieldView] = []
     while True:
         having = [each for each in fields if each.start is not None and each.start <= offset < (each.end or 0)]
-        if not having or (way and len(having) > 1) or sum(each.kind == MORE for each in way) > MOST_PAGES:
-            return way
-        way.append(having[0])
+        if not having or (chain and len(having) > 1) or sum(each.kind == MORE for each in chain) > MOST_PAGES:
+            return chain
+        chain.append(having[0])
         fields = having[0].children
 
 
@@ -118,15 +118,15 @@ def ancestors(fields: list[FieldView], path: str) -> list[FieldView]:
     """
     names = parts(path)
     body = next((each for each in fields if each.name == "body"), None)
-    way: list[FieldView] = []
+    chain: list[FieldView] = []
     if body is not None and names[:1] not in (["size"], ["header"], ["body"]):
-        way = [body]
+        chain = [body]
     for name in names:
-        step = _step(way[-1].children if way else fields, {name, f"[{name}]"})
+        step = _step(chain[-1].children if chain else fields, {name, f"[{name}]"})
         if not step:
             break
-        way += step
-    return way if way != [body] or names == ["body"] else []
+        chain += step
+    return chain if chain != [body] or names == ["body"] else []
 
 
 def _step(fields: list[FieldView], names: set[str]) -> list[FieldView]:

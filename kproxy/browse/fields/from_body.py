@@ -126,8 +126,8 @@ def _headers(headers: list[Any], path: str) -> Iterator[FieldView]:
     for index, header in enumerate(headers):
         at = f"{path}[{index}]"
         if isinstance(header, Mapping):
-            made = {name: _bytes(value) if name == "value" else value for name, value in header.items()}
-            yield FieldView(f"[{index}]", at, produce=partial(_struct, made, None, at, ""))
+            pairs_made = {name: _bytes(value) if name == "value" else value for name, value in header.items()}
+            yield FieldView(f"[{index}]", at, produce=partial(_struct, pairs_made, None, at, ""))
 
 
 def _bytes(value: Any) -> Any:

@@ -21,7 +21,7 @@ MOST = 200
 MOST_BYTES = 64 << 10
 
 #: Batches whose record count is read after the last batch whose records are shown.
-_MOST_ASKED = 200
+_MOST_COUNTED = 200
 
 #: Bytes per row of hex.
 _WIDTH = 16
@@ -101,19 +101,19 @@ def records(field: FieldView, most: int = MOST) -> RecordsView:
     """Read the first `most` records of a field with record data, and no others. Never raises."""
     found: list[Record] = []
     problems: list[str] = []
-    more = asked = 0
-    for batch in _through(field.children):
-        count, taken = _count(batch), len(found)
-        found += islice(_records(batch, problems), most - taken)
+    more = counted = 0
+    for batch in _flattened(field.children):
+        count, before = _count(batch), len(found)
+        found += islice(_records(batch, problems), most - before)
         if len(found) == most:
-            more += max(count - len(found) + taken, 0)
-            asked += 1
-        if asked > _MOST_ASKED:
+            more += max(count - len(found) + before, 0)
+            counted += 1
+        if counted > _MOST_COUNTED:
             return RecordsView(found, None, problems)
     return RecordsView(found, more, problems)
 
 
-def _through(fields: list[FieldView]) -> Iterator[FieldView]:
+def _flattened(fields: list[FieldView]) -> Iterator[FieldView]:
     """Yield the fields, opening `MORE` fields."""
     while fields:
         yield from (each for each in fields if each.kind != MORE)
@@ -145,7 +145,7 @@ def _count(batch: FieldView) -> int:
 def _records(batch: FieldView, problems: list[str]) -> Iterator[Record]:
     holder = _child(batch, "records")
     if holder is not None:
-        for each in _through(holder.children):
+        for each in _flattened(holder.children):
             if each.name == "unread":
                 problems.append(f"{batch.name}: {each.meaning}")
             else:
@@ -159,20 +159,20 @@ def _records(batch: FieldView, problems: list[str]) -> Iterator[Record]:
     if value is None:
         problems.append(f"{batch.name}: {batch.meaning}")
         return
-    inside = [each for each in _through(value.children) if each.name.startswith("[")]
+    inside = [each for each in _flattened(value.children) if each.name.startswith("[")]
     for each in inside or [batch]:
         yield _record(each, batch)
 
 
-def record_of(way: list[FieldView], form: Form = Form.FITS) -> Record | None:
+def record_of(chain: list[FieldView], form: Form = Form.FITS) -> Record | None:
     """Return the record that the last field is; None if it is not a record.
 
     Args:
-        way: The fields on the path to it, outermost first.
+        chain: The fields on the path to it, outermost first.
         form: How its parts are shown.
     """
-    field = way[-1]
-    batch = next((each for each in reversed(way) if each.kind in ("record batch", "message")), None)
+    field = chain[-1]
+    batch = next((each for each in reversed(chain) if each.kind in ("record batch", "message")), None)
     if batch is None or not (field.kind == "record" or _is_message(field)):
         return None
     return _record(field, batch, form)
@@ -192,8 +192,8 @@ def _record(field: FieldView, batch: FieldView, form: Form = Form.FITS) -> Recor
     offset, timestamp = _number(field, "offset"), _number(field, "timestamp")
     if offset is None and (delta := _number(field, "offset_delta")) is not None:
         offset = delta + (_number(batch, "base_offset") or 0)
-    elif field is not batch and (told := _child(field, "offset")) is not None and told.meaning:
-        offset = int(told.meaning.removeprefix("offset "))  # offsets in a compressed message are relative
+    elif field is not batch and (offset_field := _child(field, "offset")) is not None and offset_field.meaning:
+        offset = int(offset_field.meaning.removeprefix("offset "))  # offsets in a compressed message are relative
     if timestamp is None and (delta := _number(field, "timestamp_delta")) is not None:
         timestamp = delta + (_number(batch, "base_timestamp") or 0)
     if (_number(batch, "attributes") or 0) & TIMESTAMP_TYPE:  # log append time applies to the whole batch
@@ -231,8 +231,8 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
     if schema is not None:
         shown = data[PREFIX:]
     cut, shown = len(shown) > MOST_BYTES, shown[:MOST_BYTES]
-    if not cut and (said := _json(shown)) is not None:
-        return RecordPart("json", said, size, schema)
+    if not cut and (as_json := _json(shown)) is not None:
+        return RecordPart("json", as_json, size, schema)
     if (text := _text(shown, cut=cut)) is not None:
         return RecordPart("text", text, size, schema, cut)
     return RecordPart("hex", _hex(data[:MOST_BYTES]), size, schema, cut)
@@ -247,7 +247,7 @@ def _payload(field: FieldView) -> RecordPart:
 def _plain(field: FieldView, depth: int) -> Any:
     if field.is_leaf or depth > 20:
         return field.value
-    children = list(_through(field.children))
+    children = list(_flattened(field.children))
     if field.count is not None and field.kind != "tag buffer":
         return [_plain(each, depth + 1) for each in children]
     return {each.name: _plain(each, depth + 1) for each in children}

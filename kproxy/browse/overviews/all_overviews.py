@@ -25,9 +25,9 @@ class Overviews:
     findings: Findings = field(default_factory=Findings)
     clients: Clients = field(default_factory=Clients)
 
-    def takers(self) -> tuple[Callable[[Line, int, int], None], ...]:
+    def observers(self) -> tuple[Callable[[Line, int, int], None], ...]:
         """Return the functions to call with every line, its row, and its time in ns."""
         return tuple(
-            overview.take
+            overview.observe
             for overview in (self.connections, self.apis, self.topics, self.groups, self.findings, self.clients)
         )

@@ -96,7 +96,7 @@ class Apis:
         """Length of one part of `ApiUsage.all_time`, in ns."""
         return self._clock.width
 
-    def take(self, line: Line, row: int, at: int) -> None:
+    def observe(self, line: Line, row: int, at: int) -> None:
         """Count the next line, given its row in the index and its time in ns."""
         if at > self.now:
             self.now = at

@@ -93,12 +93,12 @@ class _State:
 
 @dataclass(slots=True)
 class _Connection:
-    """The client of a connection. `whole`: no part of it is missing so far. `asked`: ApiVersions was sent on it."""
+    """A connection and its client; `complete` becomes false when a part of it is missing."""
 
     server: HighestVersions | None = None
     host: str = ""
-    whole: bool = False
-    asked: bool = False
+    complete: bool = False
+    sent_api_versions: bool = False
     software: tuple[str | None, str | None] = None, None
     client_id: str | None = None
     client: _State | None = None
@@ -116,13 +116,13 @@ class Clients:
         self._clients: dict[_Key, _State] = {}
         self._connections: Recent[str, _Connection] = Recent(MOST)
         self._servers: Recent[str, HighestVersions] = Recent(MOST)
-        self._askers: Recent[tuple[str | None, str], None] = Recent(MOST)
+        self._negotiating: Recent[tuple[str | None, str], None] = Recent(MOST)
         self._removed = removed_versions.lowest_served()
 
-    def take(self, line: Line, row: int, at: int) -> None:
+    def observe(self, line: Line, row: int, at: int) -> None:
         """Process the next line, given its row in the index and its time in ns."""
         if isinstance(line, GapLine):
-            self._miss(line)
+            self._mark_incomplete(line)
             return
         if isinstance(line, StallLine):
             return
@@ -136,7 +136,7 @@ class Clients:
         elif isinstance(line, ResponseLine):
             self._response(connection, line, row, at)
         elif isinstance(line, OpenLine):
-            self._connections[line.connection_id] = _Connection(whole=not line.midstream)
+            self._connections[line.connection_id] = _Connection(complete=not line.midstream)
         elif isinstance(line, CloseLine):
             del self._connections[line.connection_id]
             if connection.client is not None:
@@ -144,23 +144,23 @@ class Clients:
         elif connection.client is not None:
             connection.client.findings.add((line,))
 
-    def _miss(self, gap: GapLine) -> None:
+    def _mark_incomplete(self, gap: GapLine) -> None:
         """Record that requests may be missing: on one connection, or if the trace itself lacks lines, on all."""
         for connection_id in [gap.connection_id] if gap.connection_id else list(self._connections):
             if gap.direction != "response" and (connection := self._connections.get(connection_id)) is not None:
-                connection.whole = False
+                connection.complete = False
 
     def _request(self, connection: _Connection, line: RequestLine, row: int, at: int) -> None:
         key, version = line.api_key, line.api_version
         if key is None or version is None:
             return  # a SASL token
         if line.software_name is not None:
-            _announce(connection, line.software_name, line.software_version or "")
+            _set_software(connection, line.software_name, line.software_version or "")
         client = self._client(connection, line, row, at)
         client.requests += 1
-        if key == _API_VERSIONS and not connection.asked:
-            connection.asked = True
-            self._askers[client.key[0], client.key[3]] = None
+        if key == _API_VERSIONS and not connection.sent_api_versions:
+            connection.sent_api_versions = True
+            self._negotiating[client.key[0], client.key[3]] = None
         used = key, version
         count = client.versions.get(used)
         if count is not None:
@@ -196,12 +196,12 @@ class Clients:
         """Return the client of a frame."""
         client = connection.client
         if client is None or line.client_id != connection.client_id or not client.listed:
-            client = self._introduce(connection, line, row, at)
+            client = self._switch_client(connection, line, row, at)
         client.last_row = row
         client.last_at = at
         return client
 
-    def _introduce(self, connection: _Connection, line: RequestLine | ResponseLine, row: int, at: int) -> _State:
+    def _switch_client(self, connection: _Connection, line: RequestLine | ResponseLine, row: int, at: int) -> _State:
         """Return the client when a client id is first used on a connection, or used again after another one."""
         if connection.server is None:
             connection.host = host_of(line.client)
@@ -224,8 +224,8 @@ class Clients:
                 state.listed = False
                 del self._clients[state.key]
             self.others += _AT_ONCE
-        made = self._clients[key] = _State(key, row, row, at)
-        return made
+        state = self._clients[key] = _State(key, row, row, at)
+        return state
 
     def rows(self) -> list[Client]:
         """Return the clients in order of first appearance."""
@@ -233,11 +233,11 @@ class Clients:
 
     def _row(self, state: _State) -> Client:
         client_id, name, version, host = state.key
-        asks = (client_id, host) in self._askers
+        negotiates = (client_id, host) in self._negotiating
         current = {key for key, version in state.versions if not removed_versions.is_removed(key, version)}
         for use in state.old.values():
-            use.keeps_up = use.api_key in current
-        judgement = judge(list(state.old.values()), asks, (name, version))
+            use.uses_newer = use.api_key in current
+        judgement = judge(list(state.old.values()), negotiates, (name, version))
         return Client(
             client_id=client_id,
             software_name=name,
@@ -247,7 +247,7 @@ class Clients:
             requests=state.requests,
             apis=_apis(state.versions),
             more_versions=state.more_versions,
-            negotiates=asks,
+            negotiates=negotiates,
             refusals=state.errors.responses,
             errors=state.errors.row(),
             findings=state.findings.row(),
@@ -261,7 +261,7 @@ class Clients:
         )
 
 
-def _announce(connection: _Connection, name: str, version: str) -> None:
+def _set_software(connection: _Connection, name: str, version: str) -> None:
     """Record the software name and version; a change on one connection makes it a different client."""
     software = name[:LONGEST], version[:LONGEST]
     if software != connection.software:
@@ -275,7 +275,7 @@ def _use_old(client: _State, connection: _Connection, line: RequestLine, key: in
     if use is None:
         use = client.old[key] = Use(api_name(key), key, version, row)
     use.version, use.row = min(use.version, version), row
-    use.unasked = use.unasked or (connection.whole and not connection.asked)
+    use.without_negotiation = use.without_negotiation or (connection.complete and not connection.sent_api_versions)
     if connection.server is not None and len(use.servers) < MOST_SERVERS:
         use.servers[connection.server.address] = connection.server
     if any(finding.code == _BELOW_ADVERTISED for finding in line.findings):

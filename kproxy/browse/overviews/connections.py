@@ -28,7 +28,7 @@ _Waiting = tuple[str | None, int | None, int | None, int, int]
 
 @dataclass(slots=True)
 class _State:
-    """The state of a connection; `shown` caches its row."""
+    """The state of a connection; `summary` caches its row."""
 
     first_row: int
     first_at: int
@@ -59,7 +59,7 @@ class _State:
     repeated: int = 0
     gaps: int = 0
     gap_bytes: int = 0
-    shown: ConnectionSummary | None = None
+    summary: ConnectionSummary | None = None
 
 
 class ConnectionsOverview:
@@ -74,7 +74,7 @@ class ConnectionsOverview:
         self._closed: OrderedDict[str, _State] = OrderedDict()
         self._in_flight: RequestPairing[_Waiting] = RequestPairing()
 
-    def take(self, line: Line, row: int, at: int) -> None:
+    def observe(self, line: Line, row: int, at: int) -> None:
         """Process the next line, given its row in the index and its time in ns."""
         if isinstance(line, StallLine):
             return
@@ -83,14 +83,14 @@ class ConnectionsOverview:
             self._in_flight.missed(line)
             if not connection_id:  # lines missing from the trace
                 for each in self._open.values():
-                    each.shown = None
+                    each.summary = None
                 return
         state = self._open.get(connection_id)
         if state is None:
             state = self._other(line, row, at)
         else:
             self._open.move_to_end(connection_id)
-        state.shown = None
+        state.summary = None
         state.last_row = row
         state.last_at = at
         if isinstance(line, RequestLine):
@@ -116,12 +116,12 @@ class ConnectionsOverview:
     def _new(self, line: Line, row: int, at: int) -> _State:
         """Add a connection that opens, or whose start is not in the trace; ids can be reused."""
         connection_id = line.connection_id
-        self._let_go(self._open, connection_id)
-        self._let_go(self._closed, connection_id)
+        self._drop(self._open, connection_id)
+        self._drop(self._closed, connection_id)
         if len(self._open) >= MOST:
-            self._let_go(self._open, next(iter(self._open)))
+            self._drop(self._open, next(iter(self._open)))
         elif len(self._open) + len(self._closed) >= MOST:
-            self._let_go(self._closed, next(iter(self._closed)))
+            self._drop(self._closed, next(iter(self._closed)))
         state = self._open[connection_id] = _State(row, at, row, at)
         if isinstance(line, OpenLine):
             state.opened = line
@@ -129,7 +129,7 @@ class ConnectionsOverview:
             state.client, state.server = line.client, line.server
         return state
 
-    def _let_go(self, connections: OrderedDict[str, _State], connection_id: str) -> None:
+    def _drop(self, connections: OrderedDict[str, _State], connection_id: str) -> None:
         """Drop a connection from the list, if it is listed."""
         if connections.pop(connection_id, None) is not None:
             self.others += 1
@@ -176,7 +176,7 @@ class ConnectionsOverview:
     def rows(self) -> list[ConnectionSummary]:
         """Return the connections in order of first appearance."""
         states = sorted(chain(self._closed.items(), self._open.items()), key=lambda item: item[1].first_row)
-        return [state.shown or self._row(connection_id, state) for connection_id, state in states]
+        return [state.summary or self._row(connection_id, state) for connection_id, state in states]
 
     def _row(self, connection_id: str, state: _State) -> ConnectionSummary:
         opened, closed = state.opened, state.closed
@@ -186,7 +186,7 @@ class ConnectionsOverview:
         versions: dict[str, tuple[int, ...]] = {}
         for api, version in sorted(state.versions):
             versions[api] = (*versions.get(api, ()), version)
-        state.shown = ConnectionSummary(
+        state.summary = ConnectionSummary(
             connection_id=connection_id,
             client=state.client,
             server=state.server,
@@ -228,7 +228,7 @@ class ConnectionsOverview:
             first_row=state.first_row,
             last_row=state.last_row,
         )
-        return state.shown
+        return state.summary
 
 
 def _introduce(state: _State, line: RequestLine) -> None:

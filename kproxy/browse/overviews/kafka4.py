@@ -17,7 +17,7 @@ MOST_SERVERS = 8
 
 #: The oldest client releases that KIP-896 guarantees to work, by software name (KIP-511). KafkaJS 1.15.0 is also one,
 #: but it sends no name.
-LEAST_RELEASES = {
+OLDEST_RELEASES = {
     "apache-kafka-java": "2.1.0",
     "librdkafka": "1.8.2",
     "sarama": "1.30.1",
@@ -47,8 +47,8 @@ class Use:
 
     Attributes:
         version: The lowest of them; `row` is the last request with one.
-        unasked: It used one without sending ApiVersions first, on a connection that was seen from its start.
-        keeps_up: It also uses versions that are not removed.
+        without_negotiation: It used one without sending ApiVersions first; the connection was seen from its start.
+        uses_newer: It also uses versions that are not removed.
         refused_by: A server that already rejects it.
     """
 
@@ -56,8 +56,8 @@ class Use:
     api_key: int
     version: int
     row: int
-    unasked: bool = False
-    keeps_up: bool = False
+    without_negotiation: bool = False
+    uses_newer: bool = False
     refused_by: str | None = None
     servers: dict[str, HighestVersions] = field(default_factory=dict)
 
@@ -71,8 +71,8 @@ class Use:
         now = f"has no {self.api}" if self.least is None else f"serves {self.api} from v{self.least} on"
         return f"uses {self.api} v{self.version}, but Kafka {removed_versions.newest_release()} {now}"
 
-    def judged(self, asks: bool) -> tuple[Kafka4Verdict, str]:
-        """Return the verdict and its reason; `asks`: the client sends ApiVersions on some connection.
+    def assess(self, negotiates: bool) -> tuple[Kafka4Verdict, str]:
+        """Return the verdict and its reason; `negotiates`: the client sends ApiVersions on some connection.
 
         A client that negotiates may use old versions only because its broker is old. It is known to lack newer ones if
         it uses none although the same server answers them for other clients.
@@ -82,11 +82,11 @@ class Use:
         least = self.least
         for server in self.servers.values():
             highest = server.highest.get(self.api_key, -1)
-            if least is not None and highest >= least and not self.keeps_up:
+            if least is not None and highest >= least and not self.uses_newer:
                 return Kafka4Verdict.REFUSED, f"{server.address} also serves v{highest}, which the client does not use"
-        if asks:
+        if negotiates:
             return Kafka4Verdict.UNKNOWN, "it negotiates, so it may use other versions with a newer broker"
-        if self.unasked:
+        if self.without_negotiation:
             return Kafka4Verdict.REFUSED, "it does not negotiate versions (ApiVersions)"
         return Kafka4Verdict.UNKNOWN, "it is unknown whether it negotiates"
 
@@ -111,30 +111,31 @@ class Judgement:
     old: tuple[OldUse, ...] = ()
 
 
-def judge(uses: list[Use], asks: bool, software: tuple[str | None, str | None]) -> Judgement:
+def judge(uses: list[Use], negotiates: bool, software: tuple[str | None, str | None]) -> Judgement:
     """Judge whether a client that uses these removed versions works with the newest Kafka.
 
     Args:
         uses: By API; empty if it uses no removed version.
-        asks: Whether it sends ApiVersions on some connection.
+        negotiates: Whether it sends ApiVersions on some connection.
         software: Software name and version that it sent (KIP-511).
     """
-    named = _named_in_kip(*software)
+    in_kip = _named_in_kip(*software)
     if not uses:
         reason = f"Kafka {removed_versions.newest_release()} serves every version it uses"
-        if named is not None and not named[2]:
-            reason += f"; KIP-896 requires {named[0]} {named[1]} or later"
+        if in_kip is not None and not in_kip[2]:
+            reason += f"; KIP-896 requires {in_kip[0]} {in_kip[1]} or later"
         return Judgement(Kafka4Verdict.WORKS, reason)
-    judged = sorted(
-        ((use, *use.judged(asks)) for use in uses), key=lambda each: (each[1] is not Kafka4Verdict.REFUSED, each[0].api)
+    assess = sorted(
+        ((use, *use.assess(negotiates)) for use in uses),
+        key=lambda each: (each[1] is not Kafka4Verdict.REFUSED, each[0].api),
     )
-    use, verdict, why = judged[0]
+    use, verdict, why = assess[0]
     others = len(uses) - 1
     more = f" (and {others} more API{'s' * (others != 1)})" if others else ""
     reason = f"{use.sentence()}{more}; {why}"
-    if verdict is Kafka4Verdict.UNKNOWN and named is not None:
-        reason += f" (KIP-896 requires {named[0]} {named[1]} or later{', which it is' if named[2] else ''})"
-    old = tuple(OldUse(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in judged)
+    if verdict is Kafka4Verdict.UNKNOWN and in_kip is not None:
+        reason += f" (KIP-896 requires {in_kip[0]} {in_kip[1]} or later{', which it is' if in_kip[2] else ''})"
+    old = tuple(OldUse(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in assess)
     return Judgement(verdict, reason, old)
 
 
@@ -144,7 +145,7 @@ def _named_in_kip(name: str | None, version: str | None) -> tuple[str, str, bool
         return None
     if (wrapped := re.search(r"rdkafka-([\d.]+)", version)) is not None:  # 2.16.1-rdkafka-2.16.0
         name, version = "librdkafka", wrapped[1]
-    least = LEAST_RELEASES.get(name)
+    least = OLDEST_RELEASES.get(name)
     numbers = re.match(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})", version)
     if least is None or numbers is None:
         return None

@@ -138,21 +138,27 @@ class TopicState:
 
     def merge(self, other: TopicState) -> None:
         """Add the counts of the same topic that were kept under its id."""
-        for mine, its in zip(self.sides, other.sides, strict=True):
-            mine.merge(its)
+        for own_side, other_side in zip(self.sides, other.sides, strict=True):
+            own_side.merge(other_side)
         for number, partition in other.partitions.items():
-            own = self.partitions.touch(number, PartitionState)
-            _add(own.bytes, partition.bytes)
-            own.records = [max(a, b, a + b) for a, b in zip(own.records, partition.records, strict=True)]
-            if own.last_at <= partition.last_at:
-                own.lag, own.last_at, own.last_row = partition.lag, partition.last_at, partition.last_row
+            own_partition = self.partitions.touch(number, PartitionState)
+            _add(own_partition.bytes, partition.bytes)
+            own_partition.records = [
+                max(a, b, a + b) for a, b in zip(own_partition.records, partition.records, strict=True)
+            ]
+            if own_partition.last_at <= partition.last_at:
+                own_partition.lag, own_partition.last_at, own_partition.last_row = (
+                    partition.lag,
+                    partition.last_at,
+                    partition.last_row,
+                )
         for who, client in other.clients.items():
-            mine_too = self.clients.touch(who, ClientState)
-            _add(mine_too.requests, client.requests)
-            _add(mine_too.records, client.records)
-            _add(mine_too.bytes, client.bytes)
-            if mine_too.last_at <= client.last_at:
-                mine_too.last_at, mine_too.last_row = client.last_at, client.last_row
+            own_client = self.clients.touch(who, ClientState)
+            _add(own_client.requests, client.requests)
+            _add(own_client.records, client.records)
+            _add(own_client.bytes, client.bytes)
+            if own_client.last_at <= client.last_at:
+                own_client.last_at, own_client.last_row = client.last_at, client.last_row
         for key, reader in other.readers.items():
             if key not in self.readers:
                 self.readers[key] = reader

@@ -44,7 +44,7 @@ Frame = RequestLine | ResponseLine
 class TopicsOverview:
     """Collects the topics that were written, read or got an error in the lines of a trace.
 
-    Of more than `MOST_TOPICS`, the most recently active are kept: `let_go` counts the others. A Fetch that names no
+    Of more than `MOST_TOPICS`, the most recently active are kept: `dropped` counts the others. A Fetch that names no
     topic continues its connection's fetch session (KIP-227).
 
     Attributes:
@@ -60,7 +60,7 @@ class TopicsOverview:
         self._groups: Recent[Who, str] = Recent(MOST_CLIENTS)
 
     @property
-    def let_go(self) -> int:
+    def dropped(self) -> int:
         """Number of topics that are no longer listed."""
         return self._topics.let_go
 
@@ -69,7 +69,7 @@ class TopicsOverview:
         """Length of one part of `Traffic.all_time`, in ns."""
         return self._clock.width
 
-    def take(self, line: Line, row: int, at: int) -> None:
+    def observe(self, line: Line, row: int, at: int) -> None:
         """Process the next line, given its row in the index and its time in ns."""
         if at > self.now:
             self.now = at
@@ -77,16 +77,16 @@ class TopicsOverview:
             if line.api in _FETCHES:
                 self._fetched(line, row, at)
             elif line.topics and line.topics[0].topic_id is not None:
-                self._learn(line.topics)
+                self._record_names(line.topics)
             if line.errors and line.topics:
                 self._refused(line, line.errors, row, at)
         elif isinstance(line, RequestLine):
             if line.api == "Produce":
                 self._produced(line, row, at)
             elif line.api == "Fetch":
-                self._asked(line)
+                self._add_to_session(line)
             elif line.group_id and line.api in _MEMBERSHIP:
-                self._joined(line)
+                self._record_group(line)
         elif isinstance(line, OpenLine | CloseLine):
             self._sessions.pop(line.connection_id, None)
 
@@ -110,7 +110,7 @@ class TopicsOverview:
                     topic_of_session.sides[1].requests += 1
                     topic_of_session.sides[1].empty += 1
 
-    def _asked(self, line: RequestLine) -> None:
+    def _add_to_session(self, line: RequestLine) -> None:
         """Record the topics of a Fetch request, which starts or continues a fetch session."""
         if not line.topics:
             return
@@ -121,14 +121,14 @@ class TopicsOverview:
             if len(session) < MOST_FETCHED:
                 session[self._key(entry)] = None
 
-    def _joined(self, line: RequestLine) -> None:
+    def _record_group(self, line: RequestLine) -> None:
         """Record the group of a client; if it is in several groups, its reads belong to none."""
         who = who_of(line)
         group = (line.group_id or "")[:LONGEST]
-        known = self._groups.get(who)
-        if known is None:
+        recorded = self._groups.get(who)
+        if recorded is None:
             self._groups[who] = group
-        elif known != group:
+        elif recorded != group:
             self._groups[who] = ""
 
     def _key(self, entry: TopicEntry) -> str:
@@ -141,7 +141,7 @@ class TopicsOverview:
     def _topic(self, entry: TopicEntry, row: int, at: int) -> TopicState:
         key = self._key(entry)
         if entry.topic_id is not None and entry.topic is not None and self._names.get(entry.topic_id) != key:
-            self._learn((entry,))
+            self._record_names((entry,))
         topic = self._topics.get(key)
         if topic is None:
             if len(self._topics) >= MOST_TOPICS:
@@ -165,7 +165,7 @@ class TopicsOverview:
         for side in topic.sides:
             self._clock.forget(side.records_each)
 
-    def _learn(self, entries: list[TopicEntry] | tuple[TopicEntry, ...]) -> None:
+    def _record_names(self, entries: list[TopicEntry] | tuple[TopicEntry, ...]) -> None:
         """Record names of topic ids; counts kept under an id move to the name."""
         for entry in entries:
             if entry.topic is None or entry.topic_id is None:
@@ -173,18 +173,18 @@ class TopicsOverview:
             topic_id, name = entry.topic_id[:LONGEST], entry.topic[:LONGEST]
             if topic_id != _NO_ID and self._names.get(topic_id) != name:
                 self._names[topic_id] = name
-                nameless = self._topics.pop("\0" + topic_id, None)
-                if nameless is not None:
-                    self._named(nameless, name)
+                unnamed = self._topics.pop("\0" + topic_id, None)
+                if unnamed is not None:
+                    self._set_name(unnamed, name)
 
-    def _named(self, nameless: TopicState, name: str) -> None:
-        known = self._topics.get(name)
-        if known is not None:
-            known.merge(nameless)
-            self._forget(nameless)
+    def _set_name(self, unnamed: TopicState, name: str) -> None:
+        recorded = self._topics.get(name)
+        if recorded is not None:
+            recorded.merge(unnamed)
+            self._forget(unnamed)
         else:
-            nameless.key = nameless.topic = name
-            self._topics[name] = nameless
+            unnamed.key = unnamed.topic = name
+            self._topics[name] = unnamed
 
     def _count(self, topic: TopicState, side: int, entry: TopicEntry, who: Who, row: int, at: int) -> None:
         size, records = count(entry.bytes), count(entry.records)

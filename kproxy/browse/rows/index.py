@@ -72,7 +72,7 @@ class RowIndex:
         self.state = array("b")
         self.severity = array("b")  # index into `SEVERITIES`
         self.errors = array("b")  # whether the response has an error
-        self.ends = array("b")  # whether the row opens or closes a connection
+        self.connection_events = array("b")  # whether the row opens or closes a connection
         self.places = (array("q"), array("q"))  # of the request's (or the event's) line, of the response's; -1
         self.sizes = (array("I"), array("I"))  # bytes of these lines
         self.connections = Names()
@@ -88,7 +88,7 @@ class RowIndex:
         """One past the last row."""
         return self.first + len(self.at)
 
-    def take(self, line: Line, place: int, size: int, at: int) -> int:
+    def add(self, line: Line, place: int, size: int, at: int) -> int:
         """Add the next line, `size` bytes at `place`, with time `at` (ns); return its row number."""
         if at > self.now:
             self.now = at
@@ -107,13 +107,13 @@ class RowIndex:
         elif isinstance(line, GapLine):
             length = line.bytes
             if line.direction != "request":
-                self._miss([connection] if line.connection_id else list(self._waiting))
+                self._mark_unseen([connection] if line.connection_id else list(self._waiting))
         elif isinstance(line, OpenLine | CloseLine):  # ids can be reused, and the close line may be missing
             self._close(connection)
         row = self._add(at, api, length, connection, client, state, level, 0)
         self.places[0].append(place)
         self.sizes[0].append(size)
-        self.ends[-1] = isinstance(line, OpenLine | CloseLine)
+        self.connection_events[-1] = isinstance(line, OpenLine | CloseLine)
         self.places[1].append(-1)
         self.sizes[1].append(0)
         if state is RowState.WAITING and isinstance(line, RequestLine) and line.correlation_id is not None:
@@ -123,7 +123,7 @@ class RowIndex:
         return row
 
     def _response(self, line: ResponseLine, connection: int, place: int, size: int, at: int) -> int:
-        row = self._asked(connection, line) if line.request_ts is not None else None
+        row = self._pop_request(connection, line) if line.request_ts is not None else None
         level = _worst(line)
         if row is None:
             api = -1 if line.api_key is None else line.api_key
@@ -146,13 +146,13 @@ class RowIndex:
             self.changed.add(row)
         return row
 
-    def _asked(self, connection: int, line: ResponseLine) -> int | None:
+    def _pop_request(self, connection: int, line: ResponseLine) -> int | None:
         """Return the row of a response's request, and remove the request from those in flight."""
         if line.correlation_id is None:
             return None
         for waiting in (self._waiting.get(connection), self._unseen.get(connection)):
             if waiting and (requests := waiting.get(line.correlation_id)):
-                if (found := _answered(requests, line.request_offset)) is None:
+                if (found := _find_request(requests, line.request_offset)) is None:
                     continue
                 requests.remove(found)
                 if not requests:
@@ -173,7 +173,7 @@ class RowIndex:
         self.state.append(state)
         self.severity.append(level)
         self.errors.append(errors)
-        self.ends.append(0)
+        self.connection_events.append(0)
         self.changed.add(row)
         return row
 
@@ -182,7 +182,7 @@ class RowIndex:
         for requests in self._waiting.pop(connection, {}).values():
             self._settle(requests, RowState.UNANSWERED)
 
-    def _miss(self, connections: list[int]) -> None:
+    def _mark_unseen(self, connections: list[int]) -> None:
         """Mark the requests in flight: their responses may be in a gap."""
         for connection in connections:
             for correlation_id, requests in self._waiting.pop(connection, {}).items():
@@ -218,7 +218,7 @@ class RowIndex:
         if not count:
             return
         for column in (self.at, self.latency, self.size, self.api, self.connection, self.client, self.state,
-                       self.severity, self.errors, self.ends, *self.places, *self.sizes):  # fmt: skip
+                       self.severity, self.errors, self.connection_events, *self.places, *self.sizes):  # fmt: skip
             del column[:count]
         self.first += count
         self.changed = {row for row in self.changed if row >= self.first}
@@ -254,7 +254,7 @@ class Names:
         return len(self._texts)
 
 
-def _answered(requests: _InFlight, offset: int | None) -> tuple[int, int] | None:
+def _find_request(requests: _InFlight, offset: int | None) -> tuple[int, int] | None:
     """Remove and return the request at that offset; the oldest if an older trace has no offset."""
     return requests[0] if offset is None else next((each for each in requests if each[0] == offset), None)
 

@@ -39,7 +39,7 @@ class StorePart:
     def advance(self) -> None:
         """Go to the next line; `head` is None if there is none yet."""
         if self._lines is None:
-            self._lines = self.store.take()
+            self._lines = self.store.new_lines()
         self.head = next(self._lines, None)
         if self.head is None:
             self._lines = None
@@ -47,15 +47,15 @@ class StorePart:
             self.time = _time(self.head[1])
 
     @property
-    def is_taken(self) -> bool:
+    def is_read(self) -> bool:
         """Whether all lines so far have been read."""
-        taken, there = self.store.progress
-        return taken >= there and self.head is None and not self.filling
+        read_bytes, total_bytes = self.store.progress
+        return read_bytes >= total_bytes and self.head is None and not self.filling
 
-    def take(self) -> Iterator[tuple[int, bytes]]:
+    def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the new lines, with places of the `MergedStore`."""
         number = self.number << _SHIFT
-        for place, line in self.store.take():
+        for place, line in self.store.new_lines():
             yield number | place, line
 
 
@@ -70,28 +70,28 @@ class MergedStore:
 
     def __init__(self) -> None:
         self._parts: list[StorePart] = []
-        self._awake: list[StorePart] = []
-        self._asleep_bytes = 0
+        self._active: list[StorePart] = []
+        self._inactive_bytes = 0
 
     def add(self, store: Store, group: str = "", *, filling: bool = False) -> StorePart:
         """Add a store."""
         part = StorePart(len(self._parts), store, group, filling=filling)
         self._parts.append(part)
-        self._awake.append(part)
+        self._active.append(part)
         return part
 
-    def sleep(self, part: StorePart) -> None:
+    def deactivate(self, part: StorePart) -> None:
         """Mark a part as read to its end, with nothing more to come."""
-        self._awake.remove(part)
-        self._asleep_bytes += part.store.progress[0]
+        self._active.remove(part)
+        self._inactive_bytes += part.store.progress[0]
 
-    def take(self) -> Iterator[tuple[int, bytes]]:
+    def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """See `Store`."""
         by_group = attrgetter("group")
-        for _, group in groupby(sorted(self._awake, key=by_group), by_group):
+        for _, group in groupby(sorted(self._active, key=by_group), by_group):
             parts = list(group)
             if len(parts) == 1 and parts[0].head is None:
-                yield from parts[0].take()
+                yield from parts[0].new_lines()
             else:
                 yield from _merged(parts)
             if any(part.filling for part in parts):
@@ -104,12 +104,12 @@ class MergedStore:
     @property
     def progress(self) -> tuple[int, int]:
         """See `Store`."""
-        taken = there = self._asleep_bytes
-        for part in self._awake:
+        read_bytes = total_bytes = self._inactive_bytes
+        for part in self._active:
             progress = part.store.progress
-            taken += progress[0]
-            there += progress[1]
-        return taken, there
+            read_bytes += progress[0]
+            total_bytes += progress[1]
+        return read_bytes, total_bytes
 
     def close(self) -> None:
         """See `Store`."""

@@ -23,7 +23,7 @@ class _Response(ResponseLine, tag="response"):
 _DECODER = msgspec.json.Decoder(OpenLine | _Request | _Response | FindingLine | GapLine | StallLine | CloseLine)
 
 
-def parse_light(data: bytes) -> Line | None:
+def parse_partial(data: bytes) -> Line | None:
     """Parse a trace line without its `body` and `frame`; None if it is not a trace line."""
     try:
         return cast("Line", _DECODER.decode(data))

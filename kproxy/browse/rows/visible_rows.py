@@ -28,17 +28,17 @@ class Order(StrEnum):
     SEVERITY = "findings"
 
 
-class Shown:
+class VisibleRows:
     """The visible rows, as a sequence of row numbers.
 
     Args:
         index: The index.
-        asker: Returns a function that reports whether a filter matches a row.
+        row_matcher: Returns a function that reports whether a filter matches a row.
     """
 
-    def __init__(self, index: RowIndex, asker: Callable[[Filter], Callable[[int], bool]]) -> None:
+    def __init__(self, index: RowIndex, row_matcher: Callable[[Filter], Callable[[int], bool]]) -> None:
         self._index = index
-        self._asker = asker
+        self._row_matcher = row_matcher
         self._matches: Callable[[int], bool] | None = None
         self.filter: Filter | None = None
         self.only_findings = False
@@ -59,17 +59,17 @@ class Shown:
         """Show the rows that match the filter; with `only_findings`, only those with findings."""
         self.filter, self.only_findings = chosen, only_findings
         self.choices += 1
-        self._matches = None if chosen is None else self._asker(chosen)
+        self._matches = None if chosen is None else self._row_matcher(chosen)
         self._rows = None if chosen is None and not only_findings else array("Q")
         self._scanned = self._index.first
-        self._sort_anew()
+        self._restart_sort()
 
     def sort(self, order: Order, *, reverse: bool = False) -> None:
         """Set the sort order."""
         self.order, self.reverse = order, reverse
-        self._sort_anew()
+        self._restart_sort()
 
-    def _sort_anew(self) -> None:
+    def _restart_sort(self) -> None:
         self._sorted = self._sorting = None
         self._stale = self.is_unsorted
         self._sort_took = 0.0
@@ -113,42 +113,42 @@ class Shown:
         self._scanned = max(self._scanned, first)
         for row in sorted(changed):
             if first <= row < self._scanned:
-                self._set(row, wanted=self._wants(row))
+                self._set(row, visible=self._is_match(row))
 
     def work(self, seconds: float) -> bool:
         """Filter and sort for this many seconds; return whether work remains."""
-        ends = time.perf_counter() + seconds
-        more = self._sort(ends)
+        deadline = time.perf_counter() + seconds
+        more = self._sort(deadline)
         if self._rows is not None:
             while self._scanned < self._index.end:
                 row = self._scanned
-                if self._wants(row):
+                if self._is_match(row):
                     self._rows.append(row)
                     self._stale = True
                     self.version += 1
                 self._scanned += 1
-                if not row & 15 and time.perf_counter() > ends:
+                if not row & 15 and time.perf_counter() > deadline:
                     return True
-        return more or self._sort(ends)
+        return more or self._sort(deadline)
 
-    def _sort(self, ends: float) -> bool:
+    def _sort(self, deadline: float) -> bool:
         """Sort again if rows have changed; the longer it takes, the less often. Return whether work remains."""
         if self._sorting is None or self._sorting_from != self._index.first:
             if not self._stale or (self.order is Order.TIME and not self.reverse):
                 return False
             if not self.is_unsorted and time.perf_counter() - self._sorted_at < _SHARE * self._sort_took:
                 return False
-            self._begin_to_sort()
+            self._start_sort()
         began = time.perf_counter()
-        while self._sorting is not None and time.perf_counter() <= ends:
+        while self._sorting is not None and time.perf_counter() <= deadline:
             try:
                 next(self._sorting)
-            except StopIteration as made:
-                self._show(made.value)
+            except StopIteration as result:
+                self._show(result.value)
         self._sort_took += time.perf_counter() - began
         return self._sorting is not None
 
-    def _begin_to_sort(self) -> None:
+    def _start_sort(self) -> None:
         self._stale, self._sort_took = False, 0.0
         first = self._sorting_from = self._index.first
         rows: Sequence[int] = range(first, self._index.end) if self._rows is None else self._rows
@@ -180,18 +180,18 @@ class Shown:
         waited = self._index.waited(self._index.first + entry, self._index.now)
         return -1 if waited is None else waited
 
-    def _wants(self, row: int) -> bool:
+    def _is_match(self, row: int) -> bool:
         if self.only_findings and not self._index.severity[row - self._index.first]:
             return False
         return self._matches is None or self._matches(row)
 
-    def _set(self, row: int, *, wanted: bool) -> None:
+    def _set(self, row: int, *, visible: bool) -> None:
         assert self._rows is not None
         at = bisect_left(self._rows, row)
-        there = self.has(row)
-        if wanted and not there:
+        present = self.has(row)
+        if visible and not present:
             self._rows.insert(at, row)
-        elif there and not wanted:
+        elif present and not visible:
             del self._rows[at]
 
     def __len__(self) -> int:

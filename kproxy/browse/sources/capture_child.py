@@ -32,9 +32,9 @@ class DissectedSource(Source):
             self.is_stream = True
 
     @property
-    def nothing(self) -> str:
+    def empty_message(self) -> str:
         """See `Source`."""
-        return "Waiting for packets on standard input." if self.live else super().nothing
+        return "Waiting for packets on standard input." if self.live else super().empty_message
 
     def _progress(self) -> None:
         """Return None: the child does not report progress."""
@@ -54,7 +54,7 @@ class DissectedSource(Source):
         assert isinstance(spool, Spool)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._tell(child.stderr))
+                tasks.create_task(self._read_messages(child.stderr))
                 while data := await child.stdout.read(_CHUNK):
                     try:
                         spool.append(data)
@@ -71,6 +71,6 @@ class DissectedSource(Source):
         if status not in (CLEAN, FINDINGS, NOTHING) and not self.sentence:
             self.sentence = self.messages[-1] if self.messages else f"kproxy dissect ended with status {status}"
 
-    async def _tell(self, stream: asyncio.StreamReader) -> None:
+    async def _read_messages(self, stream: asyncio.StreamReader) -> None:
         async for line in stream:
             self.messages.append(line.decode(errors="replace").strip().removeprefix("kproxy: "))

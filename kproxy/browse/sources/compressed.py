@@ -41,36 +41,36 @@ class Packed:
         self._stream = self._new_stream()
 
     @property
-    def missing(self) -> int:
+    def remaining_bytes(self) -> int:
         """Estimated number of bytes still to unpack, assuming the same compression ratio."""
-        made, left = self.spool.progress[1], os.fstat(self._file).st_size - self._at
-        return made * left // self._at if self._at and self.damage is None else 0
+        unpacked, remaining = self.spool.progress[1], os.fstat(self._file).st_size - self._at
+        return unpacked * remaining // self._at if self._at and self.damage is None else 0
 
     def step(self) -> bool:
         """Unpack the next part; return whether there was any. Blocks, so call it in a thread."""
-        made = 0
-        while self.damage is None and made < _STEP:
+        unpacked = 0
+        while self.damage is None and unpacked < _STEP:
             if not (data := os.pread(self._file, _PIECE, self._at)):
                 break
             self._at += len(data)
             try:
-                made += self._take(data)
+                unpacked += self._unpack(data)
             except (zlib.error, zstandard.ZstdError) as error:
                 self.damage = f"compressed data is damaged ({error}); everything before that point was read"
             except OSError as error:
                 self.damage = f"no disk space to unpack all of it ({error.strerror})"
-        return made > 0
+        return unpacked > 0
 
-    def _take(self, data: bytes) -> int:
-        made = 0
+    def _unpack(self, data: bytes) -> int:
+        unpacked = 0
         while data:
             if self._stream.eof:  # members of gzip, frames of zstd
                 self._stream = self._new_stream()
-            plain = self._stream.decompress(data)
-            made += len(plain)
-            self.spool.append(plain)
+            data_out = self._stream.decompress(data)
+            unpacked += len(data_out)
+            self.spool.append(data_out)
             data = self._stream.unused_data
-        return made
+        return unpacked
 
     def _new_stream(self) -> Any:
         return zlib.decompressobj(31) if self._gzip else zstandard.ZstdDecompressor().decompressobj()

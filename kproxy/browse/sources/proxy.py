@@ -18,8 +18,8 @@ from kproxy.trace.clock import timestamp
 from kproxy.trace.encoding import encode_line, parse_line
 from kproxy.trace.lines import FORMAT, CloseLine, GapLine, OpenLine
 
-_FIRST_REST: Final = 0.2
-_LONGEST_REST: Final = 5.0
+_FIRST_PAUSE_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 5.0
 _SEGMENT: Final = 64 << 20
 _OPEN: Final = b'{"kind":"open"'
 _CLOSE: Final = b'{"kind":"close"'
@@ -41,27 +41,27 @@ class ProxySource(Source):
         super().__init__(name, self._spool)
         self._locate = locate
         self._open: dict[str, OpenLine] = {}
-        self._seen: Greeting | None = None
+        self._greeting: Greeting | None = None
         self._lost_at = 0  # ns since the epoch
 
     @property
-    def nothing(self) -> str:
+    def empty_message(self) -> str:
         """See `Source`."""
-        if self._seen is None:
-            return super().nothing
-        addresses = " or ".join(_reachable(each.listen) for each in self._seen.listeners)
+        if self._greeting is None:
+            return super().empty_message
+        addresses = " or ".join(_reachable(each.listen) for each in self._greeting.listeners)
         return f"Waiting for clients: set bootstrap.servers to {addresses}."
 
     async def run(self) -> None:
         """See `Source`."""
-        rest = _FIRST_REST
+        pause = _FIRST_PAUSE_S
         while True:
             try:
                 async with connect(await asyncio.to_thread(self._locate)) as client:
                     await self._begin(client)
-                    rest = _FIRST_REST
+                    pause = _FIRST_PAUSE_S
                     async for line in client:
-                        self._take(line)
+                        self._add_line(line)
                 why = "it has ended"
             except ControlError as error:
                 why = str(error)
@@ -71,23 +71,26 @@ class ProxySource(Source):
             if self.phase is SourcePhase.LIVE:
                 self._lost_at = time.time_ns()
             self.phase, self.sentence = SourcePhase.LOST, f"lost the connection to the proxy ({why}); reconnecting"
-            if (over := self._over()) is not None:
-                self.phase, self.sentence = SourcePhase.ENDED, over
+            if (end_reason := self._end_reason()) is not None:
+                self.phase, self.sentence = SourcePhase.ENDED, end_reason
                 return
-            await asyncio.sleep(rest)
-            rest = min(2 * rest, _LONGEST_REST)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
 
-    def _over(self) -> str | None:
+    def _end_reason(self) -> str | None:
         """Return why it will not come back, if known."""
         return None
 
     async def _begin(self, client: ControlClient) -> None:
-        greeting, seen = client.greeting, self._seen
-        is_same = seen is not None and (seen.pid, seen.started) == (greeting.pid, greeting.started)
+        greeting, last_greeting = client.greeting, self._greeting
+        is_same = last_greeting is not None and (last_greeting.pid, last_greeting.started) == (
+            greeting.pid,
+            greeting.started,
+        )
         await client.ask("watch", frames=True, backlog=not is_same)
-        if seen is not None:
-            self._tell_missed(greeting, is_same=is_same)
-        self._seen = greeting
+        if last_greeting is not None:
+            self._add_missed_lines(greeting, is_same=is_same)
+        self._greeting = greeting
         if greeting.built_in:  # the broker's ports are internal: clients know the listeners
             self.server_names = {each.upstream: each.listen for each in greeting.listeners}
         self.name = _name(greeting)
@@ -95,7 +98,7 @@ class ProxySource(Source):
         if greeting.trace is not None:
             self.messages.append(f"trace: {greeting.trace}")
 
-    def _tell_missed(self, greeting: Greeting, *, is_same: bool) -> None:
+    def _add_missed_lines(self, greeting: Greeting, *, is_same: bool) -> None:
         """Add lines about the missing data to the store; close the connections of a proxy that has ended."""
         lost = timestamp(self._lost_at)
         if not is_same:
@@ -112,7 +115,7 @@ class ProxySource(Source):
         gap = GapLine(v=FORMAT, ts=lost, connection_id="", direction="both", bytes=0, reason=reason)
         self._spool.append(encode_line(gap))
 
-    def _take(self, line: bytes) -> None:
+    def _add_line(self, line: bytes) -> None:
         self._spool.append(line)
         if not line.startswith((_OPEN, _CLOSE)):
             return

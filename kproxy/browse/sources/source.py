@@ -57,8 +57,8 @@ class Source(ABC):
         if self.phase is not SourcePhase.READING or (progress := self._progress()) is None:
             self._percent = 0
             return None
-        taken, there = progress
-        self._percent = max(self._percent, min(99, 100 * taken // there) if there else 0)
+        read, total = progress
+        self._percent = max(self._percent, min(99, 100 * read // total) if total else 0)
         return self._percent
 
     def _progress(self) -> tuple[int, int] | None:
@@ -66,7 +66,7 @@ class Source(ABC):
         return self.store.progress
 
     @property
-    def nothing(self) -> str:
+    def empty_message(self) -> str:
         """The message shown while there are no rows: the reason, and what to do."""
         if self.phase is SourcePhase.READING:
             return f"Reading {self.name} ..."

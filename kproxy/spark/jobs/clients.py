@@ -9,7 +9,7 @@ from dissectors.messages.message import API_VERSIONS
 from dissectors.schemas import lines as releases
 from dissectors.schemas.release_versions import served
 from dissectors.schemas.removed_versions import newest_release
-from kproxy.browse.overviews.kafka4 import LEAST_RELEASES, Kafka4Verdict
+from kproxy.browse.overviews.kafka4 import OLDEST_RELEASES, Kafka4Verdict
 from kproxy.spark.columns import constants, place_in
 from kproxy.spark.derived.api_versions_used import refused_since, uses
 from kproxy.spark.jobs import job
@@ -178,7 +178,7 @@ def _named_in_kip() -> tuple[Column, Column, Column]:
     wrapped = F.nullif(F.regexp_extract("software_version", r"rdkafka-([\d.]+)", 1), F.lit(""))  # 2.16.1-rdkafka-2.16.0
     library = F.when(wrapped.isNotNull(), "librdkafka").otherwise(F.col("software_name"))
     release = F.regexp_extract(F.coalesce(wrapped, "software_version"), r"^v?(\d{1,9}(?:\.\d{1,9}){1,3})", 1)
-    least = chosen(library, LEAST_RELEASES)
+    least = chosen(library, OLDEST_RELEASES)
     return library, least, _numbers(F.nullif(release, F.lit(""))) >= _numbers(least)
 
 

@@ -103,11 +103,11 @@ async def test_watches_with_frames_and_what_led_up_to_now(path: Path) -> None:
 
 async def test_while_there_are_no_clients_it_says_where_they_connect(path: Path) -> None:
     source = ProxySource("9092", lambda: path, keep=KEEP)
-    assert source.nothing == "Reading 9092 ..."
+    assert source.empty_message == "Reading 9092 ..."
     async with serving(path, Fake(7)), following(source) as seen:
         await seen.until(lambda: source.live)
         addresses = "127.0.0.1:9092 or 127.0.0.1:9093 or 127.0.0.1:9094"
-        assert source.nothing == f"Waiting for clients: set bootstrap.servers to {addresses}."
+        assert source.empty_message == f"Waiting for clients: set bootstrap.servers to {addresses}."
     assert _reachable("0.0.0.0:9092") == _reachable("[::]:9092") == "localhost:9092"
 
 
