@@ -1,4 +1,4 @@
-"""The cluster: what its brokers know together. Every broker of it is in this process and sees the same state."""
+"""The cluster: the state that its brokers share. All brokers are in this process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class BrokerNode:
-    """A broker: its id, and the host and port that clients of each listener are told.
+    """A broker: its id, and the host and port advertised for each listener.
 
-    One that is not `up` takes no connections.
+    One that is not `up` accepts no connections.
     """
 
     id: int
@@ -31,10 +31,10 @@ class BrokerNode:
 
 
 class Cluster:
-    """Nodes, and the parts that hold everything else. `line` is the release line that it behaves like.
+    """The nodes, and the parts that hold all other state. `line` is the release line that it emulates.
 
-    A part (topics, groups, ACLs, ...) is a class that is made of the cluster alone, when somebody first asks for it:
-    ``cluster.part(Topics)``. What it keeps over a restart it reads from `journal` when it is made, and puts there.
+    A part (topics, groups, ACLs, ...) is a class whose only argument is the cluster; it is created on first use:
+    ``cluster.part(Topics)``. It reads its stored state from `journal` when it is created, and writes changes there.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Cluster:
 
     @property
     def controller(self) -> BrokerNode:
-        """The node that clients are told is the controller: the first that is up."""
+        """The node that is reported as the controller: the first one that is up."""
         return min((node for node in self.nodes.values() if node.up), key=lambda node: node.id)
 
     def part(self, kind: Callable[[Cluster], T]) -> T:
-        """The cluster's one instance of a part."""
+        """Return the cluster's only instance of a part."""
         found = self._parts.get(kind)  # type: ignore[call-overload]
         if found is None:
             found = self._parts[kind] = kind(self)  # type: ignore[index]
@@ -74,7 +74,7 @@ class Cluster:
 
 
 def new_uuid() -> str:
-    """A random uuid as Kafka prints it; like Kafka's own never one that begins with a hyphen."""
+    """Return a random UUID as Kafka prints it; like Kafka's, it never starts with a hyphen."""
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
         pass
     return made

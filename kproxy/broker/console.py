@@ -1,4 +1,4 @@
-"""Commands to a running broker, a line each: stop a broker, start it again, move a leader."""
+"""Commands to a running broker, one per line: stop a broker, start it again, move a leader."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ HELP = "stop BROKER | start BROKER | lead TOPIC PARTITION BROKER | brokers | hel
 
 
 class WrongCommand(ValueError):
-    """A line that is no command, or names what does not exist; a sentence."""
+    """Raised for an unknown command, or an unknown broker or partition; the message is a sentence."""
 
 
 async def obey(broker: Broker, line: str) -> str:
-    """Do what a line says; what has been done, as a sentence.
+    """Run one command; return what was done, as a sentence.
 
     Raises:
-        WrongCommand: See there.
+        WrongCommand: The command is invalid.
     """
     match line.split():
         case ["stop", number]:
@@ -46,7 +46,7 @@ async def obey(broker: Broker, line: str) -> str:
 
 
 def listen_to_stdin(broker: Broker, say: Callable[[str], None], ended: Callable[[], None]) -> None:
-    """Obey the lines of standard input from now on; `ended` is called when there will be no more."""
+    """Run the commands on standard input from now on; `ended` is called at its end."""
     loop = asyncio.get_running_loop()
 
     async def answer(line: str) -> None:

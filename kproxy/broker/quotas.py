@@ -1,4 +1,4 @@
-"""Client quotas: kept and described. Nothing is throttled by them."""
+"""Client quotas: stored and described, but not enforced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Entity: TypeAlias = tuple[tuple[str, str | None], ...]
 
 ENTITY_TYPES: Final = ("user", "client-id", "ip")
-#: What can be limited, and for which types (org.apache.kafka.server.config.QuotaConfig).
+#: The quota keys, and the entity types that each applies to (org.apache.kafka.server.config.QuotaConfig).
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "producer_byte_rate": ("user", "client-id"),
     "consumer_byte_rate": ("user", "client-id"),
@@ -36,7 +36,7 @@ class Quotas:
         return iter(self._values.items())
 
     def alter(self, entity: Entity, values: Mapping[str, float | None]) -> None:
-        """Set limits, or with None take them away."""
+        """Set quotas; None removes one."""
         kept = {key: value for key, value in {**self._values.get(entity, {}), **values}.items() if value is not None}
         if kept:
             self._values[entity] = kept

@@ -22,7 +22,7 @@ _OLD: Final = "v3_and_below_"
 
 @api("AddPartitionsToTxn")
 async def add_partitions_to_txn(request: Request) -> Body:
-    """Answer for every partition, in the order asked."""
+    """Return the error of each partition, in request order."""
     body = request.body
     if request.version < 4:
         transaction = {name.removeprefix(_OLD): value for name, value in body.items()}
@@ -46,7 +46,7 @@ def _answered(request: Request, asked: Mapping[str, Any]) -> list[Mapping[str, A
         if from_client:
             require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
         errors = {place: _refusal(request, place, from_client) for place in places}
-        if any(errors.values()):  # then none of them is added
+        if any(errors.values()):  # all or nothing
             return _results(asked, lambda place: errors[place] or Error.OPERATION_NOT_ATTEMPTED)
         transactions = coordinated(request, transactional_id)
         producer = Producer(asked["producer_id"], asked["producer_epoch"])

@@ -18,7 +18,7 @@ from kproxy.broker.request import Request
 
 @api("AlterClientQuotas")
 def alter_client_quotas(request: Request) -> Body:
-    """Answer for each entity."""
+    """Return the result for each entity."""
     return {"entries": [_altered(request, each) for each in request.body["entries"]]}
 
 
@@ -65,7 +65,7 @@ def _check_ip(parts: Mapping[str, str | None]) -> None:
             raise Refused(Error.INVALID_REQUEST, f"{parts['ip']} is not a valid IP or resolvable host.") from None
 
 
-#: What only takes whole numbers, and how Kafka calls their type.
+#: Quotas that must be whole numbers, with Kafka's name for their type.
 _WHOLE: Final = {
     "producer_byte_rate": ((1 << 63) - 1, "a LONG"),
     "consumer_byte_rate": ((1 << 63) - 1, "a LONG"),

@@ -17,7 +17,7 @@ from kproxy.broker.request import Request
 
 @api("AlterConfigs")
 def alter_configs(request: Request) -> Body:
-    """Answer for each resource."""
+    """Return the result for each resource."""
     return each_once(request, lambda asked: apply(request, asked, _settings(request, asked)))
 
 

@@ -18,7 +18,7 @@ from kproxy.broker.topics import Topics
 
 @api("AlterPartitionReassignments")
 def alter_partition_reassignments(request: Request) -> Body:
-    """Answer for each partition."""
+    """Return the result for each partition."""
     if not allowed(request, "ALTER", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
     return {

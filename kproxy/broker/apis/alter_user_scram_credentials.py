@@ -20,7 +20,7 @@ _MECHANISMS: Final = {code: (name, digest) for name, (code, digest) in SCRAM.ite
 
 @api("AlterUserScramCredentials")
 async def alter_user_scram_credentials(request: Request) -> Body:
-    """Answer for each user, once."""
+    """Return one result per user."""
     credentials = request.cluster.part(Credentials)
     altered: dict[str, Callable[[], None]] = {}
     results: dict[str, Mapping[str, Any]] = {}
@@ -43,7 +43,7 @@ async def alter_user_scram_credentials(request: Request) -> Body:
 
 
 def _checked(credentials: Credentials, asked: Mapping[str, Any]) -> Callable[[], None]:
-    """What is asked for, to be called if nothing else is asked for the same user."""
+    """Validate one alteration; return a function that applies it, called if the user has no other in the request."""
     name = asked["name"]
     if not name:
         raise Refused(Error.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")

@@ -18,7 +18,7 @@ from kproxy.broker.security.acls import Acl, Acls, codes
 
 @api("CreateAcls")
 async def create_acls(request: Request) -> Body:
-    """Answer for each, in the order asked."""
+    """Return the result for each ACL, in request order."""
     results = [_created(request, asked) for asked in request.body["creations"]]
     await request.cluster.journal.synced()
     return {"results": results}

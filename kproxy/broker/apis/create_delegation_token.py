@@ -20,7 +20,7 @@ _NEVER: Final = {"issue_timestamp_ms": -1, "expiry_timestamp_ms": -1, "max_times
 
 @api("CreateDelegationToken")
 async def create_delegation_token(request: Request) -> Body:
-    """Answer with the token."""
+    """Return the new token."""
     asker = request.session.principal
     owner = principal(request.body, "owner_principal") if request.body.get("owner_principal_name") else asker
     parties = {**in_parts(owner), **in_parts(asker, "token_requester_principal")}

@@ -1,6 +1,6 @@
 """CreatePartitions: adds partitions to topics.
 
-Leaves out: timeouts (they exist at once).
+Leaves out: timeouts (partitions are created immediately).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_PARTITIONS = 10_000
 
 @api("CreatePartitions")
 def create_partitions(request: Request) -> Body:
-    """Answer for each topic."""
+    """Return the result for each topic."""
     counts = Counter(each["name"] for each in request.body["topics"])
     results = []
     for asked in request.body["topics"]:

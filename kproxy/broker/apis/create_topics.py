@@ -1,8 +1,8 @@
 """CreateTopics: creates topics with their partitions, replicas and configs.
 
-The configs of each new topic stand in the answer from version 5 on, its id from 7.
+From version 5 on, the response has the configs of each new topic, from version 7 on its id.
 
-Leaves out: timeouts (a topic exists at once) and create policies.
+Leaves out: timeouts (topics are created immediately) and create policies.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics, check_name
 
-_MOST_PARTITIONS = 10_000  # of one request, as Kafka has it (ReplicationControlManager)
+_MOST_PARTITIONS = 10_000  # per request; Kafka's limit (ReplicationControlManager)
 
 
 @api("CreateTopics")
 def create_topics(request: Request) -> Body:
-    """Answer for each topic; one that is named twice is refused as a whole."""
+    """Return the result for each topic; a topic that is listed twice is rejected."""
     counts = Counter(each["name"] for each in request.body["topics"])
     answers = [_answer(request, each) for each in request.body["topics"] if counts[each["name"]] == 1]
     twice = Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
@@ -94,7 +94,7 @@ def _replicas(request: Request, topics: Topics, asked: Mapping[str, Any]) -> lis
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
         return _assigned(request, assignments)
-    if request.cluster.line.since("2.4"):  # KIP-464: the broker goes by -1 in every version of the request
+    if request.cluster.line.since("2.4"):  # KIP-464: brokers accept -1 in every request version
         default = int(request.cluster.part(Configs).broker("num.partitions"))
         partitions = default if partitions == -1 else partitions
         factor = topics.default_replication if factor == -1 else factor
@@ -117,7 +117,7 @@ def _assigned(request: Request, assignments: Sequence[Mapping[str, Any]]) -> lis
 
 
 def check_replicas(request: Request, assignments: Any) -> None:
-    """Raise `Refused` with INVALID_REPLICA_ASSIGNMENT unless replicas are brokers that there are, each once.
+    """Raise `Refused` with INVALID_REPLICA_ASSIGNMENT unless the replicas are distinct, existing brokers.
 
     Source: ReplicationControlManager.validateManualPartitionAssignment.
     """

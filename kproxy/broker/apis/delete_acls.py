@@ -17,7 +17,7 @@ from kproxy.broker.security.acls import Acl, Acls, read_filter
 
 @api("DeleteAcls")
 async def delete_acls(request: Request) -> Body:
-    """Answer for each filter with what it meant; two that mean the same entry both say so."""
+    """Return the deleted ACLs for each filter; an ACL that two filters match is in both results."""
     acls = request.cluster.part(Acls)
     found: dict[Acl, None] = {}
     results = [_meant(request, acls, asked, found) for asked in request.body["filters"]]

@@ -1,4 +1,4 @@
-"""DeleteRecords: moves the start of partitions' logs.
+"""DeleteRecords: moves the start offset of partitions' logs.
 
 Leaves out: nothing. All replicas share one log, so there is nothing to wait for.
 """
@@ -21,7 +21,7 @@ _HIGH_WATERMARK: Final = -1
 
 @api("DeleteRecords")
 async def delete_records(request: Request) -> Body:
-    """Answer for each partition."""
+    """Return the new start offset of each partition."""
     return {
         "topics": [
             {
@@ -46,7 +46,7 @@ async def _answer(request: Request, name: str, asked: Mapping[str, Any]) -> dict
 
 
 def _deleted(request: Request, name: str, asked: Mapping[str, Any]) -> Log:
-    """The log of a partition once it begins where it was asked to."""
+    """Delete the records; return the partition's log."""
     topics, offset = request.cluster.part(Topics), asked["offset"]
     require(request, "DELETE", "TOPIC", name)
     topic = topics.find(name, None)

@@ -1,6 +1,6 @@
 """DeleteShareGroupState: deletes the state of share partitions.
 
-Here there is one state for all brokers, so that every broker answers as if it were the share coordinator.
+All brokers share one state, so every broker responds as the share coordinator.
 
 Leaves out: NOT_COORDINATOR.
 """
@@ -19,7 +19,7 @@ from kproxy.broker.shares.states import ShareStates
 
 @api("DeleteShareGroupState")
 async def delete_share_group_state(request: Request) -> Body:
-    """Answer when it is kept."""
+    """Return the results once the change is durable."""
 
     def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         check(request, part, None, asked)

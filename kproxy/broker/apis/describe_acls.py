@@ -16,7 +16,7 @@ from kproxy.broker.security.acls import Acl, Acls, read_filter
 
 @api("DescribeAcls")
 def describe_acls(request: Request) -> Body:
-    """Answer with them."""
+    """Return the ACLs that match."""
     acls = request.cluster.part(Acls)
     try:
         require(request, "DESCRIBE", "CLUSTER")

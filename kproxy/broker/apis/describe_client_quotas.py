@@ -21,7 +21,7 @@ _ANY: Final = 2
 
 @api("DescribeClientQuotas")
 def describe_client_quotas(request: Request) -> Body:
-    """Answer with what matches every component; if `strict`, with what has no other."""
+    """Return the quotas that match every component; with `strict`, only those with no other component."""
     components, strict = request.body["components"], request.body["strict"]
     try:
         require(request, "DESCRIBE_CONFIGS", "CLUSTER")

@@ -13,7 +13,7 @@ from kproxy.broker.request import Request
 
 @api("DescribeCluster")
 def describe_cluster(request: Request) -> Body:
-    """Answer with every broker that is up; those that are not are fenced, and told from version 2 on if asked for."""
+    """Return the running brokers; from version 2 on, also fenced (stopped) ones on request."""
     cluster, body = request.cluster, request.body
     match body.get("endpoint_type", 1):
         case 1:

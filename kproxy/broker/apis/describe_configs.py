@@ -1,7 +1,7 @@
 """DescribeConfigs: returns the configs of topics, brokers, loggers, groups and client metrics, and their sources.
 
-Which configs there are, and their defaults, are those of the release; types and documentation those of the last one
-that has them.
+The available configs and their defaults are those of the emulated release; types and documentation come from the last
+release that has the config.
 
 Leaves out: the effect of most configs; the pages of the APIs name those that have one.
 """
@@ -23,7 +23,7 @@ _DEFAULT = 5
 
 @api("DescribeConfigs")
 def describe_configs(request: Request) -> Body:
-    """Answer for each resource; all of its configs with null, else those named that it has."""
+    """Return the configs of each resource: all of them for null, else those requested that exist."""
     return {"results": [_answer(request, each) for each in request.body["resources"]]}
 
 

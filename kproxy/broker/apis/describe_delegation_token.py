@@ -18,7 +18,7 @@ from kproxy.broker.security.tokens import DelegationToken, Tokens
 
 @api("DescribeDelegationToken")
 def describe_delegation_token(request: Request) -> Body:
-    """Answer with those of the owners asked for; null is of all."""
+    """Return the tokens of the requested owners; null requests all."""
     tokens = request.cluster.part(Tokens)
     try:
         asker = requester(request)

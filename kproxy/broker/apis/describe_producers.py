@@ -17,7 +17,7 @@ from kproxy.broker.topics import Topics, check_name
 
 @api("DescribeProducers")
 def describe_producers(request: Request) -> Body:
-    """Answer for each partition, in the order asked."""
+    """Return the producers of each partition, in request order."""
     return {"topics": [_described(request, asked) for asked in request.body["topics"]]}
 
 

@@ -17,7 +17,7 @@ _TOPIC: Final = "__cluster_metadata"
 
 @api("DescribeQuorum")
 def describe_quorum(request: Request) -> Body:
-    """Answer for the metadata's one partition; any other is unknown."""
+    """Return the state of the metadata partition; other partitions are unknown."""
     cluster = request.cluster
     if not allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}

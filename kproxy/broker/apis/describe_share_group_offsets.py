@@ -1,6 +1,6 @@
 """DescribeShareGroupOffsets: returns the start offsets of share groups in partitions, and their lag.
 
--1 stands for what nobody knows yet: also for groups, topics and partitions that are not there.
+An unknown offset is -1; this includes groups, topics and partitions that do not exist.
 
 Leaves out: nothing.
 """
@@ -23,7 +23,7 @@ from kproxy.broker.topics import Topic, Topics
 
 @api("DescribeShareGroupOffsets")
 def describe_share_group_offsets(request: Request) -> Body:
-    """Answer for each group in turn."""
+    """Return the offsets of each group."""
     return {"groups": [_group(request, each) for each in request.body["groups"]]}
 
 
@@ -41,7 +41,7 @@ def _group(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _all(request: Request, group: str) -> list[Mapping[str, Any]]:
-    """Every partition that the group has, of topics that the client may see."""
+    """Return every partition of the group, in topics that the client may see."""
     parts: dict[str, list[int]] = {}
     for topic_id, index in sorted(request.cluster.part(ShareStates).of(group)):
         parts.setdefault(topic_id, []).append(index)

@@ -18,7 +18,7 @@ from kproxy.broker.security.credentials import SCRAM, Credentials
 
 @api("DescribeUserScramCredentials")
 def describe_user_scram_credentials(request: Request) -> Body:
-    """Answer for each user, once; with none asked for all."""
+    """Return one result per user; if none is requested, all users."""
     try:
         require(request, "DESCRIBE", "CLUSTER")
     except Refused as refused:

@@ -1,6 +1,6 @@
 """ElectLeaders: elects the preferred replica as leader of partitions, or any live one in an unclean election.
 
-Leaves out: timeouts (a leader is elected at once).
+Leaves out: timeouts (leaders are elected immediately).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNCLEAN: Final = 1
 
 @api("ElectLeaders")
 def elect_leaders(request: Request) -> Body:
-    """Answer for each partition asked for; with null for all in which an election was needed."""
+    """Return the result for each requested partition; for null, for each partition that needed an election."""
     body, topics = request.body, request.cluster.part(Topics)
     kind, asked = body.get("election_type", _PREFERRED), body["topic_partitions"]
     if not allowed(request, "ALTER", "CLUSTER", CLUSTER):

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: expires a token, at once or later.
+"""ExpireDelegationToken: expires a token, immediately or later.
 
 Leaves out: nothing.
 """
@@ -14,7 +14,7 @@ from kproxy.broker.security.tokens import Tokens
 
 @api("ExpireDelegationToken")
 async def expire_delegation_token(request: Request) -> Body:
-    """Answer with when it expires now."""
+    """Return the new expiry time."""
     body = request.body
     try:
         asker = requester(request)

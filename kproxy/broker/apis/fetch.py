@@ -1,10 +1,10 @@
 """Fetch: returns batches of partitions that this broker has a replica of, or waits for them.
 
-Waits until there are min_bytes, something is wrong with a partition, or max_wait_ms have passed. A batch is never cut
-off, except in versions before 3, where the first may be. Readers from version 11 on may also read from followers.
+Waits until min_bytes are available, a partition has an error, or max_wait_ms have passed. Batches are never truncated,
+except in versions before 3, where the first one may be. From version 11 on, clients may also read from followers.
 
-Leaves out: replication by other brokers (NOT_LEADER_OR_FOLLOWER: there is one log for all replicas), diverging epochs,
-snapshots, preferred read replicas.
+Leaves out: replication by other brokers (they get NOT_LEADER_OR_FOLLOWER: all replicas share one log), diverging
+epochs, snapshots, preferred read replicas.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 
-#: Kafka's fetch.max.bytes of the broker.
+#: Kafka's broker config fetch.max.bytes.
 _MAX_BYTES: Final = 55 << 20
 _ONE_BATCH_FROM: Final = 3  # versions
 _SESSIONS_FROM: Final = 7
@@ -31,7 +31,7 @@ _TOPIC_IDS_FROM: Final = 13
 
 @api("Fetch")
 async def fetch(request: Request) -> Body:
-    """Answer at once if there is enough, else wait."""
+    """Respond immediately if there is enough data, else wait."""
     reader = PartitionReader(request)
     try:
         context = _context(request)
@@ -65,7 +65,7 @@ def _context(request: Request) -> FetchContext:
 
 
 async def _enough(request: Request, reader: PartitionReader, asked: Collection[PartitionRequest]) -> list[Read]:
-    """What the partitions have, once that is enough or the time is up."""
+    """Return the partitions' data once there is enough or the time is up."""
     body, clock, topics = request.body, request.cluster.clock, request.cluster.part(Topics)
     most = min(body.get("max_bytes", _MAX_BYTES), _MAX_BYTES)
     deadline = clock.now() + body["max_wait_ms"]
@@ -99,7 +99,7 @@ def _put_records(reader: PartitionReader, read: Read, asked: PartitionRequest) -
 
 
 def _by_topic(reads: Iterable[Read]) -> list[Mapping[str, Any]]:
-    """The answers, those of neighbours of one topic together."""
+    """Return the results by topic; adjacent partitions of one topic are grouped."""
     return [
         {"topic": name, "topic_id": key, "partitions": [read.answer for read in group]}
         for (key, name), group in groupby(reads, lambda read: (read.key[0], read.topic))

@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (KIP-339): sets, deletes, appends to and subtracts from single configs.
 
-A broker's loggers change level too, for what that is worth here.
+Log levels of a broker's loggers can be set too, without effect.
 
 Leaves out: the effect of most configs; the pages of the APIs name those that have one.
 """
@@ -28,12 +28,12 @@ _SUBTRACT: Final = 3
 
 @api("IncrementalAlterConfigs")
 def incremental_alter_configs(request: Request) -> Body:
-    """Answer for each resource."""
+    """Return the result for each resource."""
     return each_once(request, lambda asked: apply(request, asked, _settings(request, asked)))
 
 
 def each_once(request: Request, alter: Callable[[Mapping[str, Any]], None]) -> Body:
-    """The answer for each resource of a request, none of which may be there twice."""
+    """Apply `alter` to each resource and return the results; a resource that is listed twice is rejected."""
     counts = Counter((each["resource_type"], each["resource_name"]) for each in request.body["resources"])
     responses = []
     for asked in request.body["resources"]:
@@ -52,10 +52,10 @@ def each_once(request: Request, alter: Callable[[Mapping[str, Any]], None]) -> B
 
 
 def apply(request: Request, asked: Mapping[str, Any], settings: Mapping[str, str]) -> None:
-    """Replace what was set for a resource, unless it is only to be checked.
+    """Replace the settings of a resource, unless the request only validates them.
 
     Raises:
-        Refused: It cannot have these, or who asks may not set them.
+        Refused: The settings are invalid, or the principal may not change them.
     """
     found, configs = resource(request, asked), request.cluster.part(Configs)
     require(request, "ALTER_CONFIGS", found.guard, found.guarded)

@@ -1,7 +1,7 @@
 """InitializeShareGroupState: initializes the state of share partitions.
 
-Kafka's group coordinators send it to share coordinators. Here there is one state for all brokers, so that every broker
-answers as if it were the coordinator.
+Kafka's group coordinators send it to share coordinators. Here all brokers share one state, so every broker responds as
+the coordinator.
 
 Leaves out: NOT_COORDINATOR.
 """
@@ -21,7 +21,7 @@ from kproxy.broker.shares.states import UNKNOWN, ShareStates
 
 @api("InitializeShareGroupState")
 async def initialize_share_group_state(request: Request) -> Body:
-    """Answer when it is kept."""
+    """Return the results once the state is durable."""
     states, group = request.cluster.part(ShareStates), request.body["group_id"]
 
     def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:

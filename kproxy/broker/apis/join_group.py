@@ -1,7 +1,7 @@
-"""JoinGroup: lets a member join a classic group; answered when all members have joined.
+"""JoinGroup: lets a member join a classic group; the response is sent when all members have joined.
 
-The first member of an empty group does not wait for more: `group.initial.rebalance.delay.ms` is 0 unless it is set,
-where Kafka's own is 3000. A group has at most 1,000 members, whatever `group.max.size` says.
+The first member of an empty group does not wait for others: `group.initial.rebalance.delay.ms` defaults to 0, in Kafka
+to 3000. A group has at most 1,000 members, whatever `group.max.size` is.
 
 Leaves out: nothing.
 """
@@ -22,7 +22,7 @@ from kproxy.broker.request import Request
 
 @api("JoinGroup")
 async def join_group(request: Request) -> Body:
-    """Wait until all have joined."""
+    """Wait until all members have joined."""
     body = request.body
     group_id, member_id = body["group_id"], body["member_id"]
     try:
@@ -41,7 +41,7 @@ async def join_group(request: Request) -> Body:
         answer = await answer_of(functools.partial(group.join, asked))
     except Refused as refused:
         answer = {"error_code": refused.error, "member_id": member_id}
-    # Before version 7 null is not allowed.
+    # null is not allowed before version 7
     name = answer.get("protocol_name")
     return {**answer, "protocol_name": "" if name is None and request.version < 7 else name}
 

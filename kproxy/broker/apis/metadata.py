@@ -1,7 +1,7 @@
 """Metadata: returns the brokers and the leaders of the requested topics' partitions; creates missing topics.
 
-Topics are asked for by name, from version 10 on by id too. A missing one is made if the brokers'
-``auto.create.topics.enable`` and, from version 4 on, the request allow it; this request is refused all the same.
+Topics are requested by name, from version 10 on also by id. A missing topic is created if the brokers'
+``auto.create.topics.enable`` and, from version 4 on, the request allow it; this response still has an error for it.
 
 Leaves out: nothing.
 """
@@ -23,14 +23,14 @@ from kproxy.broker.topics import Topic, Topics, check_name
 
 @api("Metadata")
 def metadata(request: Request) -> Body:
-    """Answer with the topics asked for: all with null, in version 0 with none."""
+    """Return the requested topics: all of them for null, or for an empty list in version 0."""
     cluster, body = request.cluster, request.body
     asked, topics = body["topics"], cluster.part(Topics)
     if asked is None or (request.version == 0 and not asked):
         visible = [each for each in topics if allowed(request, "DESCRIBE", "TOPIC", each.name)]
         found: Iterable[Mapping[str, Any]] = [_with_operations(request, each) for each in visible]
     else:
-        # Where one is asked for by its id, those asked for by their names are passed over, as Kafka does it.
+        # If one topic is requested by id, those requested by name are ignored, as in Kafka.
         by_id = [each for each in asked if each.get("topic_id", NULL_UUID) != NULL_UUID]
         found = [_asked(request, topics, each) for each in by_id or asked]
     of_cluster = body.get("include_cluster_authorized_operations", False)
@@ -48,7 +48,7 @@ def metadata(request: Request) -> Body:
 
 
 def described(topic: Topic) -> dict[str, Any]:
-    """A topic as Metadata and DescribeTopicPartitions show it."""
+    """Return a topic as in Metadata and DescribeTopicPartitions."""
     return {
         "name": topic.name,
         "topic_id": topic.id,
@@ -87,7 +87,7 @@ def _asked(request: Request, topics: Topics, asked: Mapping[str, Any]) -> Mappin
         require(request, "DESCRIBE", "TOPIC", topic.name)
         return _with_operations(request, topic)
     except Refused as refused:
-        # A null name could not be written before version 12; ids were not answered before it either (KAFKA-14480).
+        # Before version 12 the name cannot be null, and Kafka does not look up ids (KAFKA-14480).
         return {
             "error_code": refused.error,
             "name": name if request.version >= 12 else name or "",
@@ -96,7 +96,7 @@ def _asked(request: Request, topics: Topics, asked: Mapping[str, Any]) -> Mappin
 
 
 def _missing(request: Request, topics: Topics, name: str) -> NoReturn:
-    """Refuse the topic, even if it is created: Kafka does that in the background, and a later request finds it."""
+    """Return an error even if the topic is created: Kafka creates it in the background, for a later request."""
     cluster = request.cluster
     wanted = request.body.get("allow_auto_topic_creation", True)
     check_name(name)

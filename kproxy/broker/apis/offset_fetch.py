@@ -23,11 +23,11 @@ _NONE: Final = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata"
 
 @api("OffsetFetch")
 def offset_fetch(request: Request) -> Body:
-    """Answer for each group; before version 8 there is one."""
+    """Return the offsets of each group; before version 8 there is one group."""
     if request.version >= 8:
         return {"groups": [_of_group(request, each) for each in request.body["groups"]]}
     found = _of_group(request, request.body)
-    if request.version < 2 and found["error_code"]:  # no room but in each partition
+    if request.version < 2 and found["error_code"]:  # these versions have no top-level error
         return {"topics": _refused(request.body["topics"], found["error_code"])}
     return found
 

@@ -17,7 +17,7 @@ from kproxy.broker.topics import Topics
 
 @api("OffsetForLeaderEpoch")
 def offset_for_leader_epoch(request: Request) -> Body:
-    """Answer for each partition."""
+    """Return the end offset for each partition."""
     return {
         "topics": [
             {

@@ -1,9 +1,9 @@
 """Produce: appends batches to the logs of partitions that this broker leads.
 
-Batches are kept as they were sent, with their offsets set; formats 0 and 1 become format 2. Followers have everything
-at once, so that acks=all waits for nothing but the disk, where that was asked for.
+Batches are stored as sent, with their offsets set; formats 0 and 1 are converted to format 2. Followers are always in
+sync, so acks=all waits only for the disk, if fsync is enabled.
 
-Leaves out: batches that decompress to more than 64 MiB, which are refused; log compaction (with
+Leaves out: batches that decompress to more than 64 MiB, which are rejected; log compaction (with
 cleanup.policy=compact, records need keys, and all of them are kept).
 """
 
@@ -30,13 +30,13 @@ _TOPIC_IDS_FROM: Final = 13  # version
 _ZSTD: Final = 4
 _HEADER_SIZE: Final = 61
 _ADMIN_CLIENT: Final = "__admin_client"
-#: Errors that Kafka answers without saying where the log begins.
+#: Errors for which Kafka does not return the log start offset.
 _WITHOUT_START: Final = (Error.CORRUPT_MESSAGE, Error.MESSAGE_TOO_LARGE, Error.KAFKA_STORAGE_ERROR)
 
 
 @api("Produce")
 async def produce(request: Request) -> Body:
-    """Append, and answer unless acks is 0; then the connection is closed if something was wrong."""
+    """Append, and respond unless acks is 0; with acks=0, an error closes the connection."""
     body, leaders = request.body, LeaderHints(request)
     refused = _refused_as_a_whole(request)
     responses = []
@@ -68,7 +68,7 @@ async def produce(request: Request) -> Body:
 
 
 def _refused_as_a_whole(request: Request) -> Error:
-    """What is wrong with the request, apart from what is in its partitions."""
+    """Return the error of the whole request, None if only partitions can have errors."""
     body = request.body
     transactional_id = body.get("transactional_id")
     data = (each["records"] for topic in body["topic_data"] for each in topic["partition_data"])
@@ -95,7 +95,7 @@ def _topic(request: Request, data: Mapping[str, Any]) -> tuple[Topic, Error]:
 def _append(
     request: Request, topic: Topic, data: Mapping[str, Any], answer: dict[str, Any], leaders: LeaderHints
 ) -> Partition | None:
-    """Append to one partition and fill in its answer; the partition if it was done."""
+    """Append to one partition and fill in its result; return the partition on success."""
     topics, cluster = request.cluster.part(Topics), request.cluster
     of, index = settings(cluster, topic.name), data["index"]
     try:
@@ -123,7 +123,7 @@ def _append(
 
 
 def _check_version(version: int, data: memoryview | None) -> None:
-    """What a version of Produce may bring (ProduceRequest.validateRecords)."""
+    """Check what this version of Produce allows (ProduceRequest.validateRecords)."""
     if version < 3:
         return
     found = list(entries(data or b"", 0, len(data or b"")))
@@ -144,7 +144,7 @@ def _check_replicas(request: Request, partition: Partition, of: LogSettings) -> 
 
 
 def _check_transaction(request: Request, partition: Partition, data: memoryview | None) -> None:
-    """Have the coordinator confirm the first batch of a transaction in a partition."""
+    """Let the transaction coordinator verify the first batch of a transaction in a partition."""
     header = _first_header(data)
     if header is None or not header.transactional or header.producer_id < 0:
         return
@@ -156,5 +156,5 @@ def _check_transaction(request: Request, partition: Partition, data: memoryview 
 
 
 def _first_header(data: memoryview | None) -> Header | None:
-    """The header of the first batch if that is of format 2."""
+    """Return the header of the first batch if it has format 2."""
     return read_header(data) if data is not None and len(data) >= _HEADER_SIZE and data[16] == 2 else None

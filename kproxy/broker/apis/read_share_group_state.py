@@ -1,6 +1,6 @@
 """ReadShareGroupState: returns the state of share partitions.
 
-Here there is one state for all brokers, so that every broker answers as if it were the share coordinator.
+All brokers share one state, so every broker responds as the share coordinator.
 
 Leaves out: NOT_COORDINATOR.
 """
@@ -19,7 +19,7 @@ from kproxy.broker.shares.states import ShareStates
 
 @api("ReadShareGroupState")
 def read_share_group_state(request: Request) -> Body:
-    """Answer at once, and take note of who leads."""
+    """Return the states, and record the leader epochs."""
 
     def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         state = state_of(request, part, "Read")

@@ -1,6 +1,6 @@
 """ReadShareGroupStateSummary: returns the start offset of share partitions; -1 if unknown.
 
-Here there is one state for all brokers, so that every broker answers as if it were the share coordinator.
+All brokers share one state, so every broker responds as the share coordinator.
 
 Leaves out: NOT_COORDINATOR.
 """
@@ -19,7 +19,7 @@ from kproxy.broker.shares.states import UNKNOWN, ShareStates
 
 @api("ReadShareGroupStateSummary")
 def read_share_group_state_summary(request: Request) -> Body:
-    """Answer at once."""
+    """Return the start offsets."""
 
     def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         state = request.cluster.part(ShareStates).get(request.body["group_id"], part)

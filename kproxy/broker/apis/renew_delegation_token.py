@@ -14,7 +14,7 @@ from kproxy.broker.security.tokens import Tokens
 
 @api("RenewDelegationToken")
 async def renew_delegation_token(request: Request) -> Body:
-    """Answer with when it expires now."""
+    """Return the new expiry time."""
     body = request.body
     try:
         asker = requester(request)

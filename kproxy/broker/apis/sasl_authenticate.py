@@ -12,7 +12,7 @@ from kproxy.broker.request import Request
 
 @api("SaslAuthenticate", unauthenticated=True)
 def sasl_authenticate(request: Request) -> Body:
-    """Answer with the server's message, and in the end how long the session lasts."""
+    """Return the server's message and, after a successful login, the lifetime of the session."""
     login = request.session.login
     if login is None:
         message = "SaslAuthenticate request received after successful authentication"

@@ -1,7 +1,7 @@
 """ShareAcknowledge: lets a member of a share group accept, release or reject acquired records.
 
-Records are accepted, released, rejected, or from version 2 on had for longer (KIP-1222), all of a request's for a
-partition or none. Version 0 was another API.
+Records are accepted, released, rejected, or from version 2 on renewed (KIP-1222); for each partition, all or none of
+the acknowledgements are applied. Version 0 had a different layout.
 
 Leaves out: nothing.
 """
@@ -19,7 +19,7 @@ from kproxy.broker.shares.share_requests import acknowledged, asker, end
 
 @api("ShareAcknowledge", lowest=1)
 async def share_acknowledge(request: Request) -> Body:
-    """Answer when it is kept."""
+    """Return the results once the state is durable."""
     epoch = request.body["share_session_epoch"]
     try:
         key = asker(request)

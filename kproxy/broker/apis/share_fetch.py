@@ -1,8 +1,8 @@
 """ShareFetch: lets members of a share group acquire records, and acknowledge earlier ones.
 
-Which partitions is said once in a session, which belongs to a connection. Waits until there are min_bytes that can be
-acquired, or max_wait_ms have passed. Batches come whole, with the offsets of them that were acquired. Version 2 has
-renewals (KIP-1222) and the mode that gives no record too many (KIP-1206). Version 0 was another API.
+Partitions are sent once per share session, which belongs to a connection. Waits until min_bytes can be acquired, or
+max_wait_ms have passed. Batches are returned whole, with the acquired offsets. Version 2 adds renewals (KIP-1222) and
+the mode that limits the number of records strictly (KIP-1206). Version 0 had a different layout.
 
 Leaves out: nothing.
 """
@@ -26,7 +26,7 @@ from kproxy.broker.shares.share_requests import acknowledged, asker, connect, en
 
 @api("ShareFetch", lowest=1)
 async def share_fetch(request: Request) -> Body:
-    """Acknowledge, then answer at once if there is enough, else wait."""
+    """Apply acknowledgements, then respond immediately if there is enough data, else wait."""
     body = request.body
     try:
         key = asker(request)
@@ -34,7 +34,7 @@ async def share_fetch(request: Request) -> Body:
         acknowledges = _acknowledges(body)
         session = _session(request, key, acknowledges=acknowledges)
     except Refused as refused:
-        if refused.error is Error.SHARE_SESSION_LIMIT_REACHED:  # so that the client does not ask again at once
+        if refused.error is Error.SHARE_SESSION_LIMIT_REACHED:  # so that the client does not retry immediately
             await any_of((), body["max_wait_ms"])
         return {"error_code": refused.error}
     leaders = LeaderHints(request)
@@ -62,7 +62,7 @@ async def share_fetch(request: Request) -> Body:
 
 
 def _check_renewal(body: Mapping[str, Any]) -> None:
-    """Raise `Refused` with INVALID_REQUEST if the request renews and fetches in one."""
+    """Raise `Refused` with INVALID_REQUEST if a request both renews and fetches."""
     if body.get("is_renew_ack", False) and any(
         body[name] for name in ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
     ):
@@ -92,7 +92,7 @@ def _session(request: Request, key: tuple[str, str], *, acknowledges: bool) -> S
 
 
 async def _fetched(request: Request, session: ShareSession, leaders: LeaderHints) -> dict[Part, dict[str, Any]]:
-    """What the member has acquired of the partitions of its session, once that is enough or the time is up."""
+    """Return the acquired records of the session's partitions once there is enough or the time is up."""
     body, clock = request.body, request.cluster.clock
     parts = _rotated(list(session.partitions), body["share_session_epoch"])
     if not parts or body["max_records"] <= 0 or body["max_bytes"] <= 0:
@@ -112,7 +112,7 @@ async def _fetched(request: Request, session: ShareSession, leaders: LeaderHints
 
 
 def _rotated(parts: Sequence[Part], epoch: int) -> list[Part]:
-    """The partitions, another one first each time."""
+    """Return the partitions, starting with a different one each time."""
     first = epoch % len(parts) if parts else 0
     return [*parts[first:], *parts[:first]]
 

@@ -20,7 +20,7 @@ _UPGRADE: Final = 1
 
 @api("UpdateFeatures")
 def update_features(request: Request) -> Body:
-    """All of them, or none: the answer is one error, below version 2 with one for each feature."""
+    """Update all features or none: the response has one error, before version 2 repeated for each feature."""
     body, features = request.body, request.cluster.part(Features)
     updates = body["feature_updates"]
     try:

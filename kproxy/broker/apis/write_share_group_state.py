@@ -1,7 +1,7 @@
 """WriteShareGroupState: updates the state of share partitions.
 
-What it says is put over what was there; members of the group have to acquire anew. Here there is one state for all
-brokers, so that every broker answers as if it were the share coordinator. A partition keeps at most 10,000 batches.
+The new state replaces the old one; members of the group have to acquire records again. All brokers share one state, so
+every broker responds as the share coordinator. A partition keeps at most 10,000 batches.
 
 Leaves out: NOT_COORDINATOR.
 """
@@ -27,7 +27,7 @@ _KEPT: Final = (RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARC
 
 @api("WriteShareGroupState")
 async def write_share_group_state(request: Request) -> Body:
-    """Answer when it is kept."""
+    """Return the results once the state is durable."""
 
     def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         state = state_of(request, part, "Write")

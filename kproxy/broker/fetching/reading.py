@@ -1,4 +1,4 @@
-"""Reading: what one partition has for a reader."""
+"""Reads one partition for a client."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _UNKNOWN: Final = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Err
 
 
 class Read(NamedTuple):
-    """The answer for a partition without its records, those, and where more would come from (None if it is refused).
+    """The result for a partition without its records, the records, and the next offset (None after an error).
 
-    `urgent`: the reader is not kept waiting for others.
+    `urgent`: respond without waiting for other partitions.
     """
 
     key: Key
@@ -41,7 +41,7 @@ class Read(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the batches."""
+        """Size of the batches in bytes."""
         return sum(len(batch.data) for batch in self.batches)
 
 
@@ -57,12 +57,12 @@ class PartitionReader:
         self.leaders = LeaderHints(request)
 
     def read(self, wanted: PartitionRequest, limit: int, *, one_at_least: bool) -> Read:
-        """What a partition has.
+        """Read a partition.
 
         Args:
-            wanted: Of it.
-            limit: Bytes that the answer has room for.
-            one_at_least: The first batch is given even if it is larger than that.
+            wanted: The request for it.
+            limit: Bytes left in the response.
+            one_at_least: Return the first batch even if it is larger than the limit.
         """
         try:
             topic = self._topic(wanted.key[0])
@@ -81,12 +81,12 @@ class PartitionReader:
             return Read(wanted.key, topic.name, answer, [], None, urgent)
 
     def records(self, read: Read, offset: int, limit: int) -> list[bytes]:
-        """What was read, in pieces, in the record format that the version of the request knows.
+        """Return what was read, in chunks, in the record format of the request's version.
 
         Args:
             read: The partition.
-            offset: That was asked for.
-            limit: Bytes; before version 3 what is beyond is cut off.
+            offset: The requested offset.
+            limit: Maximum number of bytes; before version 3 the result is truncated to it.
 
         Raises:
             Refused: UNSUPPORTED_COMPRESSION_TYPE.

@@ -1,4 +1,4 @@
-"""Fetch sessions: a reader says once what it wants, then only what has changed; so does the broker (KIP-227).
+"""Fetch sessions: requests and responses only contain what has changed since the last one (KIP-227).
 
 Source: Kafka's FetchSession.scala.
 """
@@ -16,7 +16,7 @@ from kproxy.broker.fetching.partition_request import Key, PartitionRequest
 if TYPE_CHECKING:
     from kproxy.broker.cluster import BrokerNode, Cluster
 
-_FULL: Final = 0  # epochs that begin a session, and that want none
+_FULL: Final = 0  # epochs that start a session, and that use none
 _SESSIONLESS: Final = -1
 _NO_SESSION: Final = 0
 _MAX_INT32: Final = 2**31 - 1
@@ -27,14 +27,14 @@ EVICTABLE_AFTER_MS: Final = 120_000
 
 @dataclass(slots=True)
 class _Told:
-    """A partition of a session: what is wanted of it, and what its reader was told of it last."""
+    """A partition of a session: its last request, and its last response."""
 
     wanted: PartitionRequest
     high_watermark: int = -1
     log_start_offset: int = -1
 
     def is_news(self, answer: Mapping[str, Any], *, has_records: bool) -> bool:
-        """Whether an answer has to be sent; takes note of it."""
+        """Whether the result must be sent; records it as sent."""
         failed = bool(answer["error_code"])
         start = answer["log_start_offset"]
         high_watermark = -1 if failed else answer["high_watermark"]
@@ -45,7 +45,7 @@ class _Told:
 
 @dataclass(slots=True)
 class _Session:
-    """A session; `epoch` is that of the request that it expects next."""
+    """A session; `epoch` is the one expected in the next request."""
 
     id: int
     by_topic_id: bool
@@ -55,7 +55,7 @@ class _Session:
 
 
 class FetchContext:
-    """One Fetch: what it wants, listed or known of its session, and which of the answers are sent."""
+    """One Fetch: its partitions, listed or from its session, and which results to send."""
 
     def __init__(self, wanted: Collection[PartitionRequest], session: _Session | None, *, full: bool) -> None:
         self.wanted = wanted
@@ -65,17 +65,17 @@ class FetchContext:
 
     @property
     def session_id(self) -> int:
-        """That the answer says; 0 is none."""
+        """The session id for the response; 0 is none."""
         return self._session.id if self._session is not None else _NO_SESSION
 
     def news(self, answers: Iterable[tuple[Key, Mapping[str, Any], bool]]) -> set[Key]:
-        """The partitions whose answers are sent, of all; partitions with records go behind the others next time.
+        """Select the partitions to send; those with records move to the end for the next time.
 
         Args:
-            answers: Of every partition, and whether they have records.
+            answers: The result of every partition, and whether it has records.
 
         Raises:
-            Refused: INVALID_FETCH_SESSION_EPOCH: the session went on meanwhile.
+            Refused: INVALID_FETCH_SESSION_EPOCH: the session has advanced meanwhile.
         """
         session, sent = self._session, set()
         if session is None:
@@ -92,10 +92,10 @@ class FetchContext:
 
 
 class Sessions:
-    """The fetch sessions of one broker: a thousand, then those that were not used for two minutes make room."""
+    """The fetch sessions of one broker: at most a thousand; those unused for two minutes are evicted."""
 
     def __init__(self) -> None:
-        self._sessions: dict[int, _Session] = {}  # the one that was used longest ago first
+        self._sessions: dict[int, _Session] = {}  # least recently used first
 
     def begin(
         self,
@@ -107,15 +107,15 @@ class Sessions:
         *,
         by_topic_id: bool,
     ) -> FetchContext:
-        """Take a request.
+        """Start processing a request.
 
         Args:
-            session_id: As it says; 0 is none.
-            epoch: Of the session, as it says: 0 begins one, -1 ends it.
-            wanted: What it lists.
-            forgotten: What it wants no longer.
+            session_id: From the request; 0 is none.
+            epoch: Session epoch in the request: 0 starts a session, -1 closes it.
+            wanted: The listed partitions.
+            forgotten: The partitions to remove.
             now: Time in ms.
-            by_topic_id: It is of a version that names topics by their ids.
+            by_topic_id: Whether the version identifies topics by id.
 
         Raises:
             Refused: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
@@ -146,7 +146,7 @@ class Sessions:
         return FetchContext([each.wanted for each in found.partitions.values()], found, full=False)
 
     def _made(self, wanted: Mapping[Key, PartitionRequest], now: int, *, by_topic_id: bool) -> _Session | None:
-        """A new session, if there is room for one."""
+        """Create a session, if there is room for one."""
         if len(self._sessions) >= SLOTS:
             oldest = next(iter(self._sessions.values()))
             if now - oldest.used_at <= EVICTABLE_AFTER_MS:
@@ -168,7 +168,7 @@ class FetchSessions:
         self._of_nodes: dict[int, Sessions] = {}
 
     def of(self, node: BrokerNode) -> Sessions:
-        """Those of one broker."""
+        """Return the sessions of one broker."""
         return self._of_nodes.setdefault(node.id, Sessions())
 
 

@@ -1,6 +1,6 @@
-"""ClassicGroup: what the members of a classic group ask for, and what they are answered.
+"""ClassicGroup: handles the requests of a classic group's members.
 
-Source: ClassicGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+Source: ClassicGroup and GroupMetadataManager in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kproxy.broker.groups.subscriptions import CONSUMER
 if TYPE_CHECKING:
     from kproxy.broker.groups.offsets import Committed
 
-_NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000  # of one that waits for the first answer to its JoinGroup
+_NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000  # for a new member waiting for its first JoinGroup response
 
 
 class ClassicGroup(Rounds):
-    """A group whose members assign among themselves."""
+    """A group whose leader assigns the partitions."""
 
     def join(self, asked: Joining, answer: Answer) -> None:
-        """A member joins, or joins again; answered when all have.
+        """A member joins or rejoins; the response is sent when all members have joined.
 
         Raises:
             Refused: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
@@ -44,7 +44,7 @@ class ClassicGroup(Rounds):
         elif asked.instance_id is None:
             self._add(asked.member_id, asked, answer)
         else:
-            raise Refused(Error.UNKNOWN_SERVER_ERROR)  # as Kafka: only dynamic members are told their ids first
+            raise Refused(Error.UNKNOWN_SERVER_ERROR)  # as in Kafka: only dynamic members get their id first
 
     def sync(
         self,
@@ -55,14 +55,14 @@ class ClassicGroup(Rounds):
         assignments: Mapping[str, bytes],
         answer: Answer,
     ) -> None:
-        """A member asks for its assignment; the leader brings those of all.
+        """A member requests its assignment; the leader sends the assignments of all.
 
         Args:
-            member_id: Who asks.
+            member_id: The member.
             instance_id: Of a static member.
-            generation: That it joined.
-            protocol: Type and name that it knows; None before version 5.
-            assignments: By member; used of the leader alone.
+            generation: The generation that it joined.
+            protocol: Protocol type and name in the request; None before version 5.
+            assignments: By member; ignored unless it is the leader.
             answer: Called when the leader has synced.
 
         Raises:
@@ -87,7 +87,7 @@ class ClassicGroup(Rounds):
             self._context.keep(self)
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """A member is there.
+        """Keep a member alive.
 
         Raises:
             Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
@@ -97,7 +97,7 @@ class ClassicGroup(Rounds):
             raise Refused(Error.REBALANCE_IN_PROGRESS)
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
-        """Members go: their ids, which static ones may leave empty, and instance ids. What became of each."""
+        """Remove members, given by member id (optional for static ones) and instance id. Return the result for each."""
         errors = [self._leave(*each) for each in members]
         if Error.NONE in errors and not self.is_empty:
             self._prepare_or_complete()
@@ -119,7 +119,7 @@ class ClassicGroup(Rounds):
         return no_check
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Anybody may."""
+        """Allow everyone to fetch offsets."""
 
     def check_offset_deletion(self) -> None:
         if not self.is_empty and self.protocol_type != CONSUMER:
@@ -137,14 +137,14 @@ class ClassicGroup(Rounds):
         return committed.at if known else None
 
     def close(self) -> None:
-        """It is gone, or one of another kind: who waits is to join again."""
+        """Close the group, or hand over to one of another type: waiting members must rejoin."""
         super().close()
         for member in self.members.values():
             member.answer_join({"error_code": Error.REBALANCE_IN_PROGRESS, "member_id": member.id})
             member.answer_sync({"error_code": Error.REBALANCE_IN_PROGRESS})
 
     def described(self) -> Mapping[str, Any]:
-        """The group as DescribeGroups gives it."""
+        """Return the group as in DescribeGroups."""
         stable = self._now is RebalanceState.STABLE
         return {
             "group_id": self.id,
@@ -181,7 +181,7 @@ class ClassicGroup(Rounds):
         self._since = kept["since"]
 
     def _has_room(self, member_id: str) -> bool:
-        """Whether who asks can join; the bound on those who were only told their ids is ours, not Kafka's."""
+        """Whether the member can join; the limit on members that only got an id is kproxy's, not Kafka's."""
         if not member_id and len(self._pending) >= MOST_MEMBERS:
             return False
         preparing = self._now is RebalanceState.PREPARING
@@ -229,7 +229,7 @@ class ClassicGroup(Rounds):
         leads = member.id == self.leader
         same = member.joins_as(asked.protocols)
         if same and (self._now is RebalanceState.COMPLETING or (self._now is RebalanceState.STABLE and not leads)):
-            answer(self._joined(member))  # it missed the answer of this generation
+            answer(self._joined(member))  # it missed the response of this generation
         else:
             self._update(member, asked, answer)
             self._prepare_or_complete()
@@ -254,7 +254,7 @@ class ClassicGroup(Rounds):
         member.join = answer
 
     def _replace(self, member: ClassicMember, new_id: str, asked: Joining, answer: Answer) -> None:
-        """A static member comes back without its id: it gets a new one, and who still has the old one is fenced."""
+        """A static member returns without its id: it gets a new one, and the old one is fenced."""
         member.answer_join({"error_code": Error.FENCED_INSTANCE_ID, "member_id": member.id})
         member.answer_sync({"error_code": Error.FENCED_INSTANCE_ID})
         leads, old_leader = member.id == self.leader, self.leader
@@ -269,9 +269,9 @@ class ClassicGroup(Rounds):
             self.prepare() if self._now is RebalanceState.COMPLETING else self._complete_if_all_joined()
         elif self._voted() != self.protocol:
             self.prepare()
-        else:  # as it was: no round
+        else:  # unchanged: no rebalance
             self._context.keep(self)
-            known: dict[str, Any] = {"leader": old_leader, "members": []}  # so that it takes itself for a follower
+            known: dict[str, Any] = {"leader": old_leader, "members": []}  # so that it acts as a follower
             member.answer_join(self._joined(member) | ({"skip_assignment": leads} if asked.skips else known))
 
     def _synced(self, member_id: str) -> None:

@@ -1,7 +1,7 @@
 """Members of a consumer group that still use the classic protocol, during a rolling upgrade of clients.
 
-Source: what GroupMetadataManager does for JoinGroup, SyncGroup, Heartbeat and LeaveGroup to a ConsumerGroup, in Kafka
-4.3 (online migration, KIP-848).
+Source: GroupMetadataManager, for JoinGroup, SyncGroup, Heartbeat and LeaveGroup to a ConsumerGroup, in Kafka 4.3
+(online migration, KIP-848).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kproxy.broker.groups.subscriptions import CONSUMER, read_subscription, vers
 
 
 class Bridge(Reconciliation):
-    """Answers members that speak the classic protocol; each has its own generation, which is its epoch."""
+    """Handles members with the classic protocol; each has its own generation, which is its member epoch."""
 
     def join(self, asked: Joining, answer: Answer) -> None:
-        """A member joins or joins again; answered at once.
+        """A member joins or rejoins; the response is immediate.
 
         Raises:
             Refused: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
@@ -70,7 +70,7 @@ class Bridge(Reconciliation):
         assignments: Mapping[str, bytes],
         answer: Answer,
     ) -> None:
-        """A member asks for its assignment, as `ClassicGroup.sync`; answered at once, and nobody brings any."""
+        """Return a member's assignment, like `ClassicGroup.sync`, but immediately; members send no assignments."""
         member, asked = self._of_generation(member_id, instance_id, generation)
         own, data = next(iter(asked.protocols.items()))
         known = zip(protocol, (CONSUMER, own), strict=True)
@@ -85,7 +85,7 @@ class Bridge(Reconciliation):
         answer({"protocol_type": CONSUMER, "protocol_name": own, "assignment": assignment})
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """A member is there.
+        """Keep a member alive.
 
         Raises:
             Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
@@ -99,7 +99,7 @@ class Bridge(Reconciliation):
             raise Refused(Error.REBALANCE_IN_PROGRESS)
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
-        """Members go, or an admin client has them out: their ids and instance ids. What became of each."""
+        """Remove members, given by member id and instance id, e.g. for an admin client. Return the result for each."""
         errors = []
         gone = set()
         for member_id, instance_id in members:
@@ -112,7 +112,7 @@ class Bridge(Reconciliation):
         return errors
 
     def named(self, parts: Iterable[Part]) -> dict[str, list[int]]:
-        """Partitions by the names of their topics, without those that are gone."""
+        """Return partitions by topic name, without deleted topics."""
         found: dict[str, list[int]] = {}
         for topic_id, index in sorted(parts):
             if (topic := self._context.topics.with_id(topic_id)) is not None:
@@ -148,12 +148,12 @@ class Bridge(Reconciliation):
         return member, member.classic
 
     def _limit(self, step: str, member: ConsumerMember) -> None:
-        """Have the member out unless it takes a step in its rebalance timeout."""
+        """Remove the member unless it performs a step within its rebalance timeout."""
         out = functools.partial(self._remove, {member.id})
         self._timers.set(f"{step}-{member.id}", member.rebalance_timeout_ms, out)
 
     def _waits(self, member: ConsumerMember) -> bool:
-        """Whether others still have what the member is to get."""
+        """Whether other members still own partitions of the member's target."""
         others = (each for each in self.members.values() if each is not member)
         taken = {part for each in others for part in (*each.assigned, *each.revoking)}
         return any(part in taken for part in self.target[member.id] - member.assigned.keys())
@@ -168,7 +168,7 @@ class Bridge(Reconciliation):
             self._become_classic()
 
     def _become_classic(self) -> None:
-        """Become a classic group when no member is left that speaks the new protocol."""
+        """Become a classic group when no member uses the new protocol any more."""
         settings = self._context.settings
         fits = len(self.members) <= settings.classic_size and settings.migrates("downgrade")
         if self.members and fits and all(each.classic is not None for each in self.members.values()):

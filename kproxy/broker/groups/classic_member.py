@@ -12,10 +12,10 @@ from kproxy.broker.groups.group import Answer
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """What a JoinGroup asks for. `protocols` are names and metadata, best first.
+    """The contents of a JoinGroup. `protocols` are names and metadata, preferred first.
 
-    `learns_id`: a new member is first told its id and then joins with that (from version 4 on).
-    `skips`: a static leader that comes back is told to leave the assignment as it is (from version 9 on).
+    `learns_id`: a new member first gets an id and then joins with it (from version 4 on).
+    `skips`: a returning static leader is told to skip the assignment (from version 9 on).
     """
 
     member_id: str
@@ -30,16 +30,16 @@ class Joining:
     skips: bool = True
 
     def kept(self) -> Mapping[str, Any]:
-        """What of it outlives a restart."""
+        """The state to store for a restart."""
         return {**{each.name: getattr(self, each.name) for each in fields(self)}, "protocols": _texts(self.protocols)}
 
     @classmethod
     def restored(cls, kept: Mapping[str, Any]) -> Self:
-        """What was kept."""
+        """Return the stored state."""
         return cls(**{**kept, "protocols": _bytes(kept["protocols"])})
 
     def member(self, member_id: str, answer: Answer | None) -> ClassicMember:
-        """A member that asks for that; a new one if it waits for its first answer."""
+        """Return a member with these contents; a new one if it waits for its first response."""
         return ClassicMember(
             member_id,
             self.instance_id,
@@ -55,7 +55,7 @@ class Joining:
 
 @dataclass(slots=True)
 class ClassicMember:
-    """A member, and the answers that it waits for: `join` and `sync`. `is_new` until its first join is answered."""
+    """A member, and its pending responses: `join` and `sync`. `is_new` until its first join is complete."""
 
     id: str
     instance_id: str | None
@@ -71,12 +71,12 @@ class ClassicMember:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         return 500 + len(self.assignment) + sum(len(name) + len(data) for name, data in self.protocols.items())
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for an answer, and so need not call."""
+        """Whether it waits for a response, and so need not send heartbeats."""
         return self.join is not None or self.sync is not None
 
     def joins_as(self, protocols: Mapping[str, bytes]) -> bool:
@@ -84,17 +84,17 @@ class ClassicMember:
         return list(self.protocols.items()) == list(protocols.items())
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The candidate that it likes best."""
+        """Return the candidate that it prefers."""
         return next(each for each in self.protocols if each in candidates)
 
     def answer_join(self, body: Mapping[str, Any]) -> None:
-        """Answer its JoinGroup, if it waits for that."""
+        """Respond to its JoinGroup, if one is pending."""
         if self.join is not None:
             self.join(body)
             self.join = None
 
     def answer_sync(self, body: Mapping[str, Any]) -> bool:
-        """Answer its SyncGroup, if it waits for that; whether it did."""
+        """Respond to its SyncGroup, if one is pending; return whether it was."""
         if self.sync is None:
             return False
         self.sync(body)
@@ -102,7 +102,7 @@ class ClassicMember:
         return True
 
     def kept(self) -> Mapping[str, Any]:
-        """What of it outlives a restart."""
+        """The state to store for a restart."""
         return {
             "id": self.id,
             "instance_id": self.instance_id,
@@ -116,7 +116,7 @@ class ClassicMember:
 
     @classmethod
     def restored(cls, kept: Mapping[str, Any]) -> Self:
-        """The member that was kept."""
+        """Return the stored member."""
         assignment = base64.b64decode(kept["assignment"])
         return cls(**{**kept, "protocols": _bytes(kept["protocols"]), "assignment": assignment})
 

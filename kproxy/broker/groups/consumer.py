@@ -1,6 +1,6 @@
-"""ConsumerGroup: what the members of a consumer group ask for, and what they are answered (KIP-848).
+"""ConsumerGroup: handles the requests of a consumer group's members (KIP-848).
 
-Source: ConsumerGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+Source: ConsumerGroup and GroupMetadataManager in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class ConsumerGroup(Bridge):
-    """A group whose members are assigned partitions by the broker."""
+    """A group whose partitions the broker assigns."""
 
     def beat(self, beat: Beat) -> Mapping[str, Any]:
-        """A member joins, says that it is there, or goes; what it is answered.
+        """Process a heartbeat, which joins, keeps alive or leaves; return the response.
 
         Raises:
             Refused: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
@@ -71,7 +71,7 @@ class ConsumerGroup(Bridge):
             raise Refused(stale(member))
 
     def check_offset_deletion(self) -> None:
-        """Of topics that nobody subscribes to they can."""
+        """Allow deletion; offsets of subscribed topics are excluded by `is_subscribed`."""
 
     def is_subscribed(self, topic: str) -> bool:
         return any(topic in self._interests.names(each) for each in self.members.values())
@@ -80,7 +80,7 @@ class ConsumerGroup(Bridge):
         return committed.at
 
     def described(self) -> Mapping[str, Any]:
-        """The group as ConsumerGroupDescribe gives it."""
+        """Return the group as in ConsumerGroupDescribe."""
         return {
             "group_id": self.id,
             "group_state": self.state,
@@ -108,7 +108,7 @@ class ConsumerGroup(Bridge):
         }
 
     def _member(self, beat: Beat) -> ConsumerMember:
-        """Whose heartbeat it is; a new member if it joins."""
+        """Return the member of a heartbeat; a new one if it joins."""
         self._check_room(beat.member_id)
         if beat.epoch != 0:
             member = self._known(beat.member_id, beat.instance_id)
@@ -128,7 +128,7 @@ class ConsumerGroup(Bridge):
         return self._replace(old, member_id)
 
     def _take(self, member: ConsumerMember, beat: Beat) -> bool:
-        """Take note of what the member says of itself; whether it subscribes to something else than before."""
+        """Update the member from its heartbeat; return whether its subscription has changed."""
         before = member.topics, member.regex
         if beat.instance_id is not None:
             member.instance_id = beat.instance_id

@@ -1,4 +1,4 @@
-"""Groups: all groups of a cluster, of whatever kind."""
+"""Groups: all groups of a cluster, of every type."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ G = TypeVar("G", bound=Group)
 _KINDS: Final[dict[str, type[Group]]] = {each.type: each for each in (ClassicGroup, ConsumerGroup, ShareGroup)}
 _TABLE: Final = "groups"
 _MOST_GROUPS: Final = 10_000
-_MOST_BYTES: Final = 64 << 20  # of what all members brought: subscriptions, assignments
+_MOST_BYTES: Final = 64 << 20  # of all members' data: subscriptions, assignments
 
 
 class Groups:
-    """The groups of a cluster, by their ids. One that has neither members nor offsets is forgotten in time."""
+    """The groups of a cluster by id. A group without members and offsets is eventually deleted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.settings = cluster.part(GroupSettings)
@@ -38,7 +38,7 @@ class Groups:
         self._context = GroupContext(cluster.clock, self.settings, cluster.part(Topics), self.keep, self.add, cluster)
         self._by_id: dict[str, Group] = {}
         self._tidied = cluster.clock.now()
-        self._brought = 0  # bytes, at most: what has gone since they were last counted is in it
+        self._brought = 0  # upper bound in bytes: includes members that left since the last count
         for group_id, kept in cluster.journal.entries(_TABLE):
             group = self._by_id[group_id] = _KINDS[kept["type"]](group_id, self._context)
             group.restore(kept)
@@ -51,25 +51,25 @@ class Groups:
         return iter(list(self._by_id.values()))
 
     def get(self, group_id: str) -> Group | None:
-        """A group of any kind."""
+        """Return a group of any type."""
         self._tidy()
         return self._by_id.get(group_id)
 
     def find(self, group_id: str) -> Group:
-        """A group of any kind; raises `Refused` with GROUP_ID_NOT_FOUND if there is none."""
+        """Return a group of any type; raise `Refused` with GROUP_ID_NOT_FOUND if it does not exist."""
         if (found := self.get(group_id)) is None:
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return found
 
     def for_commits(self, group_id: str) -> Group:
-        """A group, or a new one without members: clients may keep their offsets here and do nothing else."""
+        """Return a group, or a new one without members, for clients that only store offsets."""
         return self.get(group_id) or self.add(ClassicGroup(group_id, self._context))
 
     def classic(self, group_id: str) -> ClassicGroup | ConsumerGroup:
-        """A group that classic members can join, new where there is none or an empty one of another kind.
+        """Return a group for classic members; creates it if it does not exist or is empty and of another type.
 
         Raises:
-            Refused: INCONSISTENT_GROUP_PROTOCOL when they cannot.
+            Refused: INCONSISTENT_GROUP_PROTOCOL if classic members cannot join.
         """
         group = self.get(group_id)
         if isinstance(group, ClassicGroup):
@@ -81,10 +81,10 @@ class Groups:
         raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
 
     def beat(self, group_id: str, beat: Beat) -> Mapping[str, Any]:
-        """A heartbeat of a member of a consumer group; the group of one who joins may yet have to be made.
+        """Process a heartbeat of a consumer group member; joining may create the group.
 
         Raises:
-            Refused: GROUP_ID_NOT_FOUND when there is no such group and can be none, and as `ConsumerGroup.beat`.
+            Refused: GROUP_ID_NOT_FOUND if the group cannot exist; see also `ConsumerGroup.beat`.
         """
         group = self.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -100,17 +100,17 @@ class Groups:
             if group is not None and not group.is_empty:
                 upgrade(group, made, self._context)
             answer = made.beat(beat)
-        except Refused:  # and who is refused leaves no group behind
+        except Refused:  # a rejected member does not create a group
             made.close()
             raise
         self.add(made)
         return answer
 
     def share(self, group_id: str, *, create: bool = False) -> ShareGroup:
-        """A share group, with `create` a new one where there is none.
+        """Return a share group; with `create`, a new one if it does not exist.
 
         Raises:
-            Refused: GROUP_ID_NOT_FOUND when there is none, or it is of another kind.
+            Refused: GROUP_ID_NOT_FOUND if it does not exist or has another type.
         """
         group = self.get(group_id)
         if group is None and create:
@@ -121,10 +121,10 @@ class Groups:
         return group
 
     def add(self, group: G) -> G:
-        """Have a group, in place of the one with its id.
+        """Add a group, replacing the one with its id.
 
         Raises:
-            Refused: GROUP_MAX_SIZE_REACHED when there are too many.
+            Refused: GROUP_MAX_SIZE_REACHED if there are too many.
         """
         self._make_room(group.id)
         before = self._by_id.get(group.id)
@@ -135,16 +135,16 @@ class Groups:
         return group
 
     def delete(self, group: Group) -> None:
-        """Forget a group and its offsets."""
+        """Delete a group and its offsets."""
         self._drop(group)
         self._offsets.forget(group.id)
 
     def keep(self, group: Group) -> None:
-        """Have what a group is now outlive a restart."""
+        """Store a group's state for a restart."""
         self._journal.put(_TABLE, group.id, group.kept())
 
     def check_room(self, size: int) -> None:
-        """Raise `Refused` with GROUP_MAX_SIZE_REACHED if members cannot bring so many bytes more."""
+        """Raise `Refused` with GROUP_MAX_SIZE_REACHED if there is no room for that many bytes of member data."""
         self._brought += size
         if self._brought > _MOST_BYTES:
             self._brought = size + sum(each.size for each in self._by_id.values())
@@ -159,7 +159,7 @@ class Groups:
                 raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"there are {_MOST_GROUPS} groups")
 
     def _tidy(self, *, at_once: bool = False) -> None:
-        """Forget offsets that nobody has used for long, and groups that have nothing left."""
+        """Delete expired offsets, and groups that have nothing left."""
         now = self._clock.now()
         if not at_once and now < self._tidied + self.settings.retention_check_ms:
             return

@@ -19,7 +19,7 @@ from kproxy.broker.topics import Topic, Topics
 
 @dataclass(slots=True)
 class OffsetRow:
-    """A partition that a request names; `topic` is None if there is no such."""
+    """A partition in a request; `topic` is None if it does not exist."""
 
     asked: Mapping[str, Any]
     topic: Topic | None
@@ -27,7 +27,7 @@ class OffsetRow:
 
 
 class OffsetRows:
-    """The partitions that a request names under `topics`, as OffsetCommit, TxnOffsetCommit and OffsetDelete do."""
+    """The partitions under `topics` in OffsetCommit, TxnOffsetCommit or OffsetDelete."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -38,7 +38,7 @@ class OffsetRows:
                 topic, error = topics.find(asked.get("name"), asked.get("topic_id")), Error.NONE
             except Refused as refused:
                 topic, error = None, refused.error
-            # What is there and what is not is nobody's business who may not read it.
+            # Clients without READ permission must not learn whether a topic exists.
             name = asked.get("name") if topic is None else topic.name
             if name is not None and not allowed(request, "READ", "TOPIC", name):
                 error = Error.TOPIC_AUTHORIZATION_FAILED
@@ -51,12 +51,12 @@ class OffsetRows:
         return (row for _, rows in self._by_topic for row in rows)
 
     def valid(self) -> list[OffsetRow]:
-        """Those that nothing is said against so far."""
+        """The rows without an error so far."""
         return [row for row in self if row.error is Error.NONE]
 
     @contextmanager
     def refusing(self, rows: Collection[OffsetRow]) -> Iterator[None]:
-        """What is refused inside is refused for all of these."""
+        """Record an error raised inside the block for all of these rows."""
         try:
             yield
         except Refused as refused:
@@ -66,12 +66,12 @@ class OffsetRows:
     def commits(
         self, rows: Iterable[OffsetRow], check: PlaceCheck, expires: int | None = None
     ) -> dict[Place, Committed]:
-        """What is to be committed; text that is too long is refused.
+        """Return the offsets to commit; overlong metadata is rejected.
 
         Args:
             rows: The partitions.
-            check: Of each partition; may raise `Refused`.
-            expires: When the offsets are to be forgotten, in ms since the epoch.
+            check: Called for each partition; may raise `Refused`.
+            expires: When the offsets expire, in ms since the epoch.
         """
         cluster = self._request.cluster
         now, longest = cluster.clock.now(), cluster.part(GroupSettings).metadata_size
@@ -95,7 +95,7 @@ class OffsetRows:
         return found
 
     def answered(self) -> list[dict[str, Any]]:
-        """The topics of the response."""
+        """Return the topics of the response."""
         return [
             {
                 "name": asked.get("name", ""),

@@ -1,4 +1,4 @@
-"""Waiting for the answer of a group."""
+"""Waiting for the response of a group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.broker.groups.group import Answer
 
 
 async def answer_of(ask: Callable[[Answer], None]) -> Mapping[str, Any]:
-    """Ask a group, and wait until it answers. Like Kafka it does not learn that a client has gone meanwhile."""
+    """Call a group and wait for its response. As in Kafka, a client that disconnects meanwhile is not noticed."""
     future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
     ask(lambda body: None if future.done() else future.set_result(body))
     return await future

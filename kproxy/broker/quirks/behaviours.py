@@ -1,4 +1,4 @@
-"""Quirks of behaviour: wrong values, errors, answers that come late, twice, not at all, or not whole."""
+"""Quirks of behaviour: wrong values and errors; delayed, repeated, missing or truncated responses."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kproxy.broker.quirks.quirk import Answer, Quirk
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """A kind of behaviour: the words that follow its name, a sentence, and what makes a quirk do it.
+    """A kind of behaviour: its parameters, its description, and the function that configures a quirk for it.
 
-    `make` gets the quirk and the words, and raises ValueError with a sentence where they are wrong.
+    `make` gets the quirk and the parameters, and raises ValueError with a sentence if they are invalid.
     """
 
     words: tuple[str, ...]
@@ -30,7 +30,7 @@ def _error(quirk: Quirk, name: str) -> None:
         raise ValueError(f"unknown error {name!r}; use Kafka's name, e.g. NOT_LEADER_OR_FOLLOWER") from None
 
     def before(answer: Answer) -> None:
-        if answer.api == "Produce":  # what was not taken must not be there
+        if answer.api == "Produce":  # a rejected batch must not be stored
             answer.body = _produced(answer.request)
         answer.body = _with_errors(answer.body, code)
 
@@ -53,7 +53,7 @@ def _produced(request: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_errors(body: Mapping[str, Any], code: int) -> Mapping[str, Any]:
-    """The body with the code in its innermost error fields; at the top where there is nothing further in."""
+    """Return the body with the code in its innermost error fields; at the top level if there are no others."""
     made, found = _innermost(body, code)
     return made if found else {**body, "error_code": code}
 
@@ -95,7 +95,7 @@ def _changed(body: Mapping[str, Any], parts: Sequence[str], text: str) -> Mappin
 
 
 def _like(value: Any, text: str) -> Any:
-    """The text as a value of the same type, as far as that is known."""
+    """Convert the text to the type of the value, if known."""
     if text == "null":
         return None
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""Quirks of the layout: an edit in a few words, made whole for each version of a message.
+"""Quirks of the layout: an edit in a few words, completed for each version of a message.
 
-What an edit says of one layout (the index at which a field stands) is looked up there, so that one quirk holds for
-versions whose layouts differ.
+What an edit needs from a specific layout (e.g. a field's index) is looked up there, so one quirk applies to versions
+with different layouts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from dissectors.edits import KINDS, Edit, EditError
 from dissectors.wire.layout import Layout
 
-#: The words that follow each kind. A field comes first unless the edit is one of the whole frame.
+#: The parameters of each kind of edit. The first is a field unless the edit applies to the whole frame.
 WORDS: Final[dict[str, tuple[str, ...]]] = {
     "field_moved": ("FIELD", "PLACE"),
     "field_missing": ("FIELD",),
@@ -38,20 +38,20 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
     "record_encoding": ("FIELD", "WAY"),
 }
 
-#: A word that is a place among siblings.
+#: Places among siblings, by name.
 _PLACES: Final = {"first": 0, "last": -1}
 
 
 def kind_of(word: str) -> str | None:
-    """The kind of edit that a word names: ``moved`` and ``field_moved`` are one."""
+    """Return the kind of edit with that name: ``moved`` and ``field_moved`` are the same."""
     return next((name for name in WORDS if word in (name, name.removeprefix("field_"))), None)
 
 
 def edit_for(kind: str, words: Sequence[str]) -> Callable[[Layout], Edit]:
-    """What makes the edit for a layout of a body.
+    """Return a function that creates the edit for the layout of a body.
 
     Raises:
-        EditError: Not the words of the kind. What is made raises it too, where a layout has no such field.
+        EditError: Invalid parameters. The returned function raises it too, if the layout lacks the field.
     """
     wanted = WORDS[kind]
     if len(words) != len(wanted):
@@ -100,7 +100,7 @@ def _details(kind: str, field: str, given: dict[str, str], body: Layout) -> dict
 
 
 def _struct(body: Layout, field: str) -> tuple[Layout, str]:
-    """The struct that holds a field, and the field's name."""
+    """Return the struct that contains a field, and the field's name."""
     *above, name = field.replace("[]", "").split(".")
     struct = body
     for each in above:

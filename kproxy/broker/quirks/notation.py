@@ -1,7 +1,7 @@
 """Quirks as text: ``API[:VERSIONS]:KIND[:WORDS][,CONDITION=VALUE]``.
 
 ``JoinGroup:2:moved:throttle_time_ms:last``, ``Fetch:delay:500,client=consumer-1``,
-``Produce:3-8:error:NOT_LEADER_OR_FOLLOWER,topic=orders,probability=0.1``. After the versions an edit can stand as JSON.
+``Produce:3-8:error:NOT_LEADER_OR_FOLLOWER,topic=orders,probability=0.1``. The kind can also be an edit as JSON.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _NEWEST: Final = 1000
 
 
 class QuirkError(ValueError):
-    """A text that is no quirk; a sentence that says what to write."""
+    """Raised if a text is not a quirk; the message is a sentence that shows the valid forms."""
 
 
 def parse(text: str) -> list[Quirk]:
-    """The quirks that a text means: those of a named set, or one.
+    """Parse the quirks in a text: those of a named set, or one.
 
     Raises:
-        QuirkError: See there.
+        QuirkError: The text is invalid.
     """
     if text in SETS:
         return [_one(each) for each in SETS[text].quirks]
@@ -100,7 +100,7 @@ def _write_under(quirk: Quirk, make: Callable[[Layout], Edit]) -> None:
 
 
 def _edits(quirk: Quirk, make: Callable[[Layout], Edit]) -> dict[tuple[str, int], Edit]:
-    """The edit for each version that it fits. What is wrong with it, if it fits none, is raised."""
+    """Return the edit for each version that it fits; if it fits none, raise the reason."""
     made: dict[tuple[str, int], Edit] = {}
     wrong: EditError | None = None
     for api in schemas.apis() if quirk.api == "*" else _named(quirk.api):

@@ -1,4 +1,4 @@
-"""Acls: who may do what with which resources, as Kafka's StandardAuthorizer decides it."""
+"""ACLs: authorization as in Kafka's StandardAuthorizer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVERY: Final = "*"
 _MOST: Final = 10_000
 _TABLE: Final = "acls"
 
-#: Who is allowed one of these operations is allowed the key too.
+#: Permission for one of these operations implies permission for the key.
 _IMPLIED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"),
     "DESCRIBE_CONFIGS": ("ALTER_CONFIGS",),
@@ -27,7 +27,7 @@ _IMPLIED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Acl(NamedTuple):
-    """An entry; kinds, patterns, operations and permissions by Kafka's codes."""
+    """An ACL; resource types, pattern types, operations and permissions are Kafka's codes."""
 
     kind: int
     name: str
@@ -38,13 +38,13 @@ class Acl(NamedTuple):
     permission: int
 
     def covers(self, name: str) -> bool:
-        """Whether it is about the resource of that name."""
+        """Whether it applies to the resource of that name."""
         if self.pattern == _PREFIXED:
             return name.startswith(self.name)
         return self.name in (name, _EVERY)
 
     def concerns(self, principal: str, host: str, operations: frozenset[int]) -> bool:
-        """Whether it is about who asks, from where, and what for."""
+        """Whether it applies to the principal, host and one of the operations."""
         return (
             self.principal in (principal, "User:*")
             and self.host in (host, _EVERY)
@@ -53,7 +53,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """What is the same in the entries that are meant; None and the code for ANY are whatever is there."""
+    """A filter for ACLs; None and the code for ANY match everything."""
 
     kind: int
     name: str | None
@@ -64,7 +64,7 @@ class AclFilter(NamedTuple):
     permission: int
 
     def matches(self, acl: Acl) -> bool:
-        """Whether it means the entry."""
+        """Whether it matches the ACL."""
         return (
             self.kind in (_ANY, acl.kind)
             and self.pattern in (_ANY, _MATCH, acl.pattern)
@@ -77,10 +77,10 @@ class AclFilter(NamedTuple):
 
 
 def read_filter(body: Mapping[str, Any]) -> AclFilter:
-    """What a request means.
+    """Parse the filter in a request.
 
     Raises:
-        Refused: INVALID_REQUEST for codes that Kafka does not have.
+        Refused: INVALID_REQUEST for unknown codes.
     """
     wanted = AclFilter(
         body["resource_type_filter"],
@@ -99,9 +99,9 @@ def read_filter(body: Mapping[str, Any]) -> AclFilter:
 
 
 class Acls:
-    """The ACLs of a cluster. They count only if `enabled`; else everybody may do everything, and there are none.
+    """The ACLs of a cluster. If not `enabled`, everything is allowed, and there are none.
 
-    That and who the super users are can be said by options, and by configs as Kafka's StandardAuthorizer has them.
+    Options, or configs as for Kafka's StandardAuthorizer, enable them and set the super users.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -117,10 +117,10 @@ class Acls:
         return iter(self._acls)
 
     def allow(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool:
-        """Whether somebody may do something; names are Kafka's, e.g. ``READ`` of a ``TOPIC``.
+        """Whether an operation is allowed; names are Kafka's, e.g. ``READ`` of a ``TOPIC``.
 
-        Who is denied it is not allowed it by anything else. With no entry at all about the resource only super users
-        may, or everybody if ``allow.everyone.if.no.acl.found`` is true.
+        Deny takes precedence over allow. Without any ACL for the resource only super users are allowed, or everybody if
+        ``allow.everyone.if.no.acl.found`` is true.
         """
         if not self.enabled or principal in self._super_users:
             return True
@@ -131,7 +131,7 @@ class Acls:
         return not _any(about, _DENY, principal, host, operation) and _any(about, _ALLOW, principal, host, operation)
 
     def allow_some(self, principal: str, host: str, operation: str, kind: str) -> bool:
-        """Whether there can be a resource of a kind with which somebody may do something (KIP-679)."""
+        """Whether an operation is allowed on at least one resource of a type (KIP-679)."""
         if not self.enabled or principal in self._super_users:
             return True
         kind_code, wanted = codes("resource_type")[kind], _operations(operation, _ALLOW)
@@ -143,7 +143,7 @@ class Acls:
         return any(not any(_swallows(each, one) for each in denied) for one in allowed)
 
     def create(self, acl: Acl) -> None:
-        """Add an entry, unless it is there.
+        """Add an ACL, unless it exists.
 
         Raises:
             Refused: INVALID_REQUEST.
@@ -156,11 +156,11 @@ class Acls:
             self._journal.put(_TABLE, json.dumps(acl), {})
 
     def matching(self, wanted: AclFilter) -> list[Acl]:
-        """The entries that are meant."""
+        """Return the ACLs that match."""
         return [each for each in self if wanted.matches(each)]
 
     def delete(self, acl: Acl) -> None:
-        """Take an entry away."""
+        """Delete an ACL."""
         del self._acls[acl]
         self._journal.put(_TABLE, json.dumps(acl), None)
 
@@ -172,13 +172,13 @@ def _any(acls: list[Acl], permission: int, principal: str, host: str, operation:
 
 @functools.cache
 def _operations(operation: str, permission: int) -> frozenset[int]:
-    """Those that an entry can be about to allow, or deny, the operation."""
+    """Return the operations of ACLs that imply permission, or denial, of the operation."""
     implied = _IMPLIED_BY.get(operation, ()) if permission == _ALLOW else ()
     return frozenset(codes("acl_operation")[each] for each in (operation, *implied))
 
 
 def _swallows(denied: Acl, allowed: Acl) -> bool:
-    """Whether nothing is left of what is allowed."""
+    """Whether a denial covers everything that an ACL allows."""
     if denied.pattern == _LITERAL:
         return denied.name == _EVERY or (allowed.pattern == _LITERAL and allowed.name == denied.name)
     return allowed.name.startswith(denied.name) and allowed.name != _EVERY
@@ -204,7 +204,7 @@ def _check(acl: Acl) -> None:
 
 @functools.cache
 def codes(table: str) -> Mapping[str, int]:
-    """The codes of an enum of the schemas, by name."""
+    """Return the codes of an enum in the schemas, by name."""
     return {name: code for code, name in schemas.enum(table).items()}
 
 

@@ -1,6 +1,6 @@
-"""SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677) as Kafka's ScramSaslServer has them.
+"""SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677), like Kafka's ScramSaslServer.
 
-With the extension ``tokenauth=true`` the name is the id of a delegation token, and its HMAC in base64 the password.
+With the extension ``tokenauth=true``, the name is the id of a delegation token, and the password its HMAC in base64.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kproxy.broker.security.tokens import Tokens
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
-# As Kafka's ScramMessages reads them.
+# The same patterns as in Kafka's ScramMessages.
 _NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _EXTENSIONS: Final = r"(?P<extensions>(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+)*)"
 _PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -33,7 +33,7 @@ _FINAL: Final = re.compile(
 
 
 class Scram:
-    """One login: the name, then the proof that the client has the password, and ours that we know it."""
+    """A login: the client's name, its proof of the password, and the server's signature."""
 
     def __init__(self, cluster: Cluster, mechanism: str) -> None:
         self._cluster = cluster
@@ -96,7 +96,7 @@ class Scram:
 
 
 class _Asked:
-    """What was asked for the proof of; `messages` are those that it has to sign."""
+    """The challenge for the client's proof; `messages` are those to sign."""
 
     def __init__(self, credential: Credential, identity: Identity, nonce: str, messages: str) -> None:
         self.credential = credential

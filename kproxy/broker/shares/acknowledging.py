@@ -1,4 +1,4 @@
-"""Acknowledging: what a member says of the records that it has.
+"""Acknowledgements of acquired records.
 
 Source: Kafka's SharePartition.acknowledge, KafkaApis.validateAcknowledgementBatches.
 """
@@ -15,7 +15,7 @@ from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 
 RENEW: Final = 4
-#: What records become by the other types: gap, accept, release, reject.
+#: The state of records after the acknowledgement types: gap, accept, release, reject.
 _STATES: Final = (RecordState.ARCHIVED, RecordState.ACKNOWLEDGED, RecordState.AVAILABLE, RecordState.ARCHIVED)
 
 
@@ -30,14 +30,14 @@ _OFFSET: Final = (
 
 
 class Acknowledgement(NamedTuple):
-    """What a member says of records that follow each other: one type for all, or one for each."""
+    """The acknowledgement of consecutive records: one type for all, or one for each."""
 
     first: int
     last: int
     types: Sequence[int]
 
     def parts(self) -> Iterator[tuple[int, int, int]]:
-        """First and last offset of records with the same type, and it."""
+        """First offset, last offset and type of records with the same type."""
         if len(self.types) == 1:
             yield self.first, self.last, self.types[0]
             return
@@ -49,12 +49,12 @@ class Acknowledgement(NamedTuple):
 
 
 class Judge(NamedTuple):
-    """Who acknowledges, and what holds for the group.
+    """The member that acknowledges, and the group's settings.
 
     Attributes:
-        member: Its id.
-        renewed_until: In ms since the epoch; None if records are not renewed.
-        most_deliveries: Of one record.
+        member: The member id.
+        renewed_until: In ms since the epoch; None if renewal is disabled.
+        most_deliveries: Delivery limit of a record.
     """
 
     member: str
@@ -63,12 +63,12 @@ class Judge(NamedTuple):
 
 
 def read(batches: Sequence[Mapping[str, Any]], *, renews: bool, is_renewal: bool) -> list[Acknowledgement]:
-    """What a request says of one partition.
+    """Parse the acknowledgements of one partition in a request.
 
     Args:
-        batches: As it has them.
-        renews: The version of the request knows renewals.
-        is_renewal: The request says that it has some.
+        batches: The request's batches.
+        renews: Whether the request's version supports renewals.
+        is_renewal: Whether the request declares renewals.
 
     Raises:
         Refused: INVALID_REQUEST.
@@ -87,7 +87,7 @@ def read(batches: Sequence[Mapping[str, Any]], *, renews: bool, is_renewal: bool
 
 
 def acknowledge(records: AcquiredRecords, judge: Judge, said: Sequence[Acknowledgement]) -> None:
-    """Do what a member says; all of it, or nothing.
+    """Apply a member's acknowledgements: all or none.
 
     Raises:
         Refused: INVALID_RECORD_STATE, INVALID_REQUEST.
@@ -122,7 +122,7 @@ def _batches(records: AcquiredRecords, said: Acknowledgement) -> list[AcquiredBa
 def _one_batch(
     records: AcquiredRecords, judge: Judge, said: Acknowledgement, batch: AcquiredBatch
 ) -> list[Callable[[], None]]:
-    """Do what is said of the records of a batch; what undoes it."""
+    """Apply an acknowledgement to the records of a batch; return a function that undoes it."""
     first, last = max(said.first, records.start), said.last
     if batch.last < first:
         return []
@@ -145,7 +145,7 @@ def _one_batch(
 
 
 def _check(runs: Iterable[Run], judge: Judge, not_acquired: str, not_owned: str) -> None:
-    """Raise `Refused` with one of these sentences unless the member has all of these records."""
+    """Raise `Refused` with one of these messages unless the member has acquired all of these records."""
     for run in runs:
         if run.state is not RecordState.ACQUIRED:
             raise _wrong(not_acquired)

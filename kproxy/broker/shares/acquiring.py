@@ -1,7 +1,7 @@
-"""Acquiring: which of the records that a log has a member gets, and how often it got them.
+"""Acquires records of a log for a member, and counts deliveries.
 
-Source: Kafka's SharePartition.acquire. Records that were delivered often come in smaller portions, and for the last
-time alone.
+Source: Kafka's SharePartition.acquire. Records that were delivered often are acquired in smaller portions, and alone
+for the last delivery.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LEAST_THROTTLED: Final = 2  # deliveries
 
 
 class Acquired(NamedTuple):
-    """Records that a member has got, and how often they have been delivered by that."""
+    """Acquired records, and their delivery count including this delivery."""
 
     first: int
     last: int
@@ -27,16 +27,16 @@ class Acquired(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a member wants, and what it may have.
+    """A member's request for records, and its limits.
 
     Attributes:
-        member: Its id.
-        records: At most so many, save that batches of the log are not divided.
-        batch_size: Records that are acknowledged together, about.
-        strict: Not one more than `records` (KIP-1206), so that batches are divided.
-        until: How long it has them, in ms since the epoch.
-        most_locks: Records in flight.
-        most_deliveries: Of one record.
+        member: The member id.
+        records: Maximum number, except that batches of the log are not split.
+        batch_size: Approximate number of records to acknowledge together.
+        strict: Never exceed `records` (KIP-1206), so that batches are split.
+        until: End of the acquisition lock, in ms since the epoch.
+        most_locks: Limit of records in flight.
+        most_deliveries: Delivery limit of a record.
     """
 
     member: str
@@ -52,10 +52,10 @@ class Acquiring:
     """One acquisition.
 
     Args:
-        records: In flight so far.
-        batches: That were read from the log, from `offset` on.
+        records: The records in flight.
+        batches: Batches read from the log, from `offset` on.
         offset: `AcquiredRecords.next_offset`.
-        wish: Of the member.
+        wish: The member's request.
     """
 
     def __init__(self, records: AcquiredRecords, batches: Sequence[StoredBatch], offset: int, wish: Wish) -> None:
@@ -64,13 +64,13 @@ class Acquiring:
         self._wish = wish
         self._last = batches[-1].last_offset if batches else -1
         self._left = min(wish.records, wish.most_locks - records.count)
-        if self._left <= 0 < wish.records and offset <= records.end:  # no new ones, but some that have come back
+        if self._left <= 0 < wish.records and offset <= records.end:  # no new records, but released ones
             self._left = min(wish.records, records.end - offset + 1)
             self._last = min(self._last, records.end)
         self._acquired: list[Acquired] = []
 
     def all(self) -> list[Acquired]:
-        """Acquire what can be."""
+        """Acquire everything possible."""
         if self._left <= 0 or not self._batches or self._batches[-1].last_offset < self._records.start:
             return []
         first = self._batches[0].base_offset
@@ -88,7 +88,7 @@ class Acquiring:
         return self._acquired
 
     def _again(self, batch: AcquiredBatch, first: int) -> bool:
-        """Acquire what is available of a batch; whether the member may have more beside that."""
+        """Acquire the available records of a batch; return whether the member may have more."""
         throttled = self._is_throttled(batch, first)
         if throttled and self._acquired:
             return False
@@ -105,7 +105,7 @@ class Acquiring:
         return not (throttled and taken)
 
     def _some(self, batch: AcquiredBatch, first: int) -> bool:
-        """Acquire some records of a batch; whether there were any."""
+        """Acquire some records of a batch; return whether there were any."""
         taken: list[Run] = []
         count, portion, wish = 0, 0, self._wish
         for run in batch.within(first, self._last):
@@ -133,7 +133,7 @@ class Acquiring:
         return bool(taken)
 
     def _new(self, first: int) -> None:
-        """Acquire records that nobody has had yet."""
+        """Acquire records that were never delivered."""
         wish, last = self._wish, self._last
         if self._left < last - first + 1:
             last = self._end_of_batch(first + self._left - 1)
@@ -158,7 +158,7 @@ class Acquiring:
             self._take(batch.runs)
 
     def _take(self, runs: Iterable[Run]) -> None:
-        """Give runs to the member, those that follow each other and were delivered as often as one."""
+        """Assign runs to the member; consecutive runs with the same delivery count are merged."""
         joined: list[Acquired] = []
         for run in runs:
             run.acquire(self._wish.member, self._wish.until)
@@ -183,7 +183,7 @@ class Acquiring:
         return max(_LEAST_THROTTLED, -(-self._wish.most_deliveries // 2))
 
     def _end_of_batch(self, offset: int) -> int:
-        """The end of the log's batch that has an offset."""
+        """Return the end of the log batch that contains an offset."""
         return next(
             (each.last_offset for each in self._batches if each.base_offset <= offset <= each.last_offset), offset
         )

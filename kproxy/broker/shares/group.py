@@ -1,6 +1,6 @@
 """ShareGroup: a group whose members read the same partitions together (KIP-932).
 
-Source: ShareGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+Source: ShareGroup and GroupMetadataManager in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from kproxy.broker.topics import Topic
 
 SHARE: Final = "share"
-#: The member epoch of those who go.
+#: The member epoch for leaving.
 LEAVING: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ShareBeat:
-    """A ShareGroupHeartbeat; None is what a member does not say again."""
+    """A ShareGroupHeartbeat; None means unchanged since the last one."""
 
     member_id: str
     epoch: int
@@ -44,10 +44,10 @@ class ShareMember:
     """A member of a share group.
 
     Attributes:
-        epoch: The newest target that it has.
-        previous_epoch: Its epoch before that: the answer that told it the new one may have been lost.
+        epoch: The newest target epoch that it has reached.
+        previous_epoch: Its epoch before that: the response with the new one may have been lost.
         topics: Names that it subscribes to.
-        assigned: What it was told to read.
+        assigned: The partitions assigned to it.
     """
 
     id: str
@@ -61,10 +61,10 @@ class ShareMember:
 
 
 class ShareGroup(Group):
-    """The members of a group, and what they are to read. How far it has come is in `ShareStates`.
+    """The members of a group, and their assignment. Its progress is in `ShareStates`.
 
-    Every change of members, subscriptions or topics makes a new epoch; the next heartbeat works out who reads what in
-    it, and each member is told when it calls.
+    A change of members, subscriptions or topics increments the group epoch; the next heartbeat computes the new
+    assignment, and each member gets it with its next heartbeat.
     """
 
     type = SHARE
@@ -73,11 +73,11 @@ class ShareGroup(Group):
     def __init__(self, group_id: str, context: GroupContext) -> None:
         super().__init__(group_id, context)
         self.protocol_type = SHARE
-        self.epoch = 1  # as Kafka begins
+        self.epoch = 1  # Kafka's first epoch
         self.assignment_epoch = 1
         self.members: dict[str, ShareMember] = {}
         self._target: dict[str, frozenset[Part]] = {}
-        self._partitions: dict[str, int] = {}  # of each topic that members subscribe to, when the epoch began
+        self._partitions: dict[str, int] = {}  # of each subscribed topic at the start of the epoch
         self._timers = Timers(context.clock)
         self._states = context.cluster.part(ShareStates)
         self._settings = context.cluster.part(ShareSettings)
@@ -97,7 +97,7 @@ class ShareGroup(Group):
         return 200 + 100 * parts + topics + 1000 * len(self.members)
 
     def heartbeat(self, beat: ShareBeat) -> Mapping[str, Any]:
-        """A member joins, says that it is there, or goes; what it is answered.
+        """Process a heartbeat, which joins, keeps alive or leaves; return the response.
 
         Raises:
             Refused: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH.
@@ -134,7 +134,7 @@ class ShareGroup(Group):
         raise self._no_offsets()
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Everybody may, and finds none."""
+        """Allow everyone; there are no offsets."""
 
     def check_offset_deletion(self) -> None:
         raise self._no_offsets()
@@ -150,7 +150,7 @@ class ShareGroup(Group):
         return None
 
     def described(self) -> Mapping[str, Any]:
-        """The group as ShareGroupDescribe gives it."""
+        """Return the group as in ShareGroupDescribe."""
         return {
             "group_id": self.id,
             "group_state": self.state,
@@ -198,7 +198,7 @@ class ShareGroup(Group):
         self._states.forget_all(self.id)
 
     def _member(self, beat: ShareBeat) -> ShareMember:
-        """Whose heartbeat it is; a new member if it joins."""
+        """Return the member of a heartbeat; a new one if it joins."""
         known = self.members.get(beat.member_id)
         if known is None and len(self.members) >= self._settings.group_size:
             message = f"The share group has reached its maximum capacity of {self._settings.group_size} members."
@@ -223,7 +223,7 @@ class ShareGroup(Group):
         return member
 
     def _take(self, member: ShareMember, beat: ShareBeat) -> bool:
-        """Take note of what the member says of itself; whether it subscribes to something else than before."""
+        """Update the member from its heartbeat; return whether its subscription has changed."""
         before = member.topics
         if beat.rack_id is not None:
             member.rack_id = beat.rack_id
@@ -233,11 +233,11 @@ class ShareGroup(Group):
         return member.topics != before
 
     def _read(self, member: ShareMember) -> list[Topic]:
-        """The topics of a member that there are."""
+        """Return the existing topics of a member."""
         return [topic for name in member.topics if (topic := self._context.topics.named(name)) is not None]
 
     def _initialize(self, partitions: Mapping[str, int]) -> None:
-        """Have a state for every partition that members may read."""
+        """Create a state for every partition that members may read."""
         for topic, count in partitions.items():
             for index in range(count):
                 if self._states.get(self.id, (topic, index)) is None:
@@ -270,7 +270,7 @@ class ShareGroup(Group):
         self._context.keep(self)
 
     def _expect(self, member: ShareMember) -> None:
-        """Have the member out unless it is heard of in time."""
+        """Remove the member unless it sends a heartbeat in time."""
         timeout_ms = self._settings.session_timeout_ms(self.id)
         self._timers.set(member.id, timeout_ms, functools.partial(self._remove, member.id))
 

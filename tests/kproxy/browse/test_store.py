@@ -161,11 +161,11 @@ def test_what_is_still_on_its_way_is_waited_for(tmp_path: Path, spool: Spool) ->
     merged.close()
 
 
-def test_a_store_that_sleeps_is_still_read_and_counted(tmp_path: Path) -> None:
+def test_an_inactive_store_is_still_read_and_counted(tmp_path: Path) -> None:
     merged = MergedStore()
     part = merged.add(filled(tmp_path / "a", line(1)))
     [(place, found)] = merged.new_lines()
-    merged.sleep(part)
+    merged.deactivate(part)
     with (tmp_path / "a").open("ab") as file:
         file.write(line(2))
     assert taken(merged) == []

@@ -62,8 +62,8 @@ async def serving(path: Path, proxy: Fake) -> AsyncIterator[Fake]:
 
 @pytest.fixture(autouse=True)
 def _nothing_blocks_the_event_loop_and_retries_are_quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(module, "_FIRST_REST", 0.01)
-    monkeypatch.setattr(module, "_LONGEST_REST", 0.02)
+    monkeypatch.setattr(module, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(module, "_LONGEST_PAUSE_S", 0.02)
     with blockbuster_ctx("kproxy") as guard:
         allow_the_spool(guard)
         yield
@@ -161,7 +161,7 @@ async def test_the_same_proxy_again_tells_nothing_twice_and_what_is_missing_is_s
 
 
 async def test_why_the_proxy_ended_the_connection_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FIRST_REST", 100)
+    monkeypatch.setattr(module, "_FIRST_PAUSE_S", 100)
     source = ProxySource("9092", lambda: path, keep=KEEP)
     async with serving(path, Fake(7)) as proxy, following(source) as seen:
         proxy.tell.put_nowait(b'{"error":"16 viewers are connected"}\n')
