@@ -22,7 +22,7 @@ from kproxy.broker.quirks.engine import Quirks
 from kproxy.broker.registry import served
 from kproxy.broker.request import ClientSession
 from kproxy.broker.security.listener import BrokerListener, check_mechanisms, listeners_of, new_session, tls_context
-from kproxy.broker.storage import FileJournal, Unusable
+from kproxy.broker.storage import DataDirectoryError, FileJournal
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
 from kproxy.broker.versions import of_release
@@ -219,7 +219,7 @@ class Broker:
         try:
             cluster.part(Topics)  # load stored state before clients connect
         except Refused as refused:
-            raise Unusable(str(refused)) from None
+            raise DataDirectoryError(str(refused)) from None
         cluster.part(Logs).start()
         self._stack.callback(cluster.part(Transactions).close)
         self._stack.callback(cluster.part(AutoCreation).close)
@@ -235,9 +235,9 @@ class Broker:
         advertised = self._advertised = _by_listener(names, "advertised", self.options.advertised, len(numbers))
         for listener in listeners:
             for index in numbers:
-                told = advertised[listener.name][index] if listener.name in advertised else None
+                address = advertised[listener.name][index] if listener.name in advertised else None
                 port = ports[listener.name][index] if listener.name in ports else 0
-                yield listener, self.options.first_id + index, port, told
+                yield listener, self.options.first_id + index, port, address
 
     def _listen(self, port: int) -> socket.socket:
         return socket.create_server(("127.0.0.1", port), backlog=1024)

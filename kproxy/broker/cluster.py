@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.clock import Clock
-from kproxy.broker.journal import Forgetful, Journal
+from kproxy.broker.journal import Journal, NullJournal
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.registry import BrokerApi
 
@@ -48,7 +48,7 @@ class Cluster:
         self.line = line(options.release or lines()[-1])
         self.served = served
         self.clock = clock or Clock()
-        self.journal: Journal = journal or Forgetful()
+        self.journal: Journal = journal or NullJournal()
         self.nodes: dict[int, BrokerNode] = {}
         self._parts: dict[type[Any], Any] = {}
         self.id = self._made_once("cluster", new_uuid)
@@ -66,11 +66,11 @@ class Cluster:
         return found  # type: ignore[no-any-return]
 
     def _made_once(self, name: str, make: Callable[[], str]) -> str:
-        kept = dict(self.journal.entries("cluster")).get(name)
-        if kept is None:
-            kept = {"value": make()}
-            self.journal.put("cluster", name, kept)
-        return str(kept["value"])
+        stored = dict(self.journal.entries("cluster")).get(name)
+        if stored is None:
+            stored = {"value": make()}
+            self.journal.put("cluster", name, stored)
+        return str(stored["value"])
 
 
 def new_uuid() -> str:

@@ -12,7 +12,7 @@ from dissectors import schemas
 from dissectors.wire.errors import EncodeError
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.frames import Head, Unreadable, read_body, read_head, response_frame
-from kproxy.broker.quirks.engine import Quirks, depart
+from kproxy.broker.quirks.engine import Quirks, apply_quirks
 from kproxy.broker.quirks.quirk import Quirk
 from kproxy.broker.request import ClientSession, Request
 
@@ -71,15 +71,15 @@ class ClientConnection(asyncio.Protocol):
         if self._waiting > _READ_AHEAD:
             self.transport.pause_reading()
         if self._frames and self._task is None:
-            self._task = self._server.tasks.create_task(self._answer_all())
+            self._task = self._server.tasks.create_task(self._respond_to_all())
 
     def eof_received(self) -> bool:
         """Handle a half-close: as in Kafka, received requests are processed; acks=0 is often followed by a close."""
         self._ended = True
         if self._patience is not None:
             self._patience.reschedule(asyncio.get_running_loop().time() + _LINGER_S)
-        alone = self.transport.get_extra_info("sslcontext") is None  # TLS has no half-close
-        return alone and self._task is not None
+        supports_half_close = self.transport.get_extra_info("sslcontext") is None  # TLS has no half-close
+        return supports_half_close and self._task is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
@@ -108,14 +108,14 @@ class ClientConnection(asyncio.Protocol):
         self._frames.clear()
         self.transport.close()
 
-    async def _answer_all(self) -> None:
+    async def _respond_to_all(self) -> None:
         try:
             while self._frames:
                 frame = self._frames.popleft()
                 self._waiting -= len(frame)
                 if self._waiting <= _READ_AHEAD and not self.transport.is_closing():
                     self.transport.resume_reading()
-                await self._answer(frame)
+                await self._respond(frame)
                 await self._room.wait()
                 if self._frames:
                     await asyncio.sleep(0)  # else pipelined requests would block other clients
@@ -126,9 +126,9 @@ class ClientConnection(asyncio.Protocol):
             if self._ended:
                 self.transport.close()
 
-    async def _answer(self, frame: bytes) -> None:
+    async def _respond(self, frame: bytes) -> None:
         if (login := self.session.login) is not None and login.raw:
-            self._answer_raw(login, frame)
+            self._respond_to_raw(login, frame)
             return
         try:
             head, start = read_head(frame)
@@ -141,45 +141,45 @@ class ClientConnection(asyncio.Protocol):
             return
         quirks = self._server.cluster.part(Quirks).of(head, body)
         skipped = any(each.skips for each in quirks)
-        answer = {} if skipped else await self._ask(handler, head, body)
+        response = {} if skipped else await self._call_handler(handler, head, body)
         if not self.transport.is_closing():
             try:
                 if quirks:
-                    await self._misbehave(quirks, head, body, answer)
-                elif answer is not None:
+                    await self._misbehave(quirks, head, body, response)
+                elif response is not None:
                     # A memoryview, so that asyncio copies the unsent rest only once.
-                    self.transport.write(memoryview(response_frame(head, answer)))
+                    self.transport.write(memoryview(response_frame(head, response)))
             except EncodeError as error:
                 self.close(f"{_name(head)}: the response cannot be encoded: {error}")
         if self.session.closing:
             self.close()
 
-    def _answer_raw(self, login: Login, message: bytes) -> None:
+    def _respond_to_raw(self, login: Login, message: bytes) -> None:
         """Process a SASL message without a header; a failed login gets no response."""
         try:
-            answer = login.step(message)
+            response = login.step(message)
         except Refused as refused:
             self.close(str(refused))
         else:
-            self.transport.write(len(answer).to_bytes(4, "big") + answer)
+            self.transport.write(len(response).to_bytes(4, "big") + response)
 
     async def _misbehave(
         self, quirks: Sequence[Quirk], head: Head, body: Mapping[str, Any], right: Mapping[str, Any] | None
     ) -> None:
         """Apply a quirk to the response; where the quirk sends none, close the connection."""
-        answer = depart(quirks, head, body, right or {})
-        await asyncio.sleep(answer.delay_ms / 1000)
+        response = apply_quirks(quirks, head, body, right or {})
+        await asyncio.sleep(response.delay_ms / 1000)
         if right is not None:
-            self.transport.writelines(answer.frames)
-        if answer.close:
+            self.transport.writelines(response.frames)
+        if response.close:
             self.close()
 
-    async def _ask(self, handler: Callable[[Request], Any], head: Head, body: Mapping[str, Any]) -> Any:
+    async def _call_handler(self, handler: Callable[[Request], Any], head: Head, body: Mapping[str, Any]) -> Any:
         server = self._server
         request = Request(head.api_key, head.version, head.client_id, body, self.session, server.node, server.cluster)
         try:
-            answer = handler(request)
-            return await self._awaited(answer) if inspect.isawaitable(answer) else answer
+            response = handler(request)
+            return await self._awaited(response) if inspect.isawaitable(response) else response
         except Exception as error:  # noqa: BLE001 - a bug of ours ends one connection, not the broker
             if isinstance(error, Refused) and error.error is Error.KAFKA_STORAGE_ERROR:
                 self.close(f"{_name(head)}: {error}")  # a full disk: what cannot be stored gets no response
@@ -187,12 +187,12 @@ class ClientConnection(asyncio.Protocol):
                 self.close(f"{_name(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
             return None
 
-    async def _awaited(self, answer: Awaitable[Any]) -> Any:
+    async def _awaited(self, response: Awaitable[Any]) -> Any:
         """Wait for the result; None, closing the connection, if the client has left. Responses keep their order."""
         self._patience = asyncio.timeout(_LINGER_S if self._ended else None)
         try:
             async with self._patience:
-                return await answer
+                return await response
         except TimeoutError:
             if not self._patience.expired():
                 raise

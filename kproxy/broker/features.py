@@ -26,8 +26,8 @@ class Features:
         self.known: Mapping[str, Feature] = release.features
         self._levels = {name: feature.level for name, feature in self.known.items()}
         self.epoch = 1 if release.kraft else 0 if _UPDATE_FEATURES in release.served else -1
-        for name, kept in cluster.journal.entries("features"):
-            self._levels[name] = kept["level"]
+        for name, stored in cluster.journal.entries("features"):
+            self._levels[name] = stored["level"]
             self.epoch += 1
 
     @property

@@ -22,7 +22,7 @@ class Journal(Protocol):
         """Return when all entries are as durable as configured: on disk, with fsync."""
 
 
-class Forgetful:
+class NullJournal:
     """A journal that stores nothing: state is in memory only."""
 
     def entries(self, table: str) -> Iterator[tuple[str, Value]]:

@@ -29,7 +29,7 @@ class Quotas:
     def __init__(self, cluster: Cluster) -> None:
         self._journal = cluster.journal
         self._values: dict[Entity, dict[str, float]] = {
-            _entity(key): dict(kept) for key, kept in cluster.journal.entries("quotas")
+            _entity(key): dict(stored) for key, stored in cluster.journal.entries("quotas")
         }
 
     def __iter__(self) -> Iterator[tuple[Entity, Mapping[str, float]]]:
@@ -37,12 +37,12 @@ class Quotas:
 
     def alter(self, entity: Entity, values: Mapping[str, float | None]) -> None:
         """Set quotas; None removes one."""
-        kept = {key: value for key, value in {**self._values.get(entity, {}), **values}.items() if value is not None}
-        if kept:
-            self._values[entity] = kept
+        stored = {key: value for key, value in {**self._values.get(entity, {}), **values}.items() if value is not None}
+        if stored:
+            self._values[entity] = stored
         else:
             self._values.pop(entity, None)
-        self._journal.put("quotas", json.dumps(entity), kept or None)
+        self._journal.put("quotas", json.dumps(entity), stored or None)
 
 
 def _entity(key: str) -> Entity:

@@ -53,8 +53,8 @@ class Topics:
         self._cluster = cluster
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[str, Topic] = {}
-        for name, kept in cluster.journal.entries("topics"):
-            self._load(name, kept)
+        for name, stored in cluster.journal.entries("topics"):
+            self._load(name, stored)
         for name, partitions in cluster.options.topics.items():
             if name not in self._by_name:
                 self.create(name, self.spread(partitions, self.default_replication))
@@ -168,16 +168,16 @@ class Topics:
         if name in self._by_name:
             raise Refused(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         topic = self._add(name, new_uuid(), replicas, internal=internal)
-        self._keep(topic)
-        self.changed.tell()
+        self._store(topic)
+        self.changed.notify()
         return topic
 
     def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
         """Add partitions to a topic."""
         first = len(topic.partitions)
         topic.partitions += [self._partition(topic, index, each) for index, each in enumerate(replicas, first)]
-        self._keep(topic)
-        self.changed.tell()
+        self._store(topic)
+        self.changed.notify()
 
     def delete(self, topic: Topic) -> None:
         """Delete a topic and its data."""
@@ -185,15 +185,15 @@ class Topics:
         for partition in topic.partitions:
             partition.log.close()
         self._cluster.journal.put("topics", topic.name, None)
-        self.changed.tell()
+        self.changed.notify()
 
     def lead(self, partition: Partition, leader: int) -> None:
         """Make another replica the leader; -1 for none."""
         if partition.leader != leader:
             partition.leader = leader
             self._begin_epoch(partition, partition.leader_epoch + 1)
-            self._keep(self._by_name[partition.topic])
-            self.changed.tell()
+            self._store(self._by_name[partition.topic])
+            self.changed.notify()
 
     def replace(self, partition: Partition, replicas: Sequence[int]) -> None:
         """Replace a partition's replicas; it keeps its leader if that is one of them and up."""
@@ -201,7 +201,7 @@ class Topics:
         partition.replicas, partition.isr = list(replicas), up
         if partition.leader not in up:
             self.lead(partition, up[0] if up else -1)
-        self._keep(self._by_name[partition.topic])
+        self._store(self._by_name[partition.topic])
 
     def nodes_changed(self) -> None:
         """Elect missing leaders and update the in-sync replicas after a node has started or stopped."""
@@ -210,7 +210,7 @@ class Topics:
                 partition.isr = [each for each in partition.replicas if self._cluster.nodes[each].up]
                 if partition.leader not in partition.isr:
                     self.lead(partition, partition.isr[0] if partition.isr else -1)
-        self.changed.tell()
+        self.changed.notify()
 
     def _add(self, name: str, topic_id: str, replicas: Sequence[Sequence[int]], *, internal: bool = False) -> Topic:
         topic = Topic(name, topic_id, [], internal)
@@ -218,14 +218,14 @@ class Topics:
         self._by_name[name] = self._by_id[topic_id] = topic
         return topic
 
-    def _load(self, name: str, kept: Mapping[str, Any]) -> None:
+    def _load(self, name: str, stored: Mapping[str, Any]) -> None:
         """Restore a stored topic: unknown brokers are removed from replicas, leaders start a new epoch."""
         nodes = self._cluster.nodes
-        replicas = [[node for node in each if node in nodes] or [min(nodes)] for each in kept["replicas"]]
-        topic = self._add(name, kept["id"], replicas, internal=kept["internal"])
-        for partition, epoch in zip(topic.partitions, kept["leader_epochs"], strict=True):
+        replicas = [[node for node in each if node in nodes] or [min(nodes)] for each in stored["replicas"]]
+        topic = self._add(name, stored["id"], replicas, internal=stored["internal"])
+        for partition, epoch in zip(topic.partitions, stored["leader_epochs"], strict=True):
             self._begin_epoch(partition, epoch + 1)
-        self._keep(topic)
+        self._store(topic)
 
     def _partition(self, topic: Topic, index: int, replicas: Sequence[int]) -> Partition:
         log = Log(self._cluster, topic.name, topic.id, index)
@@ -237,14 +237,14 @@ class Topics:
         partition.leader_epoch = epoch
         partition.log.begin_epoch(epoch)
 
-    def _keep(self, topic: Topic) -> None:
-        kept: Mapping[str, object] = {
+    def _store(self, topic: Topic) -> None:
+        stored: Mapping[str, object] = {
             "id": topic.id,
             "internal": topic.internal,
             "replicas": [each.replicas for each in topic.partitions],
             "leader_epochs": [each.leader_epoch for each in topic.partitions],
         }
-        self._cluster.journal.put("topics", topic.name, kept)
+        self._cluster.journal.put("topics", topic.name, stored)
 
 
 def check_name(name: str) -> None:

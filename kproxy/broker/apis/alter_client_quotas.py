@@ -23,7 +23,7 @@ def alter_client_quotas(request: Request) -> Body:
 
 
 def _altered(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    answer = {"entity": entry["entity"], "error_code": Error.NONE, "error_message": None}
+    response = {"entity": entry["entity"], "error_code": Error.NONE, "error_message": None}
     try:
         require(request, "ALTER_CONFIGS", "CLUSTER")
         entity = _entity(entry)
@@ -33,10 +33,10 @@ def _altered(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         for key, value in values.items():
             _check(entity, key, value)
     except Refused as refused:
-        return answer | {"error_code": refused.error, "error_message": refused.message}
+        return response | {"error_code": refused.error, "error_message": refused.message}
     if not request.body["validate_only"]:
         request.cluster.part(Quotas).alter(entity, values)
-    return answer
+    return response
 
 
 def _entity(entry: Mapping[str, Any]) -> Entity:

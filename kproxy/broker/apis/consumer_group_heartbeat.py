@@ -23,7 +23,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import ASSIGNORS
 from kproxy.broker.groups.consumer_member import AWAY, LEAVING
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.heartbeat import Beat
+from kproxy.broker.groups.heartbeat import ConsumerHeartbeat
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
@@ -41,8 +41,8 @@ def consumer_group_heartbeat(request: Request) -> Body:
         check_coordinator(request, group_id)
         groups = request.cluster.part(Groups)
         if body["member_epoch"] == 0:
-            groups.check_room(sum(map(len, topics or ())))
-        return groups.beat(group_id, _beat(request))
+            groups.check_capacity(sum(map(len, topics or ())))
+        return groups.consumer_heartbeat(group_id, _beat(request))
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
 
@@ -80,10 +80,10 @@ def _check_text(value: str | None, name: str) -> None:
         raise Refused(Error.INVALID_REQUEST, f"{name} can't be empty.")
 
 
-def _beat(request: Request) -> Beat:
+def _beat(request: Request) -> ConsumerHeartbeat:
     body = request.body
     timeout, topics, owned = body["rebalance_timeout_ms"], body["subscribed_topic_names"], body["topic_partitions"]
-    return Beat(
+    return ConsumerHeartbeat(
         body["member_id"],
         body["member_epoch"],
         request.client_id or "",

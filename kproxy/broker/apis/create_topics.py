@@ -26,23 +26,23 @@ _MOST_PARTITIONS = 10_000  # per request; Kafka's limit (ReplicationControlManag
 def create_topics(request: Request) -> Body:
     """Return the result for each topic; a topic that is listed twice is rejected."""
     counts = Counter(each["name"] for each in request.body["topics"])
-    answers = [_answer(request, each) for each in request.body["topics"] if counts[each["name"]] == 1]
+    responses = [_result(request, each) for each in request.body["topics"] if counts[each["name"]] == 1]
     twice = Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
-    return {"topics": [*answers, *(_refusal(name, twice) for name, count in counts.items() if count > 1)]}
+    return {"topics": [*responses, *(_refusal(name, twice) for name, count in counts.items() if count > 1)]}
 
 
-def _answer(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    name = asked["name"]
+def _result(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = entry["name"]
     try:
         if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
             require(request, "CREATE", "TOPIC", name)
-        return _created(request, asked)
+        return _created(request, entry)
     except Refused as refused:
         return _refusal(name, refused)
 
 
-def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    name = asked["name"]
+def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = entry["name"]
     cluster = request.cluster
     topics, configs = cluster.part(Topics), cluster.part(Configs)
     check_name(name)
@@ -50,28 +50,28 @@ def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         raise Refused(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if (rival := topics.colliding(name)) is not None:
         raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {rival}")
-    replicas = _replicas(request, topics, asked)
-    settings = {each["name"]: each["value"] for each in asked["configs"]}
+    replicas = _replicas(request, topics, entry)
+    settings = {each["name"]: each["value"] for each in entry["configs"]}
     if None in settings.values():
         old = Error.INVALID_REQUEST if cluster.line.since("2.6") else Error.UNKNOWN_SERVER_ERROR
         error = Error.INVALID_CONFIG if cluster.line.kraft else old
         nulls = ",".join(key for key, value in settings.items() if value is None)
         raise Refused(error, f"Null value not supported for topic configs: {nulls}")
     check_settings(configs, "topic", name, settings)
-    answer: dict[str, Any] = {
+    response: dict[str, Any] = {
         "name": name,
         "error_message": None,
         "num_partitions": len(replicas),
         "replication_factor": len(replicas[0]),
     }
     if not request.body.get("validate_only", False):
-        answer["topic_id"] = topics.create(name, replicas).id
+        response["topic_id"] = topics.create(name, replicas).id
         configs.set("topic", name, settings)
     if allowed(request, "DESCRIBE_CONFIGS", "TOPIC", name):
-        answer["configs"] = [
+        response["configs"] = [
             {
                 "name": each.fact.name,
-                "value": each.shown,
+                "value": each.visible_value,
                 "read_only": each.fact.read_only,
                 "config_source": each.source,
                 "is_sensitive": each.fact.sensitive,
@@ -79,13 +79,13 @@ def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
             for each in configs.described("topic", name, settings)
         ]
     else:
-        answer |= {"topic_config_error_code": Error.TOPIC_AUTHORIZATION_FAILED, "configs": None}
-        answer |= {"num_partitions": -1, "replication_factor": -1}
-    return answer
+        response |= {"topic_config_error_code": Error.TOPIC_AUTHORIZATION_FAILED, "configs": None}
+        response |= {"num_partitions": -1, "replication_factor": -1}
+    return response
 
 
-def _replicas(request: Request, topics: Topics, asked: Mapping[str, Any]) -> list[list[int]]:
-    partitions, factor, assignments = asked["num_partitions"], asked["replication_factor"], asked["assignments"]
+def _replicas(request: Request, topics: Topics, entry: Mapping[str, Any]) -> list[list[int]]:
+    partitions, factor, assignments = entry["num_partitions"], entry["replication_factor"], entry["assignments"]
     if assignments:
         if partitions != -1 or factor != -1:
             what = "replication factor" if factor != -1 else "numPartitions"

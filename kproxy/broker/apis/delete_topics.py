@@ -21,11 +21,11 @@ from kproxy.broker.topics import Topics
 def delete_topics(request: Request) -> Body:
     """Return the result for each topic."""
     body = request.body
-    asked = body["topics"] if request.version >= 6 else [{"name": name} for name in body["topic_names"]]
-    return {"responses": [_answer(request, each.get("name"), each.get("topic_id", NULL_UUID)) for each in asked]}
+    requested = body["topics"] if request.version >= 6 else [{"name": name} for name in body["topic_names"]]
+    return {"responses": [_result(request, each.get("name"), each.get("topic_id", NULL_UUID)) for each in requested]}
 
 
-def _answer(request: Request, name: str | None, topic_id: str) -> Mapping[str, Any]:
+def _result(request: Request, name: str | None, topic_id: str) -> Mapping[str, Any]:
     cluster = request.cluster
     topics = cluster.part(Topics)
     try:

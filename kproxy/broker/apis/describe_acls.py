@@ -22,11 +22,11 @@ def describe_acls(request: Request) -> Body:
         require(request, "DESCRIBE", "CLUSTER")
         if not acls.enabled:
             raise Refused(Error.SECURITY_DISABLED, "No Authorizer is configured on the broker")
-        wanted = read_filter(request.body)
+        criteria = read_filter(request.body)
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
     by_resource: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
-    for each in acls.matching(wanted):
+    for each in acls.matching(criteria):
         by_resource.setdefault((each.kind, each.name, each.pattern), []).append(_entry(each))
     return {
         "resources": [

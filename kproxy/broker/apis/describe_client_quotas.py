@@ -64,11 +64,11 @@ def _matches(entity: Entity, components: Sequence[Mapping[str, Any]], *, strict:
     if strict and len(parts) != len(components):
         return False
     for each in components:
-        kind, wanted = each["entity_type"], each["match_type"]
+        kind, criteria = each["entity_type"], each["match_type"]
         if kind not in parts:
             return False
-        if wanted == _EXACT and parts[kind] != each["match"]:
+        if criteria == _EXACT and parts[kind] != each["match"]:
             return False
-        if wanted == _DEFAULT and parts[kind] is not None:
+        if criteria == _DEFAULT and parts[kind] is not None:
             return False
     return True

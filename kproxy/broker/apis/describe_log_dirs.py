@@ -21,11 +21,11 @@ def describe_log_dirs(request: Request) -> Body:
     """Return the requested partitions that have a replica on this broker; null requests all."""
     if not allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
-    topics, asked, data = request.cluster.part(Topics), request.body["topics"], request.cluster.options.data
-    if asked is None:
+    topics, entry, data = request.cluster.part(Topics), request.body["topics"], request.cluster.options.data
+    if entry is None:
         found = [(topic, range(len(topic.partitions))) for topic in topics]
     else:
-        named = ((topics.named(each["topic"]), each["partitions"]) for each in asked)
+        named = ((topics.named(each["topic"]), each["partitions"]) for each in entry)
         found = [(topic, indexes) for topic, indexes in named if topic is not None]
     described = [_sizes(request, topic, indexes) for topic, indexes in found]
     disk = shutil.disk_usage(data) if data is not None and data.is_dir() else None

@@ -27,17 +27,17 @@ def describe_share_group_offsets(request: Request) -> Body:
     return {"groups": [_group(request, each) for each in request.body["groups"]]}
 
 
-def _group(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    group = asked["group_id"]
+def _group(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    group = entry["group_id"]
     try:
         check_enabled(request)
         require(request, "DESCRIBE", "GROUP", group)
         check_coordinator(request, group)
     except Refused as refused:
         return {"group_id": group, "error_code": refused.error, "error_message": refused.message}
-    if asked["topics"] is None:
+    if entry["topics"] is None:
         return {"group_id": group, "topics": _all(request, group)}
-    return {"group_id": group, "topics": [_topic(request, group, each) for each in asked["topics"]]}
+    return {"group_id": group, "topics": [_topic(request, group, each) for each in entry["topics"]]}
 
 
 def _all(request: Request, group: str) -> list[Mapping[str, Any]]:
@@ -53,8 +53,8 @@ def _all(request: Request, group: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def _topic(request: Request, group: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    name, indexes = asked["topic_name"], asked["partitions"]
+def _topic(request: Request, group: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    name, indexes = entry["topic_name"], entry["partitions"]
     try:
         require(request, "DESCRIBE", "TOPIC", name)
     except Refused as refused:

@@ -24,8 +24,8 @@ def describe_user_scram_credentials(request: Request) -> Body:
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.error.name}
     credentials = request.cluster.part(Credentials)
-    asked = Counter(each["name"] for each in request.body["users"] or ()) or Counter(credentials.users())
-    results = [_described(credentials, name, count) for name, count in asked.items()]
+    requested = Counter(each["name"] for each in request.body["users"] or ()) or Counter(credentials.users())
+    results = [_described(credentials, name, count) for name, count in requested.items()]
     return {"results": results}
 
 

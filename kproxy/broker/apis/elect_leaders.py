@@ -22,18 +22,18 @@ _UNCLEAN: Final = 1
 def elect_leaders(request: Request) -> Body:
     """Return the result for each requested partition; for null, for each partition that needed an election."""
     body, topics = request.body, request.cluster.part(Topics)
-    kind, asked = body.get("election_type", _PREFERRED), body["topic_partitions"]
+    kind, requested = body.get("election_type", _PREFERRED), body["topic_partitions"]
     if not allowed(request, "ALTER", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
     if kind not in (_PREFERRED, _UNCLEAN):
         return {"error_code": Error.INVALID_REQUEST}
     results = []
-    if asked is None:
+    if requested is None:
         for topic in topics:
             partitions = [_elected(request, topics, each, kind) for each in topic.partitions]
             results.append((topic.name, [each for each in partitions if each["error_code"] != _NOT_NEEDED]))
     else:
-        for each in asked:
+        for each in requested:
             found = ((index, topics.partition(each["topic"], index)) for index in each["partitions"])
             elected = [
                 _elected(request, topics, partition, kind) if partition else _unknown(each["topic"], index)

@@ -17,8 +17,8 @@ async def expire_delegation_token(request: Request) -> Body:
     """Return the new expiry time."""
     body = request.body
     try:
-        asker = requester(request)
-        expires_at = request.cluster.part(Tokens).expire(body["hmac"], asker, body["expiry_time_period_ms"])
+        requester_name = requester(request)
+        expires_at = request.cluster.part(Tokens).expire(body["hmac"], requester_name, body["expiry_time_period_ms"])
         await request.cluster.journal.synced()
     except Refused as refused:
         return {"error_code": refused.error, "expiry_timestamp_ms": -1}

@@ -22,9 +22,9 @@ _CODECS: Final = (4, 3, 1, 2)  # zstd, lz4, gzip, snappy
 @api("GetTelemetrySubscriptions")
 def get_telemetry_subscriptions(request: Request) -> Body:
     """Return an empty subscription."""
-    asked = request.body["client_instance_id"]
+    requested = request.body["client_instance_id"]
     return {
-        "client_instance_id": new_uuid() if asked == NULL_UUID else asked,
+        "client_instance_id": new_uuid() if requested == NULL_UUID else requested,
         "accepted_compression_types": _CODECS,
         "push_interval_ms": _INTERVAL_MS,
         "telemetry_max_bytes": _MAX_BYTES,

@@ -15,7 +15,7 @@ from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.classic_member import Joining
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.pending import answer_of
+from kproxy.broker.groups.pending import response_of
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
@@ -35,15 +35,15 @@ async def join_group(request: Request) -> Body:
         check_coordinator(request, group_id)
         if member_id and groups.get(group_id) is None:
             raise Refused(Error.UNKNOWN_MEMBER_ID)
-        asked = _joining(request)
-        groups.check_room(sum(map(len, asked.protocols.values())))
+        entry = _joining(request)
+        groups.check_capacity(sum(map(len, entry.protocols.values())))
         group = groups.classic(group_id)
-        answer = await answer_of(functools.partial(group.join, asked))
+        response = await response_of(functools.partial(group.join, entry))
     except Refused as refused:
-        answer = {"error_code": refused.error, "member_id": member_id}
+        response = {"error_code": refused.error, "member_id": member_id}
     # null is not allowed before version 7
-    name = answer.get("protocol_name")
-    return {**answer, "protocol_name": "" if name is None and request.version < 7 else name}
+    name = response.get("protocol_name")
+    return {**response, "protocol_name": "" if name is None and request.version < 7 else name}
 
 
 def _joining(request: Request) -> Joining:

@@ -20,8 +20,8 @@ def leave_group(request: Request) -> Body:
     """Return the result for each member; before version 3 there is one, and its error is at the top level."""
     body = request.body
     group_id = body["group_id"]
-    asked = body.get("members") or ([] if request.version >= 3 else [body])
-    members = [(each["member_id"], each.get("group_instance_id")) for each in asked]
+    entry = body.get("members") or ([] if request.version >= 3 else [body])
+    members = [(each["member_id"], each.get("group_instance_id")) for each in entry]
     try:
         require(request, "READ", "GROUP", group_id)
         if not group_id:

@@ -42,7 +42,7 @@ _NOTHING: Final[dict[str, Any]] = {"timestamp": -1, "offset": -1, "leader_epoch"
 @api("ListOffsets")
 def list_offsets(request: Request) -> Body:
     """Return the offset for each partition."""
-    asked = Counter(
+    requested = Counter(
         (topic["name"], each["partition_index"]) for topic in request.body["topics"] for each in topic["partitions"]
     )
     return {
@@ -51,7 +51,7 @@ def list_offsets(request: Request) -> Body:
                 "name": topic["name"],
                 "partitions": [
                     {"partition_index": each["partition_index"], "error_code": Error.NONE}
-                    | _answer(request, topic["name"], each, twice=asked[topic["name"], each["partition_index"]] > 1)
+                    | _result(request, topic["name"], each, twice=requested[topic["name"], each["partition_index"]] > 1)
                     for each in topic["partitions"]
                 ],
             }
@@ -60,9 +60,9 @@ def list_offsets(request: Request) -> Body:
     }
 
 
-def _answer(request: Request, name: str, asked: Mapping[str, Any], *, twice: bool) -> dict[str, Any]:
+def _result(request: Request, name: str, requested: Mapping[str, Any], *, twice: bool) -> dict[str, Any]:
     try:
-        topics, timestamp = request.cluster.part(Topics), asked["timestamp"]
+        topics, timestamp = request.cluster.part(Topics), requested["timestamp"]
         require(request, "DESCRIBE", "TOPIC", name)
         topic = topics.find(name, None)
         if request.version > 0 and twice:
@@ -70,12 +70,12 @@ def _answer(request: Request, name: str, asked: Mapping[str, Any], *, twice: boo
         if timestamp < 0 and request.version < _SINCE.get(timestamp, request.version + 1):
             raise Refused(Error.UNSUPPORTED_VERSION)
         partition = topics.led_by(
-            request.node, topic, asked["partition_index"], asked.get("current_leader_epoch", -1),
+            request.node, topic, requested["partition_index"], requested.get("current_leader_epoch", -1),
             any_replica=request.body["replica_id"] < _CONSUMER,
         )  # fmt: skip
         if request.version == 0:
             begun = _segments(partition.log, timestamp, request.cluster.clock.now())
-            return {"old_style_offsets": begun[: max(asked["max_num_offsets"], 0)]}
+            return {"old_style_offsets": begun[: max(requested["max_num_offsets"], 0)]}
         return _found(partition, timestamp, _end(request, partition.log))
     except Refused as refused:
         return {"error_code": refused.error} | _NOTHING

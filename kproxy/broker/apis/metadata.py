@@ -25,14 +25,14 @@ from kproxy.broker.topics import Topic, Topics, check_name
 def metadata(request: Request) -> Body:
     """Return the requested topics: all of them for null, or for an empty list in version 0."""
     cluster, body = request.cluster, request.body
-    asked, topics = body["topics"], cluster.part(Topics)
-    if asked is None or (request.version == 0 and not asked):
+    entry, topics = body["topics"], cluster.part(Topics)
+    if entry is None or (request.version == 0 and not entry):
         visible = [each for each in topics if allowed(request, "DESCRIBE", "TOPIC", each.name)]
         found: Iterable[Mapping[str, Any]] = [_with_operations(request, each) for each in visible]
     else:
         # If one topic is requested by id, those requested by name are ignored, as in Kafka.
-        by_id = [each for each in asked if each.get("topic_id", NULL_UUID) != NULL_UUID]
-        found = [_asked(request, topics, each) for each in by_id or asked]
+        by_id = [each for each in entry if each.get("topic_id", NULL_UUID) != NULL_UUID]
+        found = [_requested_topic(request, topics, each) for each in by_id or entry]
     of_cluster = body.get("include_cluster_authorized_operations", False)
     return {
         "brokers": [
@@ -69,15 +69,15 @@ def described(topic: Topic) -> dict[str, Any]:
 
 
 def _with_operations(request: Request, topic: Topic) -> Mapping[str, Any]:
-    asked = request.body.get("include_topic_authorized_operations", False)
+    entry = request.body.get("include_topic_authorized_operations", False)
     return {
         **described(topic),
-        "topic_authorized_operations": operations(request, "TOPIC", topic.name) if asked else NO_OPERATIONS,
+        "topic_authorized_operations": operations(request, "TOPIC", topic.name) if entry else NO_OPERATIONS,
     }
 
 
-def _asked(request: Request, topics: Topics, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    name, topic_id = asked["name"], asked.get("topic_id", NULL_UUID)
+def _requested_topic(request: Request, topics: Topics, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    name, topic_id = entry["name"], entry.get("topic_id", NULL_UUID)
     try:
         if name is not None:
             require(request, "DESCRIBE", "TOPIC", name)
@@ -98,9 +98,9 @@ def _asked(request: Request, topics: Topics, asked: Mapping[str, Any]) -> Mappin
 def _missing(request: Request, topics: Topics, name: str) -> NoReturn:
     """Return an error even if the topic is created: Kafka creates it in the background, for a later request."""
     cluster = request.cluster
-    wanted = request.body.get("allow_auto_topic_creation", True)
+    requested = request.body.get("allow_auto_topic_creation", True)
     check_name(name)
-    if not wanted or cluster.part(Configs).broker("auto.create.topics.enable") != "true":
+    if not requested or cluster.part(Configs).broker("auto.create.topics.enable") != "true":
         raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
     if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
         require(request, "CREATE", "TOPIC", name)

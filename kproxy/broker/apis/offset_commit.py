@@ -28,7 +28,7 @@ async def offset_commit(request: Request) -> Body:
         with rows.refusing(valid):
             _commit(request, rows, valid)
     await request.cluster.journal.synced()
-    return {"topics": rows.answered()}
+    return {"topics": rows.response_topics()}
 
 
 def _commit(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:

@@ -35,6 +35,6 @@ async def offset_delete(request: Request) -> Body:
         if group.is_subscribed(row.topic.name):
             row.error = Error.GROUP_SUBSCRIBED_TO_TOPIC
         else:
-            offsets.delete(group_id, (row.topic.name, row.asked["partition_index"]))
+            offsets.delete(group_id, (row.topic.name, row.entry["partition_index"]))
     await request.cluster.journal.synced()
-    return {"topics": rows.answered()}
+    return {"topics": rows.response_topics()}

@@ -38,28 +38,28 @@ _WITHOUT_START: Final = (Error.CORRUPT_MESSAGE, Error.MESSAGE_TOO_LARGE, Error.K
 async def produce(request: Request) -> Body:
     """Append, and respond unless acks is 0; with acks=0, an error closes the connection."""
     body, leaders = request.body, LeaderHints(request)
-    refused = _refused_as_a_whole(request)
+    refused = _request_error(request)
     responses = []
     appended: list[tuple[Partition, dict[str, Any]]] = []
     for data in body["topic_data"]:
         topic, error = _topic(request, data)
         partitions = []
         for each in data["partition_data"]:
-            answer: dict[str, Any] = {"index": each["index"], "base_offset": -1}
-            partitions.append(answer)
+            result: dict[str, Any] = {"index": each["index"], "base_offset": -1}
+            partitions.append(result)
             if refused or error:
-                answer["error_code"] = refused or error
-            elif (partition := _append(request, topic, each, answer, leaders)) is not None:
-                appended.append((partition, answer))
+                result["error_code"] = refused or error
+            elif (partition := _append(request, topic, each, result, leaders)) is not None:
+                appended.append((partition, result))
         responses.append(
             {"name": data.get("name"), "topic_id": data.get("topic_id"), "partition_responses": partitions}
         )
     if body["acks"] == _ALL:
-        for partition, answer in appended:
+        for partition, result in appended:
             try:
                 await partition.log.synced()
             except Refused as problem:
-                answer |= {"error_code": problem.error, "base_offset": -1}
+                result |= {"error_code": problem.error, "base_offset": -1}
     if body["acks"] == 0:
         failed = any(each.get("error_code") for one in responses for each in one["partition_responses"])
         request.session.closing |= failed
@@ -67,7 +67,7 @@ async def produce(request: Request) -> Body:
     return {"responses": responses, "node_endpoints": leaders.endpoints()}
 
 
-def _refused_as_a_whole(request: Request) -> Error:
+def _request_error(request: Request) -> Error:
     """Return the error of the whole request, None if only partitions can have errors."""
     body = request.body
     transactional_id = body.get("transactional_id")
@@ -93,7 +93,7 @@ def _topic(request: Request, data: Mapping[str, Any]) -> tuple[Topic, Error]:
 
 
 def _append(
-    request: Request, topic: Topic, data: Mapping[str, Any], answer: dict[str, Any], leaders: LeaderHints
+    request: Request, topic: Topic, data: Mapping[str, Any], result: dict[str, Any], leaders: LeaderHints
 ) -> Partition | None:
     """Append to one partition and fill in its result; return the partition on success."""
     topics, cluster = request.cluster.part(Topics), request.cluster
@@ -102,23 +102,23 @@ def _append(
         _check_version(request.version, data["records"])
         partition = topics.led_by(request.node, topic, index)
         _check_transaction(request, partition, data["records"])
-        answer["log_start_offset"] = partition.log.start_offset
+        result["log_start_offset"] = partition.log.start_offset
         _check_replicas(request, partition, of)
         done = append(partition.log, data["records"] or memoryview(b""), of, cluster.clock.now())
     except Refused as problem:
-        answer["error_code"] = problem.error
+        result["error_code"] = problem.error
         if problem.error in _WITHOUT_START:
-            answer["log_start_offset"] = -1
+            result["log_start_offset"] = -1
         if problem.error is Error.NOT_LEADER_OR_FOLLOWER:
-            answer["current_leader"] = leaders.current(topics.partition(topic.name, index))
+            result["current_leader"] = leaders.current(topics.partition(topic.name, index))
         if isinstance(problem, RecordsRefused):
-            answer["error_message"] = problem.message
-            answer["record_errors"] = [
+            result["error_message"] = problem.message
+            result["record_errors"] = [
                 {"batch_index": number, "batch_index_error_message": message} for number, message in problem.records
             ]
         return None
-    answer |= {"base_offset": done.base_offset, "log_append_time_ms": done.append_time}
-    answer["log_start_offset"] = partition.log.start_offset
+    result |= {"base_offset": done.base_offset, "log_append_time_ms": done.append_time}
+    result["log_start_offset"] = partition.log.start_offset
     return partition
 
 
@@ -138,9 +138,9 @@ def _check_version(version: int, data: memoryview | None) -> None:
 
 
 def _check_replicas(request: Request, partition: Partition, of: LogSettings) -> None:
-    wanted = min(of.min_insync_replicas, len(partition.replicas))
-    if request.body["acks"] == _ALL and len(partition.isr) < wanted:
-        raise Refused(Error.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replicas are in sync, {wanted} are wanted")
+    expected = min(of.min_insync_replicas, len(partition.replicas))
+    if request.body["acks"] == _ALL and len(partition.isr) < expected:
+        raise Refused(Error.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replicas are in sync, {expected} are wanted")
 
 
 def _check_transaction(request: Request, partition: Partition, data: memoryview | None) -> None:

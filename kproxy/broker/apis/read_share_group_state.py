@@ -13,7 +13,7 @@ from typing import Any
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.state_requests import answered, check, state_of
+from kproxy.broker.shares.state_requests import check, responses, state_of
 from kproxy.broker.shares.states import ShareStates
 
 
@@ -21,12 +21,12 @@ from kproxy.broker.shares.states import ShareStates
 def read_share_group_state(request: Request) -> Body:
     """Return the states, and record the leader epochs."""
 
-    def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         state = state_of(request, part, "Read")
-        check(request, part, state, asked)
-        if asked["leader_epoch"] > state.leader_epoch:
-            state.leader_epoch = asked["leader_epoch"]
-            request.cluster.part(ShareStates).keep(request.body["group_id"], part, state)
+        check(request, part, state, entry)
+        if entry["leader_epoch"] > state.leader_epoch:
+            state.leader_epoch = entry["leader_epoch"]
+            request.cluster.part(ShareStates).store(request.body["group_id"], part, state)
         return {
             "state_epoch": state.state_epoch,
             "start_offset": state.start_offset,
@@ -41,4 +41,4 @@ def read_share_group_state(request: Request) -> Body:
             ],
         }
 
-    return answered(request, one)
+    return responses(request, one)

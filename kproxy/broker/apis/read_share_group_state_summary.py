@@ -13,7 +13,7 @@ from typing import Any
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.state_requests import answered, check
+from kproxy.broker.shares.state_requests import check, responses
 from kproxy.broker.shares.states import UNKNOWN, ShareStates
 
 
@@ -21,9 +21,9 @@ from kproxy.broker.shares.states import UNKNOWN, ShareStates
 def read_share_group_state_summary(request: Request) -> Body:
     """Return the start offsets."""
 
-    def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         state = request.cluster.part(ShareStates).get(request.body["group_id"], part)
-        check(request, part, state, asked)
+        check(request, part, state, entry)
         if state is None:
             return {"start_offset": UNKNOWN, "delivery_complete_count": UNKNOWN}
         return {
@@ -33,4 +33,4 @@ def read_share_group_state_summary(request: Request) -> Body:
             "delivery_complete_count": state.complete,
         }
 
-    return answered(request, one)
+    return responses(request, one)

@@ -17,8 +17,8 @@ async def renew_delegation_token(request: Request) -> Body:
     """Return the new expiry time."""
     body = request.body
     try:
-        asker = requester(request)
-        expires_at = request.cluster.part(Tokens).renew(body["hmac"], asker, body["renew_period_ms"])
+        requester_name = requester(request)
+        expires_at = request.cluster.part(Tokens).renew(body["hmac"], requester_name, body["renew_period_ms"])
         await request.cluster.journal.synced()
     except Refused as refused:
         return {"error_code": refused.error, "expiry_timestamp_ms": -1}

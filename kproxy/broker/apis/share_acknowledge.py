@@ -14,7 +14,7 @@ from kproxy.broker.request import Request
 from kproxy.broker.shares.reading import by_topic
 from kproxy.broker.shares.sessions import END, AllShareSessions
 from kproxy.broker.shares.settings import ShareSettings
-from kproxy.broker.shares.share_requests import acknowledged, asker, end
+from kproxy.broker.shares.share_requests import acknowledged, end, requesting_member
 
 
 @api("ShareAcknowledge", lowest=1)
@@ -22,15 +22,15 @@ async def share_acknowledge(request: Request) -> Body:
     """Return the results once the state is durable."""
     epoch = request.body["share_session_epoch"]
     try:
-        key = asker(request)
+        key = requesting_member(request)
         session = request.cluster.part(AllShareSessions).of(request.node).acknowledge(key, epoch)
     except Refused as refused:
         return {"error_code": refused.error}
-    answers = acknowledged(request)
+    results = acknowledged(request)
     if epoch == END:
         end(request.cluster, request.node, key, session)
     await request.cluster.journal.synced()
     return {
         "acquisition_lock_timeout_ms": request.cluster.part(ShareSettings).lock_ms(key[0]),
-        "responses": by_topic(answers),
+        "responses": by_topic(results),
     }

@@ -21,7 +21,7 @@ from kproxy.broker.request import Request
 from kproxy.broker.shares.reading import ShareReader, by_topic
 from kproxy.broker.shares.sessions import BEGIN, END, AllShareSessions, ShareSession
 from kproxy.broker.shares.settings import ShareSettings
-from kproxy.broker.shares.share_requests import acknowledged, asker, connect, end
+from kproxy.broker.shares.share_requests import acknowledged, connect, end, requesting_member
 
 
 @api("ShareFetch", lowest=1)
@@ -29,7 +29,7 @@ async def share_fetch(request: Request) -> Body:
     """Apply acknowledgements, then respond immediately if there is enough data, else wait."""
     body = request.body
     try:
-        key = asker(request)
+        key = requesting_member(request)
         _check_renewal(body)
         acknowledges = _acknowledges(body)
         session = _session(request, key, acknowledges=acknowledges)
@@ -38,25 +38,25 @@ async def share_fetch(request: Request) -> Body:
             await any_of((), body["max_wait_ms"])
         return {"error_code": refused.error}
     leaders = LeaderHints(request)
-    said = acknowledged(request) if acknowledges else {}
+    acknowledged_errors = acknowledged(request) if acknowledges else {}
     if acknowledges:
         await request.cluster.journal.synced()
-    answers: dict[Part, dict[str, Any]] = {}
+    results: dict[Part, dict[str, Any]] = {}
     if not body.get("is_renew_ack", False) and body["share_session_epoch"] != END:
         try:
-            answers = await _fetched(request, session, leaders)
+            results = await _fetched(request, session, leaders)
         except Refused as refused:
             return {"error_code": refused.error}
-    answers = {part: each for part, each in answers.items() if _is_news(session, part, each)}
-    for part, each in said.items():
-        answer = answers.setdefault(part, {"partition_index": part[1], "records": b""})
-        answer["acknowledge_error_code"] = each.get("error_code", Error.NONE)
-        answer["acknowledge_error_message"] = each.get("error_message")
+    results = {part: each for part, each in results.items() if _must_send(session, part, each)}
+    for part, each in acknowledged_errors.items():
+        result = results.setdefault(part, {"partition_index": part[1], "records": b""})
+        result["acknowledge_error_code"] = each.get("error_code", Error.NONE)
+        result["acknowledge_error_message"] = each.get("error_message")
     if body["share_session_epoch"] == END:
         end(request.cluster, request.node, key, session)
     return {
         "acquisition_lock_timeout_ms": request.cluster.part(ShareSettings).lock_ms(key[0]),
-        "responses": by_topic(answers),
+        "responses": by_topic(results),
         "node_endpoints": leaders.endpoints(),
     }
 
@@ -117,6 +117,6 @@ def _rotated(parts: Sequence[Part], epoch: int) -> list[Part]:
     return [*parts[first:], *parts[:first]]
 
 
-def _is_news(session: ShareSession, part: Part, answer: Mapping[str, Any]) -> bool:
-    failed = bool(answer.get("error_code", Error.NONE))
-    return session.news(part, has_records=bool(answer["records"]), has_error=failed)
+def _must_send(session: ShareSession, part: Part, result: Mapping[str, Any]) -> bool:
+    failed = bool(result.get("error_code", Error.NONE))
+    return session.must_send(part, has_records=bool(result["records"]), has_error=failed)

@@ -17,7 +17,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.group import LEAVING, ShareBeat
+from kproxy.broker.shares.group import LEAVING, ShareHeartbeat
 from kproxy.broker.shares.share_requests import check_enabled, check_member_id
 
 
@@ -37,7 +37,7 @@ def share_group_heartbeat(request: Request) -> Body:
         groups = request.cluster.part(Groups)
         joins = body["member_epoch"] == 0
         if joins:
-            groups.check_room(sum(map(len, topics or ())))
+            groups.check_capacity(sum(map(len, topics or ())))
         elif groups.get(group_id) is None and body["member_epoch"] != LEAVING:
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
         return groups.share(group_id, create=joins).heartbeat(_beat(request))
@@ -56,10 +56,10 @@ def _check(body: Mapping[str, Any]) -> None:
         raise Refused(Error.INVALID_REQUEST, "MemberEpoch is invalid.")
 
 
-def _beat(request: Request) -> ShareBeat:
+def _beat(request: Request) -> ShareHeartbeat:
     body = request.body
     topics = body["subscribed_topic_names"]
-    return ShareBeat(
+    return ShareHeartbeat(
         body["member_id"],
         body["member_epoch"],
         request.client_id or "",

@@ -29,7 +29,7 @@ async def txn_offset_commit(request: Request) -> Body:
         with rows.refusing(valid):
             _stage(request, rows, valid)
     await request.cluster.journal.synced()
-    return {"topics": rows.answered()}
+    return {"topics": rows.response_topics()}
 
 
 def _stage(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:

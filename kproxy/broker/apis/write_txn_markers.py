@@ -23,12 +23,12 @@ from kproxy.broker.transactions.offsets_partitions import OFFSETS_TOPIC, place_o
 @api("WriteTxnMarkers")
 async def write_txn_markers(request: Request) -> Body:
     """Return the result for each partition, by producer."""
-    answers: dict[int, dict[str, dict[int, Error]]] = {}
+    results: dict[int, dict[str, dict[int, Error]]] = {}
     for marker in request.body["markers"]:
         for topic in marker["topics"]:
             for index in topic["partition_indexes"]:
                 error = _ended(request, marker, (topic["name"], index))
-                answers.setdefault(marker["producer_id"], {}).setdefault(topic["name"], {})[index] = error
+                results.setdefault(marker["producer_id"], {}).setdefault(topic["name"], {})[index] = error
     await request.cluster.part(Logs).synced()  # the markers
     await request.cluster.journal.synced()
     return {
@@ -45,7 +45,7 @@ async def write_txn_markers(request: Request) -> Body:
                     for name, partitions in topics.items()
                 ],
             }
-            for producer_id, topics in answers.items()
+            for producer_id, topics in results.items()
         ]
     }
 

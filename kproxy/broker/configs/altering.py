@@ -75,8 +75,8 @@ def _check_level(logger: str, level: str) -> None:
 
 
 def _check_tiered(configs: Configs, key: str, value: str) -> None:
-    wanted = key == "remote.storage.enable" and value == "true"
-    if wanted and configs.broker("remote.log.storage.system.enable") != "true":
+    requested = key == "remote.storage.enable" and value == "true"
+    if requested and configs.broker("remote.log.storage.system.enable") != "true":
         raise Refused(
             Error.INVALID_CONFIG,
             "Tiered Storage functionality is disabled in the broker. "

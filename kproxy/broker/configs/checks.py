@@ -16,7 +16,7 @@ _BITS: Final = {3: 31, 4: 15, 5: 63}
 LIST: Final = 7
 
 #: The allowed values of enumerated configs (org.apache.kafka.storage.internals.log.LogConfig).
-_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+_ALLOWED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "cleanup.policy": ("compact", "delete"),
     "compression.type": ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     "message.timestamp.type": ("CreateTime", "LogAppendTime"),
@@ -87,10 +87,10 @@ def _check(fact: Fact, value: str, least: Mapping[str, float]) -> None:
         raise ValueError(f"Not a number of type {_TYPES[fact.type]}") from None
     if number is not None and number < least.get(fact.name, number):
         raise ValueError(f"Value must be at least {least[fact.name]}")
-    if words := _WORDS.get(fact.name):
+    if allowed := _ALLOWED_VALUES.get(fact.name):
         for each in filter(None, value.split(",")) if fact.type == LIST else [value]:
-            if each.strip() not in words:
-                raise ValueError(f"String must be one of: {', '.join(words)}")
+            if each.strip() not in allowed:
+                raise ValueError(f"String must be one of: {', '.join(allowed)}")
 
 
 def _text(value: str, bits: int) -> None:

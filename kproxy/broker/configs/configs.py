@@ -24,7 +24,7 @@ _STATIC: Final = 4
 _DEFAULT: Final = 5
 
 #: Defaults that suit development better than Kafka's.
-_OURS: Final = {
+_DEFAULT_OVERRIDES: Final = {
     "default.replication.factor": "3",  # limited to the number of brokers; lets one be stopped
     "delete.topic.enable": "true",  # was false before 1.0
     "group.initial.rebalance.delay.ms": "0",  # no wait for further members
@@ -64,7 +64,7 @@ class Config:
     synonyms: tuple[Setting, ...]
 
     @property
-    def shown(self) -> str | None:
+    def visible_value(self) -> str | None:
         """The value; None if it is a secret."""
         return None if self.fact.sensitive else self.value
 
@@ -77,9 +77,9 @@ class Configs:
         self.line = cluster.line
         self.edition = 0  # changes with every setting
         self._set: dict[tuple[str, str], dict[str, str]] = {}
-        for key, kept in cluster.journal.entries("configs"):
+        for key, stored in cluster.journal.entries("configs"):
             kind, _, name = key.partition(":")
-            self._set[kind, name] = dict(kept)
+            self._set[kind, name] = dict(stored)
 
     def has(self, kind: str) -> bool:
         """Whether the release has configs for a resource type."""
@@ -108,7 +108,7 @@ class Configs:
             return {MIN_ISR: next(self._static(MIN_ISR)).value or "", **own}
         return own
 
-    def knows(self, kind: str, key: str) -> bool:
+    def has_config(self, kind: str, key: str) -> bool:
         """Whether a resource type has a config in this release."""
         return key in _facts(kind, self.line.name)
 
@@ -191,8 +191,8 @@ class Configs:
         fact = all_facts("broker", self.line.name).get(key)
         default = None if fact is None else fact.default
         static = self._cluster.options.configs.get(key)
-        if static is None and _OURS.get(key) != default:
-            static = _OURS.get(key)
+        if static is None and _DEFAULT_OVERRIDES.get(key) != default:
+            static = _DEFAULT_OVERRIDES.get(key)
         if static is not None:
             yield Setting(key, static, _STATIC)
         if default is not None:

@@ -25,15 +25,15 @@ class Resource:
     guarded: str
 
 
-def resource(request: Request, asked: Mapping[str, Any]) -> Resource:
+def resource(request: Request, entry: Mapping[str, Any]) -> Resource:
     """Return the resource with a request's ``resource_type`` and ``resource_name``.
 
     Raises:
         Refused: It does not exist or is invalid: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION.
     """
-    kind, name = _KINDS.get(asked["resource_type"]), asked["resource_name"]
+    kind, name = _KINDS.get(entry["resource_type"]), entry["resource_name"]
     if kind is None or not request.cluster.part(Configs).has(kind):
-        raise Refused(Error.INVALID_REQUEST, f"Unknown resource type {asked['resource_type']}")
+        raise Refused(Error.INVALID_REQUEST, f"Unknown resource type {entry['resource_type']}")
     if kind == "topic":
         check_name(name)
         if request.cluster.part(Topics).named(name) is None:

@@ -18,12 +18,12 @@ class PartitionRequest(NamedTuple):
     leader_epoch: int
 
 
-def topic_key(asked: Mapping[str, Any]) -> str:
+def topic_key(entry: Mapping[str, Any]) -> str:
     """Return the topic id or name in a request."""
-    return str(asked["topic_id"] if "topic_id" in asked else asked["topic"])
+    return str(entry["topic_id"] if "topic_id" in entry else entry["topic"])
 
 
-def wanted(body: Mapping[str, Any]) -> dict[Key, PartitionRequest]:
+def requested_partitions(body: Mapping[str, Any]) -> dict[Key, PartitionRequest]:
     """Return the partitions in a request, in order; the last of duplicates applies."""
     found = {}
     for topic in body["topics"]:
@@ -34,7 +34,7 @@ def wanted(body: Mapping[str, Any]) -> dict[Key, PartitionRequest]:
     return found
 
 
-def forgotten(body: Mapping[str, Any]) -> list[Key]:
+def forgotten_partitions(body: Mapping[str, Any]) -> list[Key]:
     """Return the partitions to remove from a session."""
     return [
         (topic_key(topic), index) for topic in body.get("forgotten_topics_data", ()) for index in topic["partitions"]

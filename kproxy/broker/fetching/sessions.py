@@ -26,21 +26,21 @@ EVICTABLE_AFTER_MS: Final = 120_000
 
 
 @dataclass(slots=True)
-class _Told:
+class _SessionPartition:
     """A partition of a session: its last request, and its last response."""
 
-    wanted: PartitionRequest
+    requested: PartitionRequest
     high_watermark: int = -1
     log_start_offset: int = -1
 
-    def is_news(self, answer: Mapping[str, Any], *, has_records: bool) -> bool:
+    def update(self, result: Mapping[str, Any], *, has_records: bool) -> bool:
         """Whether the result must be sent; records it as sent."""
-        failed = bool(answer["error_code"])
-        start = answer["log_start_offset"]
-        high_watermark = -1 if failed else answer["high_watermark"]
-        news = failed or has_records or (high_watermark, start) != (self.high_watermark, self.log_start_offset)
+        failed = bool(result["error_code"])
+        start = result["log_start_offset"]
+        high_watermark = -1 if failed else result["high_watermark"]
+        changed = failed or has_records or (high_watermark, start) != (self.high_watermark, self.log_start_offset)
         self.high_watermark, self.log_start_offset = high_watermark, start
-        return news
+        return changed
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class _Session:
 
     id: int
     by_topic_id: bool
-    partitions: dict[Key, _Told]
+    partitions: dict[Key, _SessionPartition]
     epoch: int
     used_at: int
 
@@ -57,8 +57,8 @@ class _Session:
 class FetchContext:
     """One Fetch: its partitions, listed or from its session, and which results to send."""
 
-    def __init__(self, wanted: Collection[PartitionRequest], session: _Session | None, *, full: bool) -> None:
-        self.wanted = wanted
+    def __init__(self, requested: Collection[PartitionRequest], session: _Session | None, *, full: bool) -> None:
+        self.requested = requested
         self._session = session
         self._full = full
         self._epoch = session.epoch if session is not None else 0
@@ -68,23 +68,23 @@ class FetchContext:
         """The session id for the response; 0 is none."""
         return self._session.id if self._session is not None else _NO_SESSION
 
-    def news(self, answers: Iterable[tuple[Key, Mapping[str, Any], bool]]) -> set[Key]:
+    def changed_results(self, results: Iterable[tuple[Key, Mapping[str, Any], bool]]) -> set[Key]:
         """Select the partitions to send; those with records move to the end for the next time.
 
         Args:
-            answers: The result of every partition, and whether it has records.
+            results: The result of every partition, and whether it has records.
 
         Raises:
             Refused: INVALID_FETCH_SESSION_EPOCH: the session has advanced meanwhile.
         """
         session, sent = self._session, set()
         if session is None:
-            return {key for key, _, _ in answers}
+            return {key for key, _, _ in results}
         if session.epoch != self._epoch:
             raise Refused(Error.INVALID_FETCH_SESSION_EPOCH)
-        for key, answer, has_records in answers:
-            told = session.partitions[key]
-            if told.is_news(answer, has_records=has_records) or self._full:
+        for key, result, has_records in results:
+            partition = session.partitions[key]
+            if partition.update(result, has_records=has_records) or self._full:
                 sent.add(key)
             if has_records and not self._full:
                 session.partitions[key] = session.partitions.pop(key)
@@ -101,7 +101,7 @@ class Sessions:
         self,
         session_id: int,
         epoch: int,
-        wanted: Mapping[Key, PartitionRequest],
+        requested: Mapping[Key, PartitionRequest],
         forgotten: Iterable[Key],
         now: int,
         *,
@@ -112,7 +112,7 @@ class Sessions:
         Args:
             session_id: From the request; 0 is none.
             epoch: Session epoch in the request: 0 starts a session, -1 closes it.
-            wanted: The listed partitions.
+            requested: The listed partitions.
             forgotten: The partitions to remove.
             now: Time in ms.
             by_topic_id: Whether the version identifies topics by id.
@@ -122,8 +122,8 @@ class Sessions:
         """
         if epoch in (_FULL, _SESSIONLESS):
             self._sessions.pop(session_id, None)
-            session = self._made(wanted, now, by_topic_id=by_topic_id) if epoch == _FULL else None
-            return FetchContext(wanted.values(), session, full=True)
+            session = self._create(requested, now, by_topic_id=by_topic_id) if epoch == _FULL else None
+            return FetchContext(requested.values(), session, full=True)
         found = self._sessions.get(session_id)
         if found is None:
             raise Refused(Error.FETCH_SESSION_ID_NOT_FOUND)
@@ -131,11 +131,11 @@ class Sessions:
             raise Refused(Error.INVALID_FETCH_SESSION_EPOCH)
         if found.by_topic_id != by_topic_id:
             raise Refused(Error.FETCH_SESSION_TOPIC_ID_ERROR)
-        for key, each in wanted.items():
+        for key, each in requested.items():
             if key in found.partitions:
-                found.partitions[key].wanted = each
+                found.partitions[key].requested = each
             else:
-                found.partitions[key] = _Told(each)
+                found.partitions[key] = _SessionPartition(each)
         for key in forgotten:
             found.partitions.pop(key, None)
         del self._sessions[session_id]
@@ -143,9 +143,9 @@ class Sessions:
             return FetchContext((), None, full=True)
         self._sessions[session_id] = found
         found.used_at, found.epoch = now, _following(epoch)
-        return FetchContext([each.wanted for each in found.partitions.values()], found, full=False)
+        return FetchContext([each.requested for each in found.partitions.values()], found, full=False)
 
-    def _made(self, wanted: Mapping[Key, PartitionRequest], now: int, *, by_topic_id: bool) -> _Session | None:
+    def _create(self, requested: Mapping[Key, PartitionRequest], now: int, *, by_topic_id: bool) -> _Session | None:
         """Create a session, if there is room for one."""
         if len(self._sessions) >= SLOTS:
             oldest = next(iter(self._sessions.values()))
@@ -155,7 +155,7 @@ class Sessions:
         session_id = _NO_SESSION
         while session_id == _NO_SESSION or session_id in self._sessions:
             session_id = random.randint(1, _MAX_INT32)  # noqa: S311 - as in Kafka, it protects nothing
-        partitions = {key: _Told(each) for key, each in wanted.items()}
+        partitions = {key: _SessionPartition(each) for key, each in requested.items()}
         session = _Session(session_id, by_topic_id, partitions, _following(_FULL), now)
         self._sessions[session_id] = session
         return session

@@ -35,9 +35,9 @@ def uniform(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[
     share = _Share(members, topics)
     free = {(topic, index) for topic, count in topics.items() for index in range(count)}
     for each in members:
-        kept = {part for part in each.target if part[0] in each.topics} & free
-        free -= kept
-        share.give_all(each.id, kept)
+        stored = {part for part in each.target if part[0] in each.topics} & free
+        free -= stored
+        share.give_all(each.id, stored)
     for part in sorted(free):
         if (member := share.poorest(part[0])) is not None:
             share.give(member, part)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from kproxy.broker.groups.group import Answer
+from kproxy.broker.groups.group import Respond
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +29,16 @@ class Joining:
     learns_id: bool = True
     skips: bool = True
 
-    def kept(self) -> Mapping[str, Any]:
+    def stored(self) -> Mapping[str, Any]:
         """The state to store for a restart."""
         return {**{each.name: getattr(self, each.name) for each in fields(self)}, "protocols": _texts(self.protocols)}
 
     @classmethod
-    def restored(cls, kept: Mapping[str, Any]) -> Self:
+    def restored(cls, stored: Mapping[str, Any]) -> Self:
         """Return the stored state."""
-        return cls(**{**kept, "protocols": _bytes(kept["protocols"])})
+        return cls(**{**stored, "protocols": _bytes(stored["protocols"])})
 
-    def member(self, member_id: str, answer: Answer | None) -> ClassicMember:
+    def member(self, member_id: str, respond: Respond | None) -> ClassicMember:
         """Return a member with these contents; a new one if it waits for its first response."""
         return ClassicMember(
             member_id,
@@ -48,8 +48,8 @@ class Joining:
             self.session_timeout_ms,
             self.rebalance_timeout_ms,
             self.protocols,
-            is_new=answer is not None,
-            join=answer,
+            is_new=respond is not None,
+            join=respond,
         )
 
 
@@ -66,8 +66,8 @@ class ClassicMember:
     protocols: Mapping[str, bytes]
     assignment: bytes = b""
     is_new: bool = False
-    join: Answer | None = None
-    sync: Answer | None = None
+    join: Respond | None = None
+    sync: Respond | None = None
 
     @property
     def size(self) -> int:
@@ -87,13 +87,13 @@ class ClassicMember:
         """Return the candidate that it prefers."""
         return next(each for each in self.protocols if each in candidates)
 
-    def answer_join(self, body: Mapping[str, Any]) -> None:
+    def respond_to_join(self, body: Mapping[str, Any]) -> None:
         """Respond to its JoinGroup, if one is pending."""
         if self.join is not None:
             self.join(body)
             self.join = None
 
-    def answer_sync(self, body: Mapping[str, Any]) -> bool:
+    def respond_to_sync(self, body: Mapping[str, Any]) -> bool:
         """Respond to its SyncGroup, if one is pending; return whether it was."""
         if self.sync is None:
             return False
@@ -101,7 +101,7 @@ class ClassicMember:
         self.sync = None
         return True
 
-    def kept(self) -> Mapping[str, Any]:
+    def stored(self) -> Mapping[str, Any]:
         """The state to store for a restart."""
         return {
             "id": self.id,
@@ -115,10 +115,10 @@ class ClassicMember:
         }
 
     @classmethod
-    def restored(cls, kept: Mapping[str, Any]) -> Self:
+    def restored(cls, stored: Mapping[str, Any]) -> Self:
         """Return the stored member."""
-        assignment = base64.b64decode(kept["assignment"])
-        return cls(**{**kept, "protocols": _bytes(kept["protocols"]), "assignment": assignment})
+        assignment = base64.b64decode(stored["assignment"])
+        return cls(**{**stored, "protocols": _bytes(stored["protocols"]), "assignment": assignment})
 
 
 def _text(data: bytes) -> str:

@@ -120,37 +120,37 @@ class ConsumerMember:
         self.revoking = {}
         self.assigned = dict.fromkeys(self.assigned, 0)
 
-    def kept(self) -> Mapping[str, Any]:
+    def stored(self) -> Mapping[str, Any]:
         """The state to store for a restart."""
         return {
             **{name: getattr(self, name) for name in _PLAIN},
             "topics": sorted(self.topics),
             "assigned": _listed(self.assigned),
             "revoking": _listed(self.revoking),
-            "classic": None if self.classic is None else self.classic.kept(),
+            "classic": None if self.classic is None else self.classic.stored(),
         }
 
     @classmethod
-    def restored(cls, kept: Mapping[str, Any]) -> Self:
+    def restored(cls, stored: Mapping[str, Any]) -> Self:
         """Return the stored member."""
-        assigned, revoking = ({(t, i): e for t, i, e in kept[name]} for name in ("assigned", "revoking"))
-        plain = {name: kept[name] for name in _PLAIN}
-        made = cls(**plain, topics=frozenset(kept["topics"]), assigned=assigned, revoking=revoking)
-        made.state = MemberState(kept["state"])
-        made.classic = None if kept["classic"] is None else Joining.restored(kept["classic"])
+        assigned, revoking = ({(t, i): e for t, i, e in stored[name]} for name in ("assigned", "revoking"))
+        plain = {name: stored[name] for name in _PLAIN}
+        made = cls(**plain, topics=frozenset(stored["topics"]), assigned=assigned, revoking=revoking)
+        made.state = MemberState(stored["state"])
+        made.classic = None if stored["classic"] is None else Joining.restored(stored["classic"])
         return made
 
     def _advance(self, epoch: int, target: set[Part], taken: Collection[Part], owned: Collection[Part] | None) -> None:
-        kept = {part: since for part, since in self.assigned.items() if part in target}
+        stored = {part: since for part, since in self.assigned.items() if part in target}
         given_up = {part: since for part, since in self.assigned.items() if part not in target}
         if given_up and _has_any(owned, given_up):
-            self.assigned, self.revoking = kept, given_up
+            self.assigned, self.revoking = stored, given_up
             self.state = MemberState.UNREVOKED
             self.previous_epoch = self.epoch
             return
-        missing = target - kept.keys()
+        missing = target - stored.keys()
         free = {part for part in missing if part not in taken}
-        self.assigned = kept | dict.fromkeys(sorted(free), epoch)
+        self.assigned = stored | dict.fromkeys(sorted(free), epoch)
         self.revoking = {}
         self.state = MemberState.STABLE if free == missing else MemberState.UNRELEASED
         self.previous_epoch, self.epoch = self.epoch, epoch

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kproxy.broker.topics import Topics
 
 #: Takes the response body of a pending request.
-Answer: TypeAlias = Callable[[Mapping[str, Any]], None]
+Respond: TypeAlias = Callable[[Mapping[str, Any]], None]
 #: Called with a topic id and a partition index; raises `Refused` if its offset cannot be committed.
 PlaceCheck: TypeAlias = Callable[[str, int], None]
 
@@ -26,13 +26,13 @@ PlaceCheck: TypeAlias = Callable[[str, int], None]
 class GroupContext:
     """What groups need from the cluster.
 
-    `keep` is called when a group's stored state has changed, `replace` with the group that another one becomes.
+    `store` is called when a group's stored state has changed, `replace` with the group that another one becomes.
     """
 
     clock: Clock
     settings: GroupSettings
     topics: Topics
-    keep: Callable[[Group], None]
+    store: Callable[[Group], None]
     replace: Callable[[Group], object]
     cluster: Cluster
 
@@ -44,11 +44,11 @@ class Group(ABC):
         type: Kafka's name of the type, e.g. ``classic``.
         id: The group id.
         protocol_type: ``consumer``, ``connect``, ...; empty if the group never had a member.
-        gives_way: Without members and offsets, it is eventually deleted.
+        is_removable: Without members and offsets, it is eventually deleted.
     """
 
     type: ClassVar[str]
-    gives_way: ClassVar[bool] = True
+    is_removable: ClassVar[bool] = True
 
     def __init__(self, group_id: str, context: GroupContext) -> None:
         self.id = group_id
@@ -109,11 +109,11 @@ class Group(ABC):
         """Return since when an offset is unused, in ms since the epoch; None while it may be in use."""
 
     @abstractmethod
-    def kept(self) -> Mapping[str, Any]:
+    def stored(self) -> Mapping[str, Any]:
         """The state to store for a restart, with its `type`."""
 
     @abstractmethod
-    def restore(self, kept: Mapping[str, Any]) -> None:
+    def restore(self, stored: Mapping[str, Any]) -> None:
         """Restore the stored state: members have one session timeout to send a heartbeat."""
 
     @abstractmethod

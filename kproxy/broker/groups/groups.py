@@ -9,7 +9,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.group import Group, GroupContext
-from kproxy.broker.groups.heartbeat import Beat
+from kproxy.broker.groups.heartbeat import ConsumerHeartbeat
 from kproxy.broker.groups.offsets import Offsets
 from kproxy.broker.groups.settings import GroupSettings
 from kproxy.broker.groups.upgrade import upgrade
@@ -35,13 +35,13 @@ class Groups:
         self._clock = cluster.clock
         self._journal = cluster.journal
         self._offsets = cluster.part(Offsets)
-        self._context = GroupContext(cluster.clock, self.settings, cluster.part(Topics), self.keep, self.add, cluster)
+        self._context = GroupContext(cluster.clock, self.settings, cluster.part(Topics), self.store, self.add, cluster)
         self._by_id: dict[str, Group] = {}
         self._tidied = cluster.clock.now()
-        self._brought = 0  # upper bound in bytes: includes members that left since the last count
-        for group_id, kept in cluster.journal.entries(_TABLE):
-            group = self._by_id[group_id] = _KINDS[kept["type"]](group_id, self._context)
-            group.restore(kept)
+        self._member_bytes = 0  # upper bound in bytes: includes members that left since the last count
+        for group_id, stored in cluster.journal.entries(_TABLE):
+            group = self._by_id[group_id] = _KINDS[stored["type"]](group_id, self._context)
+            group.restore(stored)
         for group_id in self._offsets.groups():
             if group_id not in self._by_id:
                 self.add(ClassicGroup(group_id, self._context))
@@ -80,26 +80,26 @@ class Groups:
             return group
         raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
 
-    def beat(self, group_id: str, beat: Beat) -> Mapping[str, Any]:
+    def consumer_heartbeat(self, group_id: str, heartbeat: ConsumerHeartbeat) -> Mapping[str, Any]:
         """Process a heartbeat of a consumer group member; joining may create the group.
 
         Raises:
-            Refused: GROUP_ID_NOT_FOUND if the group cannot exist; see also `ConsumerGroup.beat`.
+            Refused: GROUP_ID_NOT_FOUND if the group cannot exist; see also `ConsumerGroup.consumer_heartbeat`.
         """
         group = self.get(group_id)
         if isinstance(group, ConsumerGroup):
-            return group.beat(beat)
-        if group is None and beat.epoch != 0:
-            kind = "Consumer group" if beat.epoch > 0 else "Group"
+            return group.consumer_heartbeat(heartbeat)
+        if group is None and heartbeat.epoch != 0:
+            kind = "Consumer group" if heartbeat.epoch > 0 else "Group"
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
-        if beat.epoch != 0 or not isinstance(group, ClassicGroup | None):
+        if heartbeat.epoch != 0 or not isinstance(group, ClassicGroup | None):
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        self._make_room(group_id)
+        self._ensure_capacity(group_id)
         made = ConsumerGroup(group_id, self._context)
         try:
             if group is not None and not group.is_empty:
                 upgrade(group, made, self._context)
-            answer = made.beat(beat)
+            answer = made.consumer_heartbeat(heartbeat)
         except Refused:  # a rejected member does not create a group
             made.close()
             raise
@@ -126,12 +126,12 @@ class Groups:
         Raises:
             Refused: GROUP_MAX_SIZE_REACHED if there are too many.
         """
-        self._make_room(group.id)
+        self._ensure_capacity(group.id)
         before = self._by_id.get(group.id)
         self._by_id[group.id] = group
         if before is not None and before is not group:
             before.close()
-            self.keep(group)
+            self.store(group)
         return group
 
     def delete(self, group: Group) -> None:
@@ -139,20 +139,20 @@ class Groups:
         self._drop(group)
         self._offsets.forget(group.id)
 
-    def keep(self, group: Group) -> None:
+    def store(self, group: Group) -> None:
         """Store a group's state for a restart."""
-        self._journal.put(_TABLE, group.id, group.kept())
+        self._journal.put(_TABLE, group.id, group.stored())
 
-    def check_room(self, size: int) -> None:
+    def check_capacity(self, size: int) -> None:
         """Raise `Refused` with GROUP_MAX_SIZE_REACHED if there is no room for that many bytes of member data."""
-        self._brought += size
-        if self._brought > _MOST_BYTES:
-            self._brought = size + sum(each.size for each in self._by_id.values())
-        if self._brought > _MOST_BYTES:
-            self._brought -= size
+        self._member_bytes += size
+        if self._member_bytes > _MOST_BYTES:
+            self._member_bytes = size + sum(each.size for each in self._by_id.values())
+        if self._member_bytes > _MOST_BYTES:
+            self._member_bytes -= size
             raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"members have brought {_MOST_BYTES} bytes")
 
-    def _make_room(self, group_id: str) -> None:
+    def _ensure_capacity(self, group_id: str) -> None:
         if group_id not in self._by_id and len(self._by_id) >= _MOST_GROUPS:
             self._tidy(at_once=True)
             if len(self._by_id) >= _MOST_GROUPS:
@@ -166,7 +166,7 @@ class Groups:
         self._tidied = now
         for group in list(self._by_id.values()):
             self._expire_offsets(group, now)
-            if not group.gives_way or not group.is_empty:
+            if not group.is_removable or not group.is_empty:
                 continue
             if not self._offsets.of(group.id) and not self._offsets.pending(group.id):
                 self._drop(group)

@@ -11,7 +11,7 @@ from kproxy.broker.groups.consumer_member import ConsumerMember
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class ConsumerHeartbeat:
     """A ConsumerGroupHeartbeat; None means unchanged since the last one.
 
     `visible` tells whether the principal may see a topic.
@@ -37,15 +37,15 @@ class Beat:
         return subscribes and self.rebalance_timeout_ms is not None and self.owned is not None
 
 
-def check_epoch(member: ConsumerMember, beat: Beat) -> None:
+def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
     """Raise `Refused` with FENCED_MEMBER_EPOCH unless the member has its current epoch, or missed only the last one."""
-    if beat.epoch == member.epoch:
+    if heartbeat.epoch == member.epoch:
         return
-    missed = beat.owned is not None and all(part in member.assigned for part in beat.owned)
-    if beat.epoch > member.epoch or beat.epoch != member.previous_epoch or not missed:
-        kind = "greater" if beat.epoch > member.epoch else "smaller"
+    missed = heartbeat.owned is not None and all(part in member.assigned for part in heartbeat.owned)
+    if heartbeat.epoch > member.epoch or heartbeat.epoch != member.previous_epoch or not missed:
+        kind = "greater" if heartbeat.epoch > member.epoch else "smaller"
         message = (
-            f"The consumer group member has a {kind} member epoch ({beat.epoch}) than the one known by the group "
+            f"The consumer group member has a {kind} member epoch ({heartbeat.epoch}) than the one known by the group "
             f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
         )
         raise Refused(Error.FENCED_MEMBER_EPOCH, message)

@@ -43,7 +43,7 @@ class Committed:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _StoredOffset:
     committed: Committed
     order: int  # over all commits, staged or not: the latest one applies
 
@@ -59,16 +59,18 @@ class Offsets:
         self._journal = cluster.journal
         self._orders = itertools.count()
         self._count = 0
-        self._committed: dict[str, dict[Place, _Kept]] = {}
-        self._staged: dict[str, dict[int, dict[Place, tuple[int, _Kept]]]] = {}  # group -> producer id -> (epoch, ...)
+        self._committed: dict[str, dict[Place, _StoredOffset]] = {}
+        self._staged: dict[
+            str, dict[int, dict[Place, tuple[int, _StoredOffset]]]
+        ] = {}  # group -> producer id -> (epoch, ...)
         for key, value in cluster.journal.entries("offsets"):
             group, topic, partition = json.loads(key)
-            self._put(group, (topic, partition), _Kept(Committed(**value), next(self._orders)))
+            self._store(group, (topic, partition), _StoredOffset(Committed(**value), next(self._orders)))
         for key, value in cluster.journal.entries("staged offsets"):
             group, topic, partition, producer_id = json.loads(key)
             epoch, fields = value["producer_epoch"], value["committed"]
             staged = self._staged.setdefault(group, {}).setdefault(producer_id, {})
-            staged[topic, partition] = epoch, _Kept(Committed(**fields), next(self._orders))
+            staged[topic, partition] = epoch, _StoredOffset(Committed(**fields), next(self._orders))
             self._count += 1
 
     def groups(self) -> Iterator[str]:
@@ -77,10 +79,10 @@ class Offsets:
 
     def of(self, group: str) -> Mapping[Place, Committed]:
         """Return a group's committed offsets. Removes the offsets of deleted topics."""
-        kept = self._committed.get(group, {})
-        for place in [each for each, one in kept.items() if self._is_gone(each[0], one.committed)]:
+        stored = self._committed.get(group, {})
+        for place in [each for each, one in stored.items() if self._is_deleted(each[0], one.committed)]:
             self.delete(group, place)
-        return {place: one.committed for place, one in kept.items()}
+        return {place: one.committed for place, one in stored.items()}
 
     def commit(self, group: str, commits: Mapping[Place, Committed]) -> None:
         """Store offsets of a group.
@@ -88,18 +90,18 @@ class Offsets:
         Raises:
             Refused: INVALID_COMMIT_OFFSET_SIZE if all groups together have too many.
         """
-        self._check_room(len(commits))
+        self._check_capacity(len(commits))
         for place, committed in commits.items():
-            self._put(group, place, _Kept(committed, next(self._orders)))
+            self._store(group, place, _StoredOffset(committed, next(self._orders)))
             self._journal.put("offsets", _key(group, place), asdict(committed))
 
     def delete(self, group: str, place: Place) -> None:
         """Delete an offset of a group; staged ones stay."""
-        kept = self._committed.get(group, {})
-        if kept.pop(place, None) is not None:
+        stored = self._committed.get(group, {})
+        if stored.pop(place, None) is not None:
             self._count -= 1
             self._journal.put("offsets", _key(group, place), None)
-        if not kept:
+        if not stored:
             self._committed.pop(group, None)
 
     def forget(self, group: str) -> None:
@@ -116,11 +118,11 @@ class Offsets:
         Raises:
             Refused: INVALID_COMMIT_OFFSET_SIZE if all groups together have too many.
         """
-        self._check_room(len(commits))
+        self._check_capacity(len(commits))
         staged = self._staged.setdefault(group, {}).setdefault(producer_id, {})
         for place, committed in commits.items():
             self._count += place not in staged
-            staged[place] = producer_epoch, _Kept(committed, next(self._orders))
+            staged[place] = producer_epoch, _StoredOffset(committed, next(self._orders))
             value = {"producer_epoch": producer_epoch, "committed": asdict(committed)}
             self._journal.put("staged offsets", _key(group, place, producer_id), value)
 
@@ -132,12 +134,12 @@ class Offsets:
         producers = self._staged.get(group, {})
         staged = producers.get(producer_id, {})
         for place in [each for each, (epoch, _) in staged.items() if epoch <= producer_epoch]:
-            _, kept = staged.pop(place)
+            _, stored = staged.pop(place)
             self._unstage(group, place, producer_id)
             before = self._committed.get(group, {}).get(place)
-            if commit and (before is None or before.order < kept.order):
-                self._put(group, place, kept)
-                self._journal.put("offsets", _key(group, place), asdict(kept.committed))
+            if commit and (before is None or before.order < stored.order):
+                self._store(group, place, stored)
+                self._journal.put("offsets", _key(group, place), asdict(stored.committed))
         if not staged:
             producers.pop(producer_id, None)
         if not producers:
@@ -147,20 +149,20 @@ class Offsets:
         """Return the partitions with staged offsets."""
         return frozenset(place for staged in self._staged.get(group, {}).values() for place in staged)
 
-    def _put(self, group: str, place: Place, kept: _Kept) -> None:
+    def _store(self, group: str, place: Place, stored: _StoredOffset) -> None:
         offsets = self._committed.setdefault(group, {})
         self._count += place not in offsets
-        offsets[place] = kept
+        offsets[place] = stored
 
     def _unstage(self, group: str, place: Place, producer_id: int) -> None:
         self._count -= 1
         self._journal.put("staged offsets", _key(group, place, producer_id), None)
 
-    def _is_gone(self, topic: str, committed: Committed) -> bool:
+    def _is_deleted(self, topic: str, committed: Committed) -> bool:
         found = self._topics.named(topic)
         return found is None or found.id != committed.topic_id
 
-    def _check_room(self, more: int) -> None:
+    def _check_capacity(self, more: int) -> None:
         if self._count + more > _MOST_OFFSETS:
             raise Refused(Error.INVALID_COMMIT_OFFSET_SIZE, f"more than {_MOST_OFFSETS} offsets are committed")
 

@@ -138,10 +138,10 @@ class Rounds(Group):
         self._topics = self._subscribed()
         self._become(RebalanceState.COMPLETING if self.members else RebalanceState.EMPTY)
         if not self.members:
-            self._context.keep(self)
+            self._context.store(self)
             return
         for each in self.members.values():
-            each.answer_join(self._joined(each))
+            each.respond_to_join(self._joined(each))
             self._expect(each)
             each.is_new = False
         self._timers.set(SYNC, self._rebalance_timeout_ms(), self._sync_over)
@@ -156,7 +156,7 @@ class Rounds(Group):
             body = (
                 {"error_code": error, "protocol_type": None, "protocol_name": None} if error else self._assigned(each)
             )
-            if each.answer_sync(body):
+            if each.respond_to_sync(body):
                 self._expect(each)
 
     def _joined(self, member: ClassicMember) -> dict[str, Any]:
@@ -200,7 +200,7 @@ class Rounds(Group):
         if (member := self.members.get(member_id)) is not None:
             if member.waits and not member.is_new:
                 return  # the broker itself was late
-            member.answer_join(GONE)
+            member.respond_to_join(GONE)
         self._forget(member_id)
         if self._now is RebalanceState.PREPARING:
             if self._all_joined():

@@ -59,26 +59,26 @@ class Reconciliation(Group):
     @property
     def assignor(self) -> str:
         """The assignor that most members request."""
-        asked = Counter(each.assignor for each in self.members.values() if each.assignor)
-        return asked.most_common(1)[0][0] if asked else next(iter(ASSIGNORS))
+        votes = Counter(each.assignor for each in self.members.values() if each.assignor)
+        return votes.most_common(1)[0][0] if votes else next(iter(ASSIGNORS))
 
     def close(self) -> None:
         self._timers.cancel_all()
 
-    def kept(self) -> Mapping[str, Any]:
+    def stored(self) -> Mapping[str, Any]:
         return {
             "type": self.type,
             "epoch": self.epoch,
             "assignment_epoch": self.assignment_epoch,
-            "members": [each.kept() for each in self.members.values()],
+            "members": [each.stored() for each in self.members.values()],
             "target": {member: sorted(parts) for member, parts in self.target.items()},
             "partitions": self._partitions,
         }
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        target = {member: frozenset((t, i) for t, i in parts) for member, parts in kept["target"].items()}
-        self.settle(kept["epoch"], [ConsumerMember.restored(each) for each in kept["members"]], target)
-        self.assignment_epoch, self._partitions = kept["assignment_epoch"], dict(kept["partitions"])
+    def restore(self, stored: Mapping[str, Any]) -> None:
+        target = {member: frozenset((t, i) for t, i in parts) for member, parts in stored["target"].items()}
+        self.settle(stored["epoch"], [ConsumerMember.restored(each) for each in stored["members"]], target)
+        self.assignment_epoch, self._partitions = stored["assignment_epoch"], dict(stored["partitions"])
 
     def settle(self, epoch: int, members: Collection[ConsumerMember], target: Mapping[str, frozenset[Part]]) -> None:
         """Set the members, their target assignment, and the epoch."""
@@ -124,11 +124,11 @@ class Reconciliation(Group):
             member.reconcile(self.assignment_epoch, target, topics, taken, owned, changed=subscribed)
         if (member.epoch, member.state, member.assigned) != before or subscribed:
             self._await_revocation(member)
-            self._context.keep(self)
+            self._context.store(self)
         self._expect(member)
         return member.assigned != before[2]
 
-    def _check_room(self, member_id: str) -> None:
+    def _check_capacity(self, member_id: str) -> None:
         if len(self.members) >= self._context.settings.consumer_size and member_id not in self.members:
             message = f"The consumer group has reached its maximum capacity of {len(self.members)} members."
             raise Refused(Error.GROUP_MAX_SIZE_REACHED, message)
@@ -173,7 +173,7 @@ class Reconciliation(Group):
                 self._drop(each)
             self.epoch += 1
             self._partitions = self._interests.partitions(self.members.values())
-            self._context.keep(self)
+            self._context.store(self)
 
     def _drop(self, member_id: str) -> None:
         member = self.members.pop(member_id)

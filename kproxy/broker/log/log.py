@@ -76,7 +76,7 @@ class Log:
         return self.end_offset if first_open is None else max(first_open, self.start_offset)
 
     @property
-    def held(self) -> int:
+    def memory(self) -> int:
         """Memory that it uses, in bytes."""
         return self.size + _OVERHEAD * len(self._batches)
 
@@ -91,8 +91,8 @@ class Log:
                 self._segments.append(batch)
             except OSError as error:
                 raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self.name}: {error.strerror}") from None
-        self._take(batch)
-        self.changed.tell()
+        self._append(batch)
+        self.changed.notify()
 
     def append_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, commit: bool) -> int:
         """End a producer's transaction with a control batch, even if it has none here; return the batch's offset.
@@ -173,7 +173,7 @@ class Log:
         self.size -= size
         self.producers.forget_before(offset)
         self.epochs.forget_before(offset)
-        self._logs.keep_start(self)
+        self._logs.store_start(self)
         if self._segments is not None:
             self._segments.delete_before(offset)
         self._logs.changed_by(-size - _OVERHEAD * len(gone))
@@ -205,7 +205,7 @@ class Log:
         self._logs.remove(self)
         if self._segments is not None:
             self._segments.delete()
-        self.changed.tell()
+        self.changed.notify()
 
     def stop(self) -> None:
         """Close the files; the data stays on disk."""
@@ -218,9 +218,9 @@ class Log:
         if not len(self._batches):
             self.start_offset = max(self.start_offset, batch.base_offset)
         self.epochs.begin(batch.header.partition_leader_epoch, batch.base_offset)
-        self._take(batch)
+        self._append(batch)
 
-    def _take(self, batch: StoredBatch) -> None:
+    def _append(self, batch: StoredBatch) -> None:
         header = batch.header
         self._batches.append(batch)
         self.size += len(batch.data)

@@ -31,7 +31,7 @@ class Logs:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._logs: set[Log] = set()
-        self._held = 0
+        self._memory = 0
         self._next_check: Timer | None = None
         self._starts = {key: int(value["offset"]) for key, value in cluster.journal.entries(_STARTS)}
 
@@ -42,7 +42,7 @@ class Logs:
     def remove(self, log: Log) -> None:
         """Unregister a deleted log, and its memory."""
         self._logs.discard(log)
-        self._held -= log.held
+        self._memory -= log.memory
         self._starts.pop(log.key, None)
         self._cluster.journal.put(_STARTS, log.key, None)
 
@@ -55,19 +55,19 @@ class Logs:
         """Return a log's stored start offset."""
         return self._starts.get(key, 0)
 
-    def keep_start(self, log: Log) -> None:
+    def store_start(self, log: Log) -> None:
         """Store a log's start offset."""
         self._starts[log.key] = log.start_offset
         self._cluster.journal.put(_STARTS, log.key, {"offset": log.start_offset})
 
-    def changed_by(self, held: int) -> None:
+    def changed_by(self, memory: int) -> None:
         """Account for a change in a log's memory, in bytes."""
-        self._held += held
+        self._memory += memory
         limit = self._cluster.options.retention_bytes
-        if held < 0:
+        if memory < 0:
             return
-        while self._held > limit:
-            max(self._logs, key=lambda log: log.held).delete_oldest(limit // _SHARE)
+        while self._memory > limit:
+            max(self._logs, key=lambda log: log.memory).delete_oldest(limit // _SHARE)
 
     async def synced(self) -> None:
         """Return when all data appended to any log is as durable as configured.

@@ -71,6 +71,6 @@ def _settings(configs: Configs, topic: str) -> LogSettings:
 def _timestamp_max_ms(configs: Configs, topic: str, side: str) -> int:
     """Return how far a record's time may differ from now. Until 3.9 one config applies to both directions (KIP-937)."""
     value = int(configs.topic(topic, f"message.timestamp.{side}.max.ms"))
-    if value == _NO_LIMIT and configs.knows("topic", _DIFFERENCE):
+    if value == _NO_LIMIT and configs.has_config("topic", _DIFFERENCE):
         return int(configs.topic(topic, _DIFFERENCE))
     return value

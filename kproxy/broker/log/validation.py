@@ -95,9 +95,9 @@ def _checked(data: bytearray, settings: LogSettings, now: int, partition: str) -
     records = _records(data, header)
     _check_records(records, header, settings, now, partition)
     codec = codec_name(header.attributes)
-    wanted = {"producer": codec, "uncompressed": "none"}.get(settings.compression_type, settings.compression_type)
-    if wanted != codec:
-        data = rebuilt(header, records, wanted)
+    expected = {"producer": codec, "uncompressed": "none"}.get(settings.compression_type, settings.compression_type)
+    if expected != codec:
+        data = rebuilt(header, records, expected)
         _check_size(len(data), settings, partition)
     if settings.append_time:
         latest, kind = now, TIMESTAMP_TYPE
@@ -193,11 +193,11 @@ def _check_records(
         return
     if error is Error.INVALID_TIMESTAMP:
         raise RecordsRefused(error, "One or more records have been rejected due to invalid timestamp", wrong)
-    shown = ", ".join(f"RecordError(batchIndex={index}, message='{message}')" for index, message in wrong[:3])
+    first_errors = ", ".join(f"RecordError(batchIndex={index}, message='{message}')" for index, message in wrong[:3])
     raise RecordsRefused(
         error,
         f"One or more records have been rejected due to {len(wrong)} record errors in total, "
-        f"and only showing the first three errors at most: [{shown}]",
+        f"and only showing the first three errors at most: [{first_errors}]",
         wrong,
     )
 

@@ -5,7 +5,7 @@ A quirk selects responses (API, versions, client, topic, probability) and change
 """
 
 from kproxy.broker.quirks.notation import QuirkError, parse
-from kproxy.broker.quirks.quirk import Answer, Quirk
+from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 from kproxy.broker.quirks.sets import SETS
 
-__all__ = ["SETS", "Answer", "Quirk", "QuirkError", "parse"]
+__all__ = ["SETS", "Quirk", "QuirkError", "ServedResponse", "parse"]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dissectors import schemas
 from kproxy.broker.errors import Error
-from kproxy.broker.quirks.quirk import Answer, Quirk
+from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class Behaviour:
     `make` gets the quirk and the parameters, and raises ValueError with a sentence if they are invalid.
     """
 
-    words: tuple[str, ...]
-    says: str
+    parameters: tuple[str, ...]
+    description: str
     make: Callable[..., None]
 
 
@@ -29,10 +29,10 @@ def _error(quirk: Quirk, name: str) -> None:
     except KeyError:
         raise ValueError(f"unknown error {name!r}; use Kafka's name, e.g. NOT_LEADER_OR_FOLLOWER") from None
 
-    def before(answer: Answer) -> None:
-        if answer.api == "Produce":  # a rejected batch must not be stored
-            answer.body = _produced(answer.request)
-        answer.body = _with_errors(answer.body, code)
+    def before(response: ServedResponse) -> None:
+        if response.api == "Produce":  # a rejected batch must not be stored
+            response.body = _produced(response.request)
+        response.body = _with_errors(response.body, code)
 
     quirk.before, quirk.skips = before, quirk.api == "Produce"
 
@@ -76,8 +76,8 @@ def _value(quirk: Quirk, path: str, text: str) -> None:
     if not all(parts):
         raise ValueError(f"{path!r} is not a field path such as brokers[].host")
 
-    def before(answer: Answer) -> None:
-        answer.body = _changed(answer.body, parts, text)
+    def before(response: ServedResponse) -> None:
+        response.body = _changed(response.body, parts, text)
 
     quirk.before = before
 
@@ -121,47 +121,47 @@ def _versions(quirk: Quirk, lowest: str, highest: str) -> None:
         raise ValueError("versions needs the name of an API")
     key, named = api.key, quirk.api
 
-    def before(answer: Answer) -> None:
+    def before(response: ServedResponse) -> None:
         limits = {"min_version": int(lowest), "max_version": int(highest)}
-        keys = [{**each, **limits} if each["api_key"] == key else each for each in answer.body["api_keys"]]
-        answer.body = {**answer.body, "api_keys": keys}
+        keys = [{**each, **limits} if each["api_key"] == key else each for each in response.body["api_keys"]]
+        response.body = {**response.body, "api_keys": keys}
 
     quirk.api, quirk.before = "ApiVersions", before
-    quirk.says = f"ApiVersions advertises {named} from version {lowest} to {highest}"
+    quirk.description = f"ApiVersions advertises {named} from version {lowest} to {highest}"
 
 
 def _delay(quirk: Quirk, ms: str) -> None:
     if not ms.isdecimal():
         raise ValueError(f"a delay must be a number of milliseconds, not {ms!r}")
 
-    def before(answer: Answer) -> None:
-        answer.delay_ms += int(ms)
+    def before(response: ServedResponse) -> None:
+        response.delay_ms += int(ms)
 
     quirk.before = before
 
 
 def _drop(quirk: Quirk) -> None:
-    quirk.after = lambda answer: answer.frames.clear()
+    quirk.after = lambda response: response.frames.clear()
 
 
 def _duplicate(quirk: Quirk) -> None:
-    quirk.after = lambda answer: answer.frames.extend(answer.frames[:1])
+    quirk.after = lambda response: response.frames.extend(response.frames[:1])
 
 
 def _correlation_id(quirk: Quirk, delta: str) -> None:
     if not delta.lstrip("+-").isdecimal():
         raise ValueError(f"the correlation id's offset must be a number, not {delta!r}")
 
-    def before(answer: Answer) -> None:
-        answer.correlation_id = (answer.correlation_id + int(delta) + 2**31) % 2**32 - 2**31
+    def before(response: ServedResponse) -> None:
+        response.correlation_id = (response.correlation_id + int(delta) + 2**31) % 2**32 - 2**31
 
     quirk.before = before
 
 
 def _close(quirk: Quirk) -> None:
-    def after(answer: Answer) -> None:
-        answer.frames.clear()
-        answer.close = True
+    def after(response: ServedResponse) -> None:
+        response.frames.clear()
+        response.close = True
 
     quirk.after = after
 
@@ -170,9 +170,9 @@ def _cut(quirk: Quirk, size: str) -> None:
     if not size.isdecimal():
         raise ValueError(f"the number of bytes must be a number, not {size!r}")
 
-    def after(answer: Answer) -> None:
-        answer.frames = [frame[: int(size)] for frame in answer.frames[:1]]
-        answer.close = True
+    def after(response: ServedResponse) -> None:
+        response.frames = [frame[: int(size)] for frame in response.frames[:1]]
+        response.close = True
 
     quirk.after = after
 

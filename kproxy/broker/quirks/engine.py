@@ -9,7 +9,7 @@ from dissectors import schemas
 from dissectors.wire.layout import layout
 from kproxy.broker.frames import Head, without_defaults
 from kproxy.broker.quirks.notation import parse
-from kproxy.broker.quirks.quirk import Answer, Quirk
+from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
@@ -22,9 +22,9 @@ class Quirks:
         self._quirks = [quirk for text in cluster.options.quirks for quirk in parse(text)]
 
     @property
-    def says(self) -> list[str]:
+    def description(self) -> list[str]:
         """The description of each quirk, as sentences."""
-        return [each.says for each in self._quirks]
+        return [each.description for each in self._quirks]
 
     def of(self, head: Head, body: Mapping[str, Any]) -> Sequence[Quirk]:
         """Return the quirks that apply to this request; random for quirks with a probability."""
@@ -35,7 +35,9 @@ class Quirks:
         return [each for each in self._quirks if each.concerns(api.name, head.version, head.client_id, body)]
 
 
-def depart(quirks: Sequence[Quirk], head: Head, request: Mapping[str, Any], body: Mapping[str, Any]) -> Answer:
+def apply_quirks(
+    quirks: Sequence[Quirk], head: Head, request: Mapping[str, Any], body: Mapping[str, Any]
+) -> ServedResponse:
     """Apply quirks to a response: its contents, delay, and whether the connection is closed afterwards.
 
     Args:
@@ -50,12 +52,12 @@ def depart(quirks: Sequence[Quirk], head: Head, request: Mapping[str, Any], body
     api = schemas.api(head.api_key)
     assert api is not None
     right = without_defaults(layout(f"{api.name}Response", head.version), body)
-    answer = Answer(api.name, head.version, head.correlation_id, right, request)
+    response = ServedResponse(api.name, head.version, head.correlation_id, right, request)
     for each in quirks:
         if each.before is not None:
-            each.before(answer)
-    answer.write()
+            each.before(response)
+    response.write()
     for each in quirks:
         if each.after is not None:
-            each.after(answer)
-    return answer
+            each.after(response)
+    return response

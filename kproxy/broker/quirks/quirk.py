@@ -13,7 +13,7 @@ from dissectors.wire.layout import layout
 
 
 @dataclass(slots=True)
-class Answer:
+class ServedResponse:
     """A response in progress: its body, how it is encoded, and how its frames are sent.
 
     Attributes:
@@ -56,19 +56,19 @@ class Answer:
 
 
 #: Changes the body or its edit, before it is encoded.
-Before: TypeAlias = Callable[[Answer], None]
+Before: TypeAlias = Callable[[ServedResponse], None]
 
 
 @dataclass(slots=True)
 class Quirk:
-    """One bug. `text` is its notation, `says` its description as a sentence.
+    """One bug. `text` is its notation, `description` its description as a sentence.
 
     `before` changes a response before it is encoded, `after` its frames. `skips` means that the request is not
     processed at all. `times` counts down if the number of occurrences is limited.
     """
 
     text: str
-    says: str
+    description: str
     api: str
     versions: range | None = None
     before: Before | None = None

@@ -10,7 +10,7 @@ from typing import Final
 class QuirkSet:
     """A description in a sentence, and the quirks in their notation."""
 
-    says: str
+    description: str
     quirks: tuple[str, ...]
 
 

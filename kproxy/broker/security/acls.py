@@ -82,7 +82,7 @@ def read_filter(body: Mapping[str, Any]) -> AclFilter:
     Raises:
         Refused: INVALID_REQUEST for unknown codes.
     """
-    wanted = AclFilter(
+    wanted_filter = AclFilter(
         body["resource_type_filter"],
         body["resource_name_filter"],
         body.get("pattern_type_filter", _LITERAL),
@@ -91,11 +91,13 @@ def read_filter(body: Mapping[str, Any]) -> AclFilter:
         body["operation"],
         body["permission_type"],
     )
-    if wanted.kind not in _known("resource_type") or wanted.pattern not in _known("pattern_type"):
+    if wanted_filter.kind not in _known("resource_type") or wanted_filter.pattern not in _known("pattern_type"):
         raise Refused(Error.INVALID_REQUEST, "Unknown patternFilter.")
-    if wanted.operation not in _known("acl_operation") or wanted.permission not in _known("acl_permission_type"):
+    if wanted_filter.operation not in _known("acl_operation") or wanted_filter.permission not in _known(
+        "acl_permission_type"
+    ):
         raise Refused(Error.INVALID_REQUEST, "Unknown entryFilter.")
-    return wanted
+    return wanted_filter
 
 
 class Acls:
@@ -134,8 +136,8 @@ class Acls:
         """Whether an operation is allowed on at least one resource of a type (KIP-679)."""
         if not self.enabled or principal in self._super_users:
             return True
-        kind_code, wanted = codes("resource_type")[kind], _operations(operation, _ALLOW)
-        concerning = [each for each in self if each.kind == kind_code and each.concerns(principal, host, wanted)]
+        kind_code, wanted_filter = codes("resource_type")[kind], _operations(operation, _ALLOW)
+        concerning = [each for each in self if each.kind == kind_code and each.concerns(principal, host, wanted_filter)]
         denied = [each for each in concerning if each.permission == _DENY]
         allowed = [each for each in concerning if each.permission == _ALLOW]
         if not concerning:
@@ -155,9 +157,9 @@ class Acls:
             self._acls[acl] = None
             self._journal.put(_TABLE, json.dumps(acl), {})
 
-    def matching(self, wanted: AclFilter) -> list[Acl]:
+    def matching(self, wanted_filter: AclFilter) -> list[Acl]:
         """Return the ACLs that match."""
-        return [each for each in self if wanted.matches(each)]
+        return [each for each in self if wanted_filter.matches(each)]
 
     def delete(self, acl: Acl) -> None:
         """Delete an ACL."""

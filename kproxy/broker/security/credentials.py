@@ -52,37 +52,37 @@ class Credentials:
 
     def __init__(self, cluster: Cluster) -> None:
         self._journal = cluster.journal
-        self._kept: dict[tuple[str, str], Credential] = {}  # (name, mechanism)
+        self._credentials: dict[tuple[str, str], Credential] = {}  # (name, mechanism)
         for mechanism in cluster.options.sasl:
             if mechanism in SCRAM:
                 for name, password in cluster.options.users.items():
-                    self._kept[name, mechanism] = Credential.of_password(SCRAM[mechanism][1], password)
+                    self._credentials[name, mechanism] = Credential.of_password(SCRAM[mechanism][1], password)
         for key, value in self._journal.entries(_TABLE):
             name, mechanism = json.loads(key)
-            self._kept[name, mechanism] = _restored(value)
+            self._credentials[name, mechanism] = _restored(value)
 
     def get(self, name: str, mechanism: str) -> Credential | None:
         """Return a user's credential for a mechanism."""
-        return self._kept.get((name, mechanism))
+        return self._credentials.get((name, mechanism))
 
     def users(self) -> list[str]:
         """Return the users with credentials, without duplicates."""
-        return list(dict.fromkeys(name for name, _ in self._kept))
+        return list(dict.fromkeys(name for name, _ in self._credentials))
 
-    def check_room(self, name: str, mechanism: str) -> None:
+    def check_capacity(self, name: str, mechanism: str) -> None:
         """Raise `Refused` with UNACCEPTABLE_CREDENTIAL if there is no room for another one."""
-        if len(self._kept) >= _MOST and (name, mechanism) not in self._kept:
+        if len(self._credentials) >= _MOST and (name, mechanism) not in self._credentials:
             raise Refused(Error.UNACCEPTABLE_CREDENTIAL, f"there are {_MOST} credentials already")
 
     def put(self, name: str, mechanism: str, credential: Credential) -> None:
         """Set a user's credential for a mechanism."""
-        self._kept[name, mechanism] = credential
+        self._credentials[name, mechanism] = credential
         value = {key: _text(part) for key, part in zip(_KEYS, credential[:3], strict=True)}
         self._journal.put(_TABLE, json.dumps([name, mechanism]), {**value, "iterations": credential.iterations})
 
     def delete(self, name: str, mechanism: str) -> None:
         """Delete an existing credential."""
-        del self._kept[name, mechanism]
+        del self._credentials[name, mechanism]
         self._journal.put(_TABLE, json.dumps([name, mechanism]), None)
 
 

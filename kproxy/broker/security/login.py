@@ -98,7 +98,7 @@ class Login:
                     f"SASL mechanism '{self._mechanism}' requested by client is not supported "
                     f"for re-authentication of mechanism '{self._before[0]}'"
                 )
-            answer = exchange.step(message)
+            message_out = exchange.step(message)
             if exchange.identity is not None:
                 self._finish(exchange.identity)
         except LoginFailed as failed:
@@ -106,7 +106,7 @@ class Login:
             again = "authentication" if self._before is None else "re-authentication"
             generic = f"Authentication failed during {again} due to invalid credentials with SASL mechanism "
             raise Refused(Error.SASL_AUTHENTICATION_FAILED, failed.message or generic + self._mechanism) from None
-        return answer
+        return message_out
 
     def _begin_again(self) -> None:
         now = self._cluster.clock.now()

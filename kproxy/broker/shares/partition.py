@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kproxy.broker.changes import Changed
 from kproxy.broker.log.batch import StoredBatch
-from kproxy.broker.shares.acknowledging import Acknowledgement, Judge, acknowledge
-from kproxy.broker.shares.acquiring import Acquired, Acquiring, Wish
+from kproxy.broker.shares.acknowledging import Acknowledgement, AcknowledgementContext, acknowledge
+from kproxy.broker.shares.acquiring import Acquired, AcquireRequest, Acquiring
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 from kproxy.broker.shares.states import ShareState, ShareStates, StateBatch
@@ -61,12 +61,12 @@ class SharePartition:
         self._settings = settings
         self._clock = clock
         self._timer: Timer | None = None
-        self._due = 0
+        self._expires_at = 0
         self._records = _loaded(start, state)
         self._records.advance()
         if state.leader_epoch != partition.leader_epoch:
             state.leader_epoch = partition.leader_epoch
-            states.keep(group, self._part, state)
+            states.store(group, self._part, state)
 
     @property
     def start_offset(self) -> int:
@@ -101,29 +101,33 @@ class SharePartition:
             batches: Batches from the log.
             offset: `next_offset`, from which they were read.
             records: Maximum number.
-            batch_size: See `Wish`.
-            strict: See `Wish`.
+            batch_size: See `AcquireRequest`.
+            strict: See `AcquireRequest`.
         """
         until = self._clock.now() + self._settings.lock_ms(self._group)
         locks, deliveries = self._settings.most_locks(self._group), self._settings.most_deliveries(self._group)
-        wish = Wish(member, records, batch_size, strict, until, locks, deliveries)
-        acquired = Acquiring(self._records, batches, offset, wish).all()
+        request = AcquireRequest(member, records, batch_size, strict, until, locks, deliveries)
+        acquired = Acquiring(self._records, batches, offset, request).acquire_all()
         if acquired:
-            self._wake_by(until)
+            self._schedule_expiry(until)
         return acquired
 
     def archive(self, first: int, last: int) -> None:
         """Archive acquired records whose transaction was aborted."""
         self._records.archive(first, last, RecordState.ACQUIRED)
 
-    def acknowledge(self, member: str, said: Sequence[Acknowledgement]) -> None:
+    def acknowledge(self, member: str, acknowledgement: Sequence[Acknowledgement]) -> None:
         """Apply a member's acknowledgements: all or none.
 
         Raises:
             Refused: INVALID_RECORD_STATE, INVALID_REQUEST.
         """
         until = self._clock.now() + self._settings.lock_ms(self._group) if self._settings.renews(self._group) else None
-        acknowledge(self._records, Judge(member, until, self._settings.most_deliveries(self._group)), said)
+        acknowledge(
+            self._records,
+            AcknowledgementContext(member, until, self._settings.most_deliveries(self._group)),
+            acknowledgement,
+        )
         self._moved_on()
 
     def release(self, member: str) -> None:
@@ -139,23 +143,23 @@ class SharePartition:
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self.changed.tell()
+        self.changed.notify()
 
-    def _wake_by(self, until: int) -> None:
+    def _schedule_expiry(self, until: int) -> None:
         if self._timer is not None:
-            if self._due <= until:
+            if self._expires_at <= until:
                 return
             self._timer.cancel()
-        self._due = until
+        self._expires_at = until
         self._timer = self._clock.later(until - self._clock.now(), self._expire)
 
     def _expire(self) -> None:
         self._timer = None
         now = self._clock.now()
         self._let_go(lambda run: run.until <= now)
-        held = [run.until for run in self._records.runs() if run.state is RecordState.ACQUIRED]
-        if held:
-            self._wake_by(max(min(held), now + 1))
+        acquired_runs = [run.until for run in self._records.runs() if run.state is RecordState.ACQUIRED]
+        if acquired_runs:
+            self._schedule_expiry(max(min(acquired_runs), now + 1))
 
     def _let_go(self, of: Callable[[Run], bool]) -> None:
         """Make the selected acquired records available again; archive those before the start."""
@@ -180,9 +184,9 @@ class SharePartition:
         records, state = self._records, self._state
         # As in Kafka, clients see a moved start only after more records have been released.
         state.start_offset, state.complete, state.batches = records.start, records.complete, _batches(records)
-        self._states.keep(self._group, self._part, state)
+        self._states.store(self._group, self._part, state)
         records.advance()
-        self.changed.tell()
+        self.changed.notify()
 
 
 def _loaded(start: int, state: ShareState) -> AcquiredRecords:

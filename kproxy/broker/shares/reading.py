@@ -103,12 +103,12 @@ class ShareReader:
 
     def acquired(self) -> dict[Part, dict[str, Any]]:
         """Acquire the records for the member, up to its limit; return the results for the partitions."""
-        left, answers = self._request.body["max_records"], {}
+        left, results = self._request.body["max_records"], {}
         for read in self.acquirable:
             got = self._acquire(read, left)
             left -= sum(each.last - each.first + 1 for each in got)
-            answers[read.part] = _answer(read, got)
-        return answers | {part: self._refusal(part, refused) for part, refused in self.refused.items()}
+            results[read.part] = _result(read, got)
+        return results | {part: self._refusal(part, refused) for part, refused in self.refused.items()}
 
     def _partition(self, part: Part) -> Partition:
         if (topic := self._topics.with_id(part[0])) is None:
@@ -137,15 +137,15 @@ class ShareReader:
         return got
 
     def _refusal(self, part: Part, refused: Refused) -> dict[str, Any]:
-        answer: dict[str, Any] = {
+        result: dict[str, Any] = {
             "partition_index": part[1],
             "error_code": refused.error,
             "error_message": refused.message,
             "records": b"",
         }
         if refused.error is Error.NOT_LEADER_OR_FOLLOWER and (topic := self._topics.with_id(part[0])) is not None:
-            answer["current_leader"] = self._leaders.current(self._topics.partition(topic.name, part[1]))
-        return answer
+            result["current_leader"] = self._leaders.current(self._topics.partition(topic.name, part[1]))
+        return result
 
 
 def aborted(log: Log, batches: Sequence[StoredBatch]) -> Iterator[StoredBatch]:
@@ -172,7 +172,7 @@ def _without(acquired: Acquired, batch: StoredBatch) -> Iterator[Acquired]:
         yield acquired._replace(first=max(acquired.first, batch.last_offset + 1))
 
 
-def _answer(read: ShareRead, acquired: Sequence[Acquired]) -> dict[str, Any]:
+def _result(read: ShareRead, acquired: Sequence[Acquired]) -> dict[str, Any]:
     """Return the result with the batches that contain acquired records."""
     sent = [
         batch.data
@@ -189,9 +189,9 @@ def _answer(read: ShareRead, acquired: Sequence[Acquired]) -> dict[str, Any]:
     }
 
 
-def by_topic(answers: Mapping[Part, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def by_topic(results: Mapping[Part, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return results of partitions, grouped by topic."""
     topics: dict[str, list[Mapping[str, Any]]] = {}
-    for (topic_id, _), answer in answers.items():
-        topics.setdefault(topic_id, []).append(answer)
+    for (topic_id, _), result in results.items():
+        topics.setdefault(topic_id, []).append(result)
     return [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]

@@ -106,9 +106,9 @@ class AcquiredRecords:
             self.start = self.end = done + 1
             self._batches.clear()
             return
-        kept = next(position for position, batch in enumerate(self._batches) if batch.last > done)
-        self.start = max(self.start, done + 1, self._batches[kept].first)
-        del self._batches[:kept]
+        stored = next(position for position, batch in enumerate(self._batches) if batch.last > done)
+        self.start = max(self.start, done + 1, self._batches[stored].first)
+        del self._batches[:stored]
 
     def _done(self) -> int | None:
         """Return the last record before the first one that is not complete."""

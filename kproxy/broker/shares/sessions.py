@@ -38,7 +38,7 @@ class ShareSession:
     partitions: dict[Part, bool]
     ended: bool = False
 
-    def news(self, part: Part, *, has_records: bool, has_error: bool) -> bool:
+    def must_send(self, part: Part, *, has_records: bool, has_error: bool) -> bool:
         """Whether the result of a partition must be sent; records it as sent."""
         if part not in self.partitions:
             return True
@@ -71,7 +71,7 @@ class ShareSessions:
         self,
         key: tuple[str, str],
         epoch: int,
-        wanted: Iterable[Part],
+        requested: Iterable[Part],
         forgotten: Iterable[Part],
         *,
         acknowledges: bool,
@@ -81,7 +81,7 @@ class ShareSessions:
         Args:
             key: Group and member.
             epoch: From the request: 0 starts a session, -1 is its last request.
-            wanted: The listed partitions.
+            requested: The listed partitions.
             forgotten: The partitions to remove.
             acknowledges: Whether it has acknowledgements.
 
@@ -95,15 +95,15 @@ class ShareSessions:
                 self.end(key, self._sessions[key])
             if len(self._sessions) >= self._settings.sessions:
                 raise Refused(Error.SHARE_SESSION_LIMIT_REACHED)
-            session = ShareSession(1, dict.fromkeys(wanted, True))
-            self._check_room(len(session.partitions))
+            session = ShareSession(1, dict.fromkeys(requested, True))
+            self._check_capacity(len(session.partitions))
             self._sessions[key] = session
             return session
         session = self.acknowledge(key, epoch)
         if epoch != END:
-            added = [part for part in wanted if part not in session.partitions]
+            added = [part for part in requested if part not in session.partitions]
             if added:
-                self._check_room(len(added))
+                self._check_capacity(len(added))
             session.partitions.update(dict.fromkeys(added, True))
             for part in forgotten:
                 session.partitions.pop(part, None)
@@ -135,7 +135,7 @@ class ShareSessions:
         session.ended = True
         return True
 
-    def _check_room(self, more: int) -> None:
+    def _check_capacity(self, more: int) -> None:
         if sum(len(each.partitions) for each in self._sessions.values()) + more > _MOST_PARTITIONS:
             raise Refused(Error.SHARE_SESSION_LIMIT_REACHED)
 

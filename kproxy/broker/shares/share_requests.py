@@ -29,7 +29,7 @@ def check_enabled(request: Request) -> None:
         raise Refused(Error.UNSUPPORTED_VERSION)
 
 
-def asker(request: Request) -> tuple[str, str]:
+def requesting_member(request: Request) -> tuple[str, str]:
     """Return group and member of a request.
 
     Raises:
@@ -74,19 +74,19 @@ def acknowledged(request: Request) -> dict[Part, dict[str, Any]]:
     }
 
 
-def _one(request: Request, topic_id: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    body, index, topics = request.body, asked["partition_index"], request.cluster.part(Topics)
+def _one(request: Request, topic_id: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    body, index, topics = request.body, entry["partition_index"], request.cluster.part(Topics)
     try:
         if (topic := topics.with_id(topic_id)) is None:
             raise Refused(Error.UNKNOWN_TOPIC_ID)
         renews, is_renewal = request.version >= _RENEWALS_FROM, body.get("is_renew_ack", False)
-        said = read(asked["acknowledgement_batches"], renews=renews, is_renewal=is_renewal)
+        acknowledgements = read(entry["acknowledgement_batches"], renews=renews, is_renewal=is_renewal)
         require(request, "READ", "TOPIC", topic.name)
         share = request.cluster.part(Shares).led(request.node, body["group_id"], (topic_id, index))
-        if topics.partition(topic.name, index) is None or (said and share is None):
+        if topics.partition(topic.name, index) is None or (acknowledgements and share is None):
             raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as in Kafka, also if another broker leads it
-        if said and share is not None:
-            share.acknowledge(body["member_id"], said)
+        if acknowledgements and share is not None:
+            share.acknowledge(body["member_id"], acknowledgements)
     except Refused as refused:
         return {"partition_index": index, "error_code": refused.error, "error_message": refused.message}
     return {"partition_index": index}

@@ -22,7 +22,7 @@ from kproxy.broker.topics import Topics
 One: TypeAlias = Callable[[Part, Mapping[str, Any]], Mapping[str, Any]]
 
 
-def answered(request: Request, one: One) -> Body:
+def responses(request: Request, one: One) -> Body:
     """Return the result for each listed partition; None if none is listed."""
     topics = request.body["topics"]
     if not request.body["group_id"] or not all(topic["partitions"] for topic in topics):
@@ -38,13 +38,13 @@ def answered(request: Request, one: One) -> Body:
     }
 
 
-def _one(request: Request, one: One, topic_id: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    index = asked["partition"]
+def _one(request: Request, one: One, topic_id: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    index = entry["partition"]
     try:
         require(request, "CLUSTER_ACTION", "CLUSTER")
         if index < 0:
             raise Refused(Error.INVALID_REQUEST, "The partition id cannot be a negative number.")
-        return {"partition": index, **one((topic_id, index), asked)}
+        return {"partition": index, **one((topic_id, index), entry)}
     except Refused as refused:
         return {"partition": index, "error_code": refused.error, "error_message": refused.message}
 
@@ -57,16 +57,16 @@ def state_of(request: Request, part: Part, doing: str) -> ShareState:
     return found
 
 
-def check(request: Request, part: Part, state: ShareState | None, asked: Mapping[str, Any]) -> None:
+def check(request: Request, part: Part, state: ShareState | None, entry: Mapping[str, Any]) -> None:
     """Raise `Refused` unless the request's epochs, if given, are current, and the partition exists.
 
     Raises:
         Refused: FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, UNKNOWN_TOPIC_OR_PARTITION.
     """
     if state is not None:
-        if -1 != asked.get("leader_epoch", -1) < state.leader_epoch:
+        if -1 != entry.get("leader_epoch", -1) < state.leader_epoch:
             raise Refused(Error.FENCED_LEADER_EPOCH)
-        if -1 != asked.get("state_epoch", -1) < state.state_epoch:
+        if -1 != entry.get("state_epoch", -1) < state.state_epoch:
             raise Refused(Error.FENCED_STATE_EPOCH)
     topic = request.cluster.part(Topics).with_id(part[0])
     if topic is None or part[1] >= len(topic.partitions):

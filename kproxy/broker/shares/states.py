@@ -98,9 +98,9 @@ class ShareStates:
         self._groups.setdefault(group, {})[part] = state = ShareState(state_epoch, start_offset)
         state.complete = UNKNOWN if start_offset == UNKNOWN else 0
         self._count += 1
-        self.keep(group, part, state)
+        self.store(group, part, state)
 
-    def keep(self, group: str, part: Part, state: ShareState) -> None:
+    def store(self, group: str, part: Part, state: ShareState) -> None:
         """Store a state for a restart."""
         value = {
             "state_epoch": state.state_epoch,

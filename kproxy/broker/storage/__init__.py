@@ -6,7 +6,7 @@ operating system had not written yet (with Linux's defaults the last 30 seconds)
 lost in both cases.
 """
 
-from kproxy.broker.storage.journal import FileJournal, Unusable
+from kproxy.broker.storage.journal import DataDirectoryError, FileJournal
 from kproxy.broker.storage.segments import Segments
 
-__all__ = ["FileJournal", "Segments", "Unusable"]
+__all__ = ["DataDirectoryError", "FileJournal", "Segments"]

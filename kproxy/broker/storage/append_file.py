@@ -56,8 +56,8 @@ class AppendOnlyFile:
         Raises:
             OSError: The data may be lost; the file accepts no more.
         """
-        wanted = self.size
-        while self._synced < wanted:
+        target = self.size
+        while self._synced < target:
             if self._broken is not None:
                 raise self._broken
             if self._syncing is None:

@@ -22,7 +22,7 @@ _WASTE: Final = 16 << 20
 _Line = tuple[str, str, dict[str, Any] | None]
 
 
-class Unusable(Exception):
+class DataDirectoryError(Exception):
     """Raised if a data directory cannot be used; the message is a sentence for the user."""
 
 
@@ -37,7 +37,7 @@ class FileJournal:
         fsync: Whether `synced` waits for the disk.
 
     Raises:
-        Unusable: Another process uses it, it is not writable, or a line before the last is invalid.
+        DataDirectoryError: Another process uses it, it is not writable, or a line before the last is invalid.
     """
 
     def __init__(self, directory: Path, *, fsync: bool) -> None:
@@ -55,9 +55,9 @@ class FileJournal:
                 os.close(self._lock)
                 raise
         except BlockingIOError:
-            raise Unusable(f"{directory} is in use by another process") from None
+            raise DataDirectoryError(f"{directory} is in use by another process") from None
         except OSError as error:
-            raise Unusable(f"{error.filename or directory}: {error.strerror}") from None
+            raise DataDirectoryError(f"{error.filename or directory}: {error.strerror}") from None
         self._unwritten: list[bytes] = []
         self._compact_at = self._file.size + _WASTE
 
@@ -67,12 +67,12 @@ class FileJournal:
 
     def put(self, table: str, key: str, value: Value | None) -> None:
         """Store an entry, or delete it if the value is None. A failed write is retried with the next one."""
-        kept = self._tables.setdefault(table, {})
+        stored = self._tables.setdefault(table, {})
         if value is None:
-            if kept.pop(key, None) is None:
+            if stored.pop(key, None) is None:
                 return
         else:
-            kept[key] = value
+            stored[key] = value
         self._unwritten.append(_line(table, key, value))
         self._write()
 
@@ -122,19 +122,19 @@ class FileJournal:
             try:
                 table, key, value = decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError):
-                raise Unusable(f"{self._path}: line {number} is not an entry") from None
-            kept = tables.setdefault(table, {})
+                raise DataDirectoryError(f"{self._path}: line {number} is not an entry") from None
+            stored = tables.setdefault(table, {})
             if value is None:
-                kept.pop(key, None)
+                stored.pop(key, None)
             else:
-                kept[key] = value
+                stored[key] = value
         return tables
 
     def _written_anew(self) -> AppendOnlyFile:
         new = self._path.with_suffix(".new")
         with new.open("wb") as file:
-            for table, kept in self._tables.items():
-                file.writelines(_line(table, key, value) for key, value in kept.items())
+            for table, stored in self._tables.items():
+                file.writelines(_line(table, key, value) for key, value in stored.items())
             file.flush()
             os.fsync(file.fileno())
         new.replace(self._path)

@@ -36,10 +36,10 @@ class Segments:
         self._files: list[AppendOnlyFile] = []
         self._bases: list[int] = []  # first offset of each file
         metadata = directory / _METADATA
-        kept = _TOPIC_ID.search(metadata.read_text("latin-1")) if metadata.exists() else None
-        if kept is not None and kept[1] != topic_id:
+        stored = _TOPIC_ID.search(metadata.read_text("latin-1")) if metadata.exists() else None
+        if stored is not None and stored[1] != topic_id:
             shutil.rmtree(directory)
-        if kept is None or kept[1] != topic_id:  # new, or incomplete after a power failure: then the batches are valid
+        if stored is None or stored[1] != topic_id:  # new, or lost in a power failure (batches are valid)
             directory.mkdir(parents=True, exist_ok=True)
             metadata.write_text(f"version: 0\ntopic_id: {topic_id}\n")
 

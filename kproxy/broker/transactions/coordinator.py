@@ -47,7 +47,7 @@ class Transactions:
         self._new_id = cluster.part(ProducerIds).new
         self._timers: dict[str, Timer] = {}
         self._swept = self._clock.now()
-        self._by_id = {name: Transaction.restored(name, kept) for name, kept in cluster.journal.entries(_TABLE)}
+        self._by_id = {name: Transaction.restored(name, stored) for name, stored in cluster.journal.entries(_TABLE)}
         for transaction in self._by_id.values():
             self._go_on(transaction)
 
@@ -122,7 +122,7 @@ class Transactions:
         Raises:
             Refused: See `add`; also TRANSACTION_ABORTABLE if it is not.
         """
-        self._found(transactional_id).check_part(producer, place, group)
+        self._found(transactional_id).check_participant(producer, place, group)
 
     def end(self, transactional_id: str, producer: Producer, *, commit: bool, version: int = 0) -> Producer:
         """Commit or abort the producer's transaction; return the producer's new id and epoch.
@@ -161,7 +161,7 @@ class Transactions:
 
     def _go_on(self, transaction: Transaction) -> None:
         """Store a transaction's state, and schedule its next step."""
-        self._cluster.journal.put(_TABLE, transaction.id, transaction.kept())
+        self._cluster.journal.put(_TABLE, transaction.id, transaction.stored())
         if (timer := self._timers.pop(transaction.id, None)) is not None:
             timer.cancel()
         if transaction.completing:

@@ -94,8 +94,8 @@ class Transaction:
         """Raise `Refused` unless a producer with that previous id and epoch may become the next one (KIP-360)."""
         if self.completing:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
-        came_back = expected is None or self.producer.epoch == NOBODY or expected.id == self.producer.id
-        if not came_back and not (expected.id == self.previous_id and _exhausted(expected.epoch)):  # type: ignore[union-attr]
+        returned = expected is None or self.producer.epoch == NOBODY or expected.id == self.producer.id
+        if not returned and not (expected.id == self.previous_id and _exhausted(expected.epoch)):  # type: ignore[union-attr]
             raise Refused(Error.PRODUCER_FENCED)
 
     def renew(self, timeout_ms: int, expected: Producer | None, new_id: Callable[[], int], now: int) -> None:
@@ -123,7 +123,7 @@ class Transaction:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
         self._check_producer(producer)
 
-    def check_part(self, producer: Producer, place: Place | None, group: str | None) -> None:
+    def check_participant(self, producer: Producer, place: Place | None, group: str | None) -> None:
         """Raise `Refused` unless the partition or group is part of the producer's transaction."""
         self._check_producer(producer)
         if self.completing:
@@ -169,7 +169,7 @@ class Transaction:
         again = self.state in (
             TransactionState.COMPLETE_COMMIT,
             TransactionState.COMPLETE_ABORT,
-        ) and self._missed_the_answer(producer)
+        ) and self._missed_response(producer)
         if not again:
             self._check_producer(producer)
         if not done if again else commit and self.state is not TransactionState.ONGOING:
@@ -204,7 +204,7 @@ class Transaction:
         )
         self.next_id, self.places, self.groups = NOBODY, set(), set()
 
-    def kept(self) -> Mapping[str, Any]:
+    def stored(self) -> Mapping[str, Any]:
         """The state to store in the journal."""
         return {
             "producer": list(self.producer),
@@ -221,15 +221,15 @@ class Transaction:
         }
 
     @classmethod
-    def restored(cls, transactional_id: str, kept: Mapping[str, Any]) -> Self:
-        """Restore from the result of `kept`."""
+    def restored(cls, transactional_id: str, stored: Mapping[str, Any]) -> Self:
+        """Restore from the result of `stored`."""
         return cls(
             id=transactional_id,
-            producer=Producer(*kept["producer"]),
-            state=TransactionState(kept["state"]),
-            places={(topic, partition) for topic, partition in kept["places"]},
-            groups=set(kept["groups"]),
-            **{name: kept[name] for name in _PLAIN},
+            producer=Producer(*stored["producer"]),
+            state=TransactionState(stored["state"]),
+            places={(topic, partition) for topic, partition in stored["places"]},
+            groups=set(stored["groups"]),
+            **{name: stored[name] for name in _PLAIN},
         )
 
     def _check_producer(self, producer: Producer) -> None:
@@ -238,7 +238,7 @@ class Transaction:
         if producer.epoch != self.producer.epoch:
             raise Refused(Error.PRODUCER_FENCED)
 
-    def _missed_the_answer(self, producer: Producer) -> bool:
+    def _missed_response(self, producer: Producer) -> bool:
         """Whether it is the producer from before the last end of a transaction, if each end increments the epoch."""
         if producer.id == self.producer.id and producer.epoch + 1 == self.producer.epoch:
             return True

@@ -35,7 +35,7 @@ class Member:
         config = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
         resource = {"resource_type": 32, "resource_name": "g", "configs": [config]}
         await self.ask("IncrementalAlterConfigs", 1, {"resources": [resource]})
-        assert (await self.beat(0, ["t"]))["error_code"] == 0
+        assert (await self.consumer_heartbeat(0, ["t"]))["error_code"] == 0
 
     async def beat(self, epoch: int, topics: list[str] | None = None) -> Any:
         """A heartbeat."""
@@ -344,7 +344,7 @@ async def test_groups_are_described_listed_and_deleted() -> None:
         assert (listed["group_type"], listed["protocol_type"]) == ("share", "share")
         [deleted] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}))["results"]
         assert deleted["error_code"] == Error.NON_EMPTY_GROUP
-        await member.beat(-1)
+        await member.consumer_heartbeat(-1)
         [deleted] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}))["results"]
         assert deleted["error_code"] == 0
         errors = (await ask("ShareGroupDescribe", 1, {"group_ids": ["g", ""]}))["groups"]
@@ -390,7 +390,7 @@ async def test_offsets_of_a_group_are_set_and_deleted() -> None:
         named = {"group_id": "g", "topics": [{"topic_name": "t"}, {"topic_name": "u"}]}
         assert (await ask("AlterShareGroupOffsets", 0, wanted))["error_code"] == Error.NON_EMPTY_GROUP
         assert (await ask("DeleteShareGroupOffsets", 0, named))["error_code"] == Error.NON_EMPTY_GROUP
-        await member.beat(-1)
+        await member.consumer_heartbeat(-1)
         answer = await ask("DeleteShareGroupOffsets", 0, named)
         assert [each["error_code"] for each in answer["responses"]] == [0, Error.UNKNOWN_TOPIC_OR_PARTITION]
         answer = await ask("DeleteShareGroupOffsets", 0, named)
@@ -425,7 +425,7 @@ async def test_a_group_goes_on_after_a_restart(tmp_path: Any) -> None:
         await member.say([(0, 0, [ACCEPT]), (1, 1, [RELEASE])])
     async with asked(data=tmp_path) as ask:
         member = Member(ask)
-        assert (await member.beat(2))["error_code"] == 0
+        assert (await member.consumer_heartbeat(2))["error_code"] == 0
         assert await member.acquire() == [(1, 1, 2), (2, 2, 1)]
 
 
@@ -434,7 +434,7 @@ async def test_share_groups_can_be_off() -> None:
         member = Member(ask)
         ask.broker.cluster.part(Features).finalize("share.version", 0)
         groups = [
-            await member.beat(0, ["t"]),
+            await member.consumer_heartbeat(0, ["t"]),
             await member.fetch(),
             await member.say([]),
             (await ask("ShareGroupDescribe", 1, {"group_ids": ["g"]}))["groups"][0],

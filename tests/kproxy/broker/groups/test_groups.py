@@ -50,8 +50,8 @@ def test_a_consumer_group_goes_on_after_a_restart() -> None:
     epoch, mine, described = consumers.group.epoch, consumers.has("b"), consumers.group.described()
     consumers.use(cluster(consumers.clock, journal))
     assert consumers.group.described() == described
-    assert "assignment" not in consumers.beat("b", epoch, instance_id="two")
-    consumers.beat("a", epoch)
+    assert "assignment" not in consumers.consumer_heartbeat("b", epoch, instance_id="two")
+    consumers.consumer_heartbeat("a", epoch)
     assert (consumers.group.epoch, consumers.has("b")) == (epoch, mine)
     consumers.clock.go_on(45_001)
     assert consumers.group.is_empty
@@ -113,7 +113,7 @@ def test_an_empty_group_changes_its_kind() -> None:
     consumers.join("a")
     assert consumers.group.type == "consumer"
     assert consumers.cluster.part(Offsets).of("g"), "its offsets stay"
-    consumers.beat("a", -1)
+    consumers.consumer_heartbeat("a", -1)
     assert isinstance(consumers.groups.classic("g"), ClassicGroup)
 
 

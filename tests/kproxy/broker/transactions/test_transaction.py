@@ -203,4 +203,4 @@ def test_nothing_of_the_last_transaction_is_in_the_next() -> None:
 def test_comes_back_from_a_journal_as_it_was() -> None:
     transaction = begun(epoch=LAST)
     transaction.prepare(False, 2, new_ids(), 6)
-    assert Transaction.restored("t", json.loads(json.dumps(transaction.kept()))) == transaction
+    assert Transaction.restored("t", json.loads(json.dumps(transaction.stored()))) == transaction

@@ -158,7 +158,7 @@ async def test_what_a_proxy_writes_now_is_followed_from_file_to_file(tmp_path: P
         for path in whole:
             os.utime(path, LONG_AGO)
         await seen.until(lambda: source.phase is SourcePhase.ENDED)
-        await seen.until(lambda: not source._awake)
+        await seen.until(lambda: not source._active)
         assert await seen.until_lines(12) == lines(0, 12)
         assert seen.read_back == seen.lines
         written(tmp_path / "date=2026-11-22" / "hour=01" / "kproxy-web-9-1.jsonl", line(99), old=False)
