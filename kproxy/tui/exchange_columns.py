@@ -1,4 +1,4 @@
-"""The list of exchanges: what stands in each column."""
+"""The columns of the list of exchanges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LETTERS = {"": " ", "info": "i", "warning": "W", "error": "E"}
 
 
 class ExchangeRows:
-    """The rows of a session that are shown, one an exchange."""
+    """The visible rows of a session, one per exchange."""
 
     columns: ClassVar[Sequence[TableColumn]] = (
         TableColumn("", 2),

@@ -1,4 +1,4 @@
-"""The view of frames: the causes of what is wrong, the list of exchanges, and the one under the cursor."""
+"""The Frames view: root causes, the list of exchanges, and the details of the one under the cursor."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from kproxy.tui.filter_status import nothing
 from kproxy.tui.table import Table
 from kproxy.tui.view import View
 
-#: Seconds that the cursor has to rest on an exchange before that is read.
+#: Seconds that the cursor must rest on an exchange before its details are read.
 _REST = 0.04
-#: Seconds of sorting before keys have their turn.
+#: Seconds of sorting before keys are handled.
 _SLICE = 0.008
 
 _ORDERS = tuple(
@@ -44,7 +44,7 @@ _ORDERS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What was shown before something led elsewhere; `view` is the one that did, None if it was this one."""
+    """The state before a jump; `view` is the view that caused it, None if it was this one."""
 
     filter: Filter | None
     only_findings: bool
@@ -72,7 +72,7 @@ class ExchangeView(View):
     ExchangeView.whole > #exchanges, ExchangeView.whole > CausesPanel { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "app.filter", "filter", priority=True),  # at once: the next key is of the filter
+        Binding("slash", "app.filter", "filter", priority=True),  # handled first: the next key belongs to the filter
         Binding("exclamation_mark", "worst", "worst finding", show=False),
         Binding("n", "finding(1)", "next finding"),
         Binding("N", "finding(-1)", "previous finding", show=False),
@@ -104,7 +104,7 @@ class ExchangeView(View):
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """The causes, the list, the detail below it, the line for a filter."""
+        """Create the causes, the list, the details below it, and the filter input."""
         yield self._causes
         yield self.table
         yield self.detail
@@ -125,7 +125,7 @@ class ExchangeView(View):
 
     @property
     def row(self) -> int | None:
-        """The number of the exchange under the cursor."""
+        """The row of the exchange under the cursor."""
         key = self.table.key
         return key if isinstance(key, int) else None
 
@@ -136,19 +136,19 @@ class ExchangeView(View):
         return exchange
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """What is looked at closely stays."""
+        """Stop following when the details get the focus."""
         if self.detail in event.widget.ancestors_with_self:
             self.table.follow = False
 
     @on(Table.Moved)
     def look_closer(self) -> None:
-        """Show the exchange under the cursor, once the cursor rests."""
+        """Show the exchange under the cursor once the cursor rests."""
         if self._timer is not None:
             self._timer.stop()
         self._timer = self.set_timer(_REST, self._read)
 
     def _read(self) -> None:
-        """Show it if it is another one, or has been answered."""
+        """Show the exchange if it is another one, or got its response."""
         exchange = self._session.exchange(self.row) if self.row is not None else None
         shown = None if exchange is None else (exchange.row, exchange.state)
         if shown != self._shown:
@@ -157,7 +157,7 @@ class ExchangeView(View):
 
     @on(Table.Chosen)
     def open_whole(self) -> None:
-        """Give the detail the whole screen."""
+        """Show the details full-screen."""
         self.table.follow = False
         self.add_class("whole")
         self.detail.set_whole(whole=True)
@@ -165,7 +165,7 @@ class ExchangeView(View):
         self.screen.set_focus(self.first)
 
     def action_back(self) -> None:
-        """Show the list again; from there, what was shown before; then everything."""
+        """Return to the list; from there to the previous state; then clear the filter."""
         if self.has_class("whole") or not self.table.has_focus:
             self.remove_class("whole")
             self.detail.set_whole(whole=False)
@@ -180,29 +180,29 @@ class ExchangeView(View):
         self.table.focus()
 
     def action_filter(self) -> None:
-        """Write a filter."""
+        """Edit the filter."""
         self._filter.open(str(self._session.visible.filter or ""))
 
     @on(FilterBar.Chosen)
     def take_filter(self, event: FilterBar.Chosen) -> None:
-        """Show what it matches."""
+        """Apply the filter."""
         self._before.clear()
         self.narrow(event.filter, only_findings=self._session.visible.only_findings)
         self.table.focus()
 
     @on(FilterBar.Left)
     def leave_filter(self) -> None:
-        """Go on where it was."""
+        """Return to the list."""
         self.table.focus()
 
     def narrow(self, chosen: Filter | None, *, only_findings: bool = False) -> None:
-        """Show what a filter matches; None: everything. The cursor stays on its row if that matches."""
+        """Show the rows that match a filter; None shows all. The cursor stays on its row if that matches."""
         self._narrow(chosen, only_findings=only_findings, row=self.row)
 
     def _narrow(self, chosen: Filter | None, *, only_findings: bool, row: int | None) -> None:
         shown = self._session.visible
         shown.choose(chosen, only_findings=only_findings)
-        shown.work(_SLICE)  # so that a short trace shows at once what matches
+        shown.work(_SLICE)  # a short trace shows its matches immediately
         self.table.aim(row)
         self.update()
 
@@ -212,14 +212,14 @@ class ExchangeView(View):
         self.narrow(None)
 
     def narrow_more(self, view: View, text: str) -> None:
-        """Show what a filter matches of what is shown; `view` asks for that, and is returned to."""
+        """Filter the visible rows further on behalf of `view`, which back returns to."""
         shown = self._session.visible
         self._remember(view)
         both = text if shown.filter is None else f"({shown.filter}) and ({text})"
         self.narrow(parse(both), only_findings=shown.only_findings)
 
     def jump_from(self, view: View, row: int) -> None:
-        """Put the cursor on an exchange; `view` asks for that, and is returned to."""
+        """Move the cursor to an exchange on behalf of `view`, which back returns to."""
         self._remember(view)
         self._go_to(row)
 
@@ -228,24 +228,24 @@ class ExchangeView(View):
         self._before.append(_Before(shown.filter, shown.only_findings, self.row, view))
 
     def action_only_findings(self) -> None:
-        """Show only what has findings, or everything again."""
+        """Show only rows with findings, or all rows again."""
         shown = self._session.visible
         self.narrow(shown.filter, only_findings=not shown.only_findings)
 
     def action_follow(self) -> None:
-        """Stay with the newest exchange, or stop doing so."""
+        """Follow the newest exchange, or stop following."""
         self.table.follow = not self.table.follow
 
     def action_other_side(self) -> None:
-        """Look at the response instead of the request, or back."""
+        """Switch between request and response."""
         self.detail.toggle_side()
 
     def action_step(self, by: int) -> None:
-        """Go to the next exchange or the one before, also while one has the whole screen."""
+        """Go to the next or previous exchange, also in full-screen mode."""
         self.table.go(self.table.cursor + by)
 
     def action_worst(self) -> None:
-        """Go to what is to be looked at first."""
+        """Go to the most urgent cause."""
         if causes := self._session.overviews.findings.causes(1):
             self.jump(causes[0].first_row)
         else:
@@ -257,12 +257,12 @@ class ExchangeView(View):
         self.jump(event.row)
 
     def action_finding(self, step: int) -> None:
-        """Go to the next exchange with a finding, or the one before."""
+        """Go to the next or previous exchange with a finding."""
         index = self._session.index
         self._seek(step, lambda row: bool(index.severity[row - index.first]))
 
     def action_marked(self) -> None:
-        """Go to the next exchange that is marked or has a note."""
+        """Go to the next exchange with a mark or a note."""
         notes = self._session.notes
         self._seek(1, lambda row: row in notes and (notes[row].marked or bool(notes[row].text)))
 
@@ -277,7 +277,7 @@ class ExchangeView(View):
         self.app.bell()
 
     def jump(self, row: int) -> None:
-        """Put the cursor on an exchange; a filter that leaves it out is put aside."""
+        """Move the cursor to an exchange; clears a filter that hides it."""
         if not self._session.visible.has(row):
             self._remember(None)
         self._go_to(row)
@@ -290,7 +290,7 @@ class ExchangeView(View):
         self.table.go(shown.position(row))
 
     def action_mark(self) -> None:
-        """Mark the exchange, or unmark it."""
+        """Mark or unmark the exchange."""
         if self.row is not None:
             note = self._session.note(self.row)
             note.marked = not note.marked
@@ -298,7 +298,7 @@ class ExchangeView(View):
 
     @work
     async def action_note(self) -> None:
-        """Write a note on the exchange."""
+        """Edit the note on the exchange."""
         if (row := self.row) is None:
             return
         note = self._session.note(row)
@@ -311,7 +311,7 @@ class ExchangeView(View):
 
     @work
     async def action_sort(self) -> None:
-        """Choose what the list is sorted by; the same again turns it round."""
+        """Choose the sort order; choosing it again reverses it."""
         chosen = await self.app.push_screen_wait(Menu("sort by", _ORDERS))
         if chosen is not None:
             shown = self._session.visible
@@ -331,7 +331,7 @@ class ExchangeView(View):
 
     @work
     async def action_save(self) -> None:
-        """Write what is shown as a trace."""
+        """Save the visible rows as a trace."""
         await export.save_shown(self.app, self._session)
 
     def action_edit(self) -> None:

@@ -29,7 +29,7 @@ _NO_BYTES = "no bytes here: record with --detail raw"
 
 
 async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
-    """Ask how, and put the exchange on the clipboard of the terminal."""
+    """Ask for a format, and copy the exchange to the terminal's clipboard."""
     chain = await app.push_screen_wait(Menu("copy as", _WAYS))
     if chain is None:
         return
@@ -51,7 +51,7 @@ async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
 
 
 async def save_shown(app: App[None], session: BrowseSession) -> None:
-    """Ask where, and write the rows that are shown as a trace."""
+    """Ask for a file name, and save the visible rows as a trace."""
     proposed = time.strftime("kproxy-%Y%m%d-%H%M%S.jsonl")
     name = await app.push_screen_wait(Prompt(f"save {len(session.visible):,} rows as a trace", proposed))
     if not name:
@@ -69,7 +69,7 @@ async def save_shown(app: App[None], session: BrowseSession) -> None:
 
 
 def edit(app: App[None], exchange: Exchange) -> None:
-    """Open the exchange as JSON in the user's editor; what is changed there stays there."""
+    """Open the exchange as JSON in the user's editor; changes have no effect on the trace."""
     command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory(prefix="kproxy-") as directory:
         path = Path(directory) / f"exchange-{exchange.row}.json"

@@ -1,4 +1,4 @@
-"""The line that shows the filter while there is one: what it is, how much it leaves, what the view makes of it."""
+"""The line with the current filter: its text, the number of matches, and its effect on the view."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.trace.formatting import safe
 
 
 class FilterLine(Static):
-    """Hidden while all rows are shown."""
+    """The filter line; hidden while all rows are shown."""
 
     DEFAULT_CSS = """
     FilterLine {
@@ -27,7 +27,7 @@ class FilterLine(Static):
         self._percent = 0
 
     def update_from(self, session: BrowseSession, effect: str) -> None:
-        """Show the filter of a session; `effect` is what the view on the screen makes of it."""
+        """Show a session's filter; `effect` describes its effect on the current view."""
         shown = session.visible
         self.set_class(shown.is_narrowed, "some")
         if not shown.is_narrowed:
@@ -45,7 +45,7 @@ class FilterLine(Static):
             self.update(text, layout=False)
 
     def _searched(self, session: BrowseSession) -> int | None:
-        """How much was searched with this filter, in percent; it never goes back. None once it has caught up."""
+        """Percentage of rows searched with this filter, never decreasing; None when all are."""
         shown = session.visible
         if self._choice != shown.choices:
             self._choice, self._percent = shown.choices, 0
@@ -58,13 +58,13 @@ class FilterLine(Static):
 
 
 def filter_text(shown: VisibleRows) -> str:
-    """The filter as it is written, and whether only rows with findings are shown."""
+    """Return the filter's text, and whether only rows with findings are shown."""
     parts = [str(shown.filter)] if shown.filter is not None else []
     return "  ".join([*parts, *(["(only rows with findings)"] if shown.only_findings else [])])
 
 
 def nothing(session: BrowseSession, what: str) -> str:
-    """What to say in place of rows, if there are none: why that is so, and what to do."""
+    """Return the message for an empty table: the reason, and what to do."""
     shown, source = session.visible, session.source
     if not shown.is_narrowed or not session.index.at:
         if session.index.at:

@@ -1,4 +1,4 @@
-"""A view that lists what a trace sums up to: a table of things, and more about the one under the cursor."""
+"""Base of the overview views: a table of items, and a text about the item under the cursor."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from kproxy.tui.view import View
 
 T = TypeVar("T")
 
-#: Seconds between two looks at an overview; longer if a look takes long.
+#: Least seconds between two updates of an overview; more if updates are slow.
 _EVERY = 0.5
 _SHARE = 20
 
 
 class ListedRows(Generic[T]):
-    """Things as rows of a table."""
+    """Items as rows of a table."""
 
     def __init__(
         self, columns: Sequence[TableColumn], key: Callable[[T], Hashable], cells: Callable[[T], Sequence[Cell]]
@@ -47,7 +47,7 @@ class ListedRows(Generic[T]):
         self._positions = {self._key(thing): position for position, thing in enumerate(things)}
 
     def thing(self, key: Hashable) -> T | None:
-        """What has that key."""
+        """Return the item with that key."""
         position = self._positions.get(key)
         return None if position is None else self._things[position]
 
@@ -68,7 +68,7 @@ class ListedRows(Generic[T]):
 
 
 class OverviewView(View, Generic[T]):
-    """A table of things, and a text about the one under the cursor. Subclasses say which and what."""
+    """A table of items, and a text about the one under the cursor. Subclasses define the items and the text."""
 
     DEFAULT_CSS = """
     OverviewView { layout: vertical; }
@@ -85,7 +85,7 @@ class OverviewView(View, Generic[T]):
     ]
     columns: ClassVar[Sequence[TableColumn]]
     effect: ClassVar[str] = "lists items in matching rows; figures cover all their traffic"
-    #: Letter, name, what is compared; what is highest stands first.
+    #: Letter, name and sort key of each sort order; the highest value is first.
     orders: ClassVar[Sequence[tuple[str, str, Callable[[Any], Any]]]]
 
     def __init__(self, session: BrowseSession, name: str) -> None:
@@ -100,15 +100,15 @@ class OverviewView(View, Generic[T]):
 
     @abstractmethod
     def things(self) -> list[T]:
-        """What there is now."""
+        """Return the current items."""
 
     @abstractmethod
     def unlisted(self) -> tuple[int, str]:
-        """How many have no row, because there are too many, and what they are."""
+        """Return the number of items that are not listed because there are too many, and what they are."""
 
     @abstractmethod
     def key(self, thing: T) -> Hashable:
-        """What a thing is known by."""
+        """Return a stable identity of an item."""
 
     @abstractmethod
     def cells(self, thing: T) -> Sequence[Cell]:
@@ -116,20 +116,20 @@ class OverviewView(View, Generic[T]):
 
     @abstractmethod
     def told(self, thing: T) -> Text:
-        """What else there is to say of it."""
+        """Return the text about an item."""
 
     @abstractmethod
     def open(self, thing: T) -> None:
-        """Show its frames."""
+        """Show the frames of an item."""
 
     def compose(self) -> ComposeResult:
-        """The table and the text."""
+        """Create the table and the text."""
         yield self.table
         yield VerticalScroll(self._said, classes="about")
 
     @property
     def chosen(self) -> T | None:
-        """The thing under the cursor."""
+        """The item under the cursor."""
         return self._listed.thing(self.table.key)
 
     def update(self) -> bool:
@@ -143,7 +143,7 @@ class OverviewView(View, Generic[T]):
         return True
 
     def refresh_things(self) -> None:
-        """Look at what there is now."""
+        """Update the table and the text."""
         compared = self._order[2]
         self._listed.put(sorted(self.things(), key=compared, reverse=not self._reverse))
         self.table.update()
@@ -151,16 +151,16 @@ class OverviewView(View, Generic[T]):
 
     @on(Table.Moved)
     def tell_other(self) -> None:
-        """The cursor is on another thing."""
+        """Update the text for the new item under the cursor."""
         self.tell()
 
     def tell(self) -> None:
-        """Say more about the thing under the cursor."""
+        """Show the text about the item under the cursor."""
         thing = self.chosen
         self.say(Text() if thing is None else self.told(thing))
 
     def say(self, text: Text) -> None:
-        """Put this below the table, and how much is not in it."""
+        """Show a text below the table, and the number of unlisted items."""
         number, what = self.unlisted()
         if number:
             text.append(f"\n{number:,} {what} not listed", "yellow")
@@ -173,13 +173,13 @@ class OverviewView(View, Generic[T]):
 
     @on(Table.Chosen)
     def action_open(self) -> None:
-        """Show the frames of the thing under the cursor."""
+        """Show the frames of the item under the cursor."""
         if (thing := self.chosen) is not None:
             self.open(thing)
 
     @work
     async def action_sort(self) -> None:
-        """Choose what the table is sorted by; the same again turns it round."""
+        """Choose the sort order; choosing it again reverses it."""
         choices = [(letter, name, "") for letter, name, _ in self.orders]
         name = await self.app.push_screen_wait(Menu("sort by", choices))
         if name is not None:
@@ -194,7 +194,7 @@ class OverviewView(View, Generic[T]):
         self.post_message(self.Jump(row))
 
     def narrow(self, text: str) -> None:
-        """Show the frames that match."""
+        """Show the frames that match a filter."""
         self.post_message(self.Narrow(text))
 
 
@@ -203,23 +203,23 @@ def _in_a_sentence(title: str) -> str:
 
 
 def found(counts: Severities) -> Cell:
-    """How many findings there are: ``2E 1W``."""
+    """Return the number of findings by severity: ``2E 1W``."""
     letters = ((counts.error, "E", "error"), (counts.warning, "W", "warning"), (counts.info, "i", "info"))
     return [(f"{count}{letter} ", style) for count, letter, style in letters if count]
 
 
 def took(us: int | None, *, slow: int = 1_000_000) -> Cell:
-    """A latency, marked from `slow` us on."""
+    """Return a latency, highlighted from `slow` us on."""
     return [(duration(us), "warning" if us is not None and us >= slow else "")]
 
 
 def count(number: int, style: str = "") -> Cell:
-    """A number; nothing for 0."""
+    """Return a number; empty for 0."""
     return [(f"{number:,}", style)] if number else []
 
 
 def bars(counts: Sequence[int], width: int) -> str:
-    """A sparkline: the last `width` of these, the highest as a full block."""
+    """Return a sparkline of the last `width` counts; the highest is a full block."""
     shown = list(counts)[-width:]
     most = max(shown, default=0)
     if not most:
@@ -228,7 +228,7 @@ def bars(counts: Sequence[int], width: int) -> str:
 
 
 def squeezed(counts: Sequence[int], width: int) -> list[int]:
-    """Counts in `width` parts: the sums of those that fall together."""
+    """Return the counts summed into `width` parts."""
     parts = [0] * min(width, len(counts))
     for number, each in enumerate(counts):
         parts[number * len(parts) // len(counts)] += each
@@ -236,7 +236,7 @@ def squeezed(counts: Sequence[int], width: int) -> list[int]:
 
 
 def quoted(text: str) -> str:
-    """A text as a value in a filter."""
+    """Return a text quoted as a value in a filter."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -246,7 +246,7 @@ def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:
 
 
 def lines(*rows: tuple[str, str | Text]) -> Text:
-    """``name: what``, a line each; those without anything are left out."""
+    """Return ``name: text`` lines; those without text are omitted."""
     text = Text()
     for name, said in rows:
         if said:

@@ -1,4 +1,4 @@
-"""A table of any length: it draws the rows that are on the screen, and asks for no others."""
+"""A table of any length; it only requests and draws visible rows."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from textual.strip import Strip
 from kproxy.outputs.text import Piece
 from kproxy.trace.formatting import safe
 
-#: Pieces beside each other.
+#: The pieces of a cell.
 Cell = Sequence[Piece]
 
-#: A line of the screen: whether the cursor is there, and the cells; text if there are no rows; None if it is blank.
+#: A line of the screen: whether the cursor is there, and the cells; a message if there are no rows; None if blank.
 _Content = tuple[bool, Sequence[Cell]] | str | None
 
-#: Before a message that stands in place of rows.
+#: The indentation of a message in place of rows.
 _MARGIN: Final = "  "
 
-#: The styles of pieces, each a component class of the table (``table--error``).
+#: The styles of pieces; each is a component class of the table (``table--error``).
 STYLES = ("dim", "request", "response", "name", "error", "warning", "info", "topic", "bar")
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column at least `width` cells wide, that takes `grow` shares of what is left.
+    """A column at least `width` cells wide, which takes `grow` shares of the remaining width.
 
-    The higher `drop`, the sooner it goes where room is short; 0 never does.
+    The higher `drop`, the sooner the column is dropped when room is short; 0 is never dropped.
     """
 
     title: str
@@ -49,7 +49,7 @@ class TableColumn:
 
 
 class TableRows(Protocol):
-    """What a table shows. A row's key stays its own wherever it stands."""
+    """The rows of a table. A row's key does not change with its position."""
 
     @property
     def columns(self) -> Sequence[TableColumn]:
@@ -58,23 +58,23 @@ class TableRows(Protocol):
     def __len__(self) -> int: ...
 
     def key(self, position: int) -> Hashable:
-        """The key of the row at a position below the length."""
+        """Return the key of the row at a position."""
 
     def position(self, key: Hashable) -> int | None:
-        """Where the row of a key stands, or would; None if it is gone."""
+        """Return the position of the row with a key, or where it would be; None if it no longer exists."""
 
     def cells(self, position: int) -> Sequence[Cell]:
-        """The cells of a row, one for each column, as pieces of text and their styles; what is no text is escaped."""
+        """Return the cells of a row, one per column, as pieces of text with styles; control characters are escaped."""
 
 
 class Table(ScrollView, can_focus=True):
     """Rows with a cursor.
 
-    With `follow`, the cursor stays on the last row as rows are added, until it is moved.
+    With `follow`, the cursor stays on the last row as rows are added, until the user moves it.
 
     Args:
-        rows: What it shows.
-        nothing: What it says while there are no rows.
+        rows: The rows.
+        nothing: Returns the message shown if there are no rows.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -116,7 +116,7 @@ class Table(ScrollView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """The cursor is on the row of `key` now; None: there are no rows."""
+        """Posted when the cursor moves to the row of `key`; None if there are no rows."""
 
         table: Table
         key: Hashable | None
@@ -126,14 +126,14 @@ class Table(ScrollView, can_focus=True):
 
     @dataclass
     class Chosen(Message):
-        """The row of `key` is to be opened."""
+        """Posted to open the row of `key`."""
 
         table: Table
         key: Hashable
 
     @dataclass
     class FollowChanged(Message):
-        """`follow` was switched, by the user or because the cursor moved."""
+        """Posted when `follow` changes, by the user or because the cursor moved."""
 
         table: Table
         follow: bool
@@ -150,7 +150,7 @@ class Table(ScrollView, can_focus=True):
         self._drawn: dict[int, _Content] = {}  # by line of the screen
 
     def update(self) -> None:
-        """The rows may have changed: the cursor stays on its row."""
+        """Update after rows may have changed; the cursor stays on its row."""
         count = len(self.rows)
         width = self.scrollable_content_region.width - len(_MARGIN)
         self._instead = (
@@ -173,7 +173,7 @@ class Table(ScrollView, can_focus=True):
         self._redraw()
 
     def aim(self, key: Hashable | None) -> None:
-        """Put the cursor on a row as soon as it is there, unless it is moved before; None: no longer."""
+        """Move the cursor to a row as soon as it exists, unless the user moves it first; None cancels."""
         self._aim = key
 
     def _aimed(self, count: int) -> int | None:
@@ -181,7 +181,7 @@ class Table(ScrollView, can_focus=True):
         return position if position is not None and position < count and self.rows.key(position) == self._aim else None
 
     def _measure(self, height: int) -> None:
-        """It is so many lines high. The screen need not be laid out anew while there is a scroll bar anyway."""
+        """Set the virtual height in lines. No new layout is needed if there is a scroll bar anyway."""
         size = Size(self.size.width, height)
         if min(height, self.virtual_size.height) > self.size.height:
             self.set_reactive(Table.virtual_size, size)
@@ -190,20 +190,20 @@ class Table(ScrollView, can_focus=True):
             self.virtual_size = size
 
     def _redraw(self) -> None:
-        """Draw the lines anew that are not what they were."""
+        """Redraw the lines that have changed."""
         for line in range(1, self.scrollable_content_region.height):
             if self._drawn.get(line, ()) != self._content(line):
                 self.refresh(Region(0, line, self.size.width, 1))
 
     def _content(self, line: int) -> _Content:
-        """What is on a line of the screen."""
+        """Return the content of a line of the screen."""
         if self._instead:  # below a blank line
             return self._instead[line - 2] if 0 <= line - 2 < len(self._instead) else None
         position = line - 1 + self.scroll_offset.y
         return (position == self.cursor, self.rows.cells(position)) if position < len(self.rows) else None
 
     def go(self, position: int) -> None:
-        """Put the cursor on a row; `follow` ends unless it is the last."""
+        """Move the cursor to a row; `follow` ends unless it is the last one."""
         self._aim = None
         self._go(max(0, min(position, len(self.rows) - 1)))
 
@@ -269,12 +269,12 @@ class Table(ScrollView, can_focus=True):
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Several lines, which have their style in common."""
+        """Render several lines, with shared styles."""
         self._base = self.rich_style
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Line `y` of what is on the screen: the head, then rows."""
+        """Render line `y` of the screen: the header, then rows."""
         width = self.scrollable_content_region.width
         base = self._base
         if not self._widths:
@@ -312,13 +312,13 @@ class Table(ScrollView, can_focus=True):
         return Strip(segments).adjust_cell_length(width, base)
 
     def style_of(self, name: str) -> Style:
-        """The style of pieces of that name."""
+        """Return the style with that name."""
         return self.get_component_rich_style(f"table--{name}", partial=True) if name in STYLES else Style.null()
 
 
 def _fitted(columns: Sequence[TableColumn], width: int) -> list[int]:
-    """How wide each column is within `width`, with a blank after each; 0: it is left out."""
-    kept = dict(enumerate(columns))  # two may be alike
+    """Return the width of each column within `width`, separated by blanks; 0 for dropped columns."""
+    kept = dict(enumerate(columns))  # two may be equal
     while sum(column.width + 1 for column in kept.values()) > width and any(column.drop for column in kept.values()):
         del kept[max(kept, key=lambda number: kept[number].drop)]
     rest = max(0, width - sum(column.width + 1 for column in kept.values()))

@@ -1,4 +1,4 @@
-"""The fields of one frame as a tree. Knows nothing of who shows the bytes: it posts messages."""
+"""The fields of one frame as a tree. It does not know the hex view: it posts messages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.browse.fields.records import record_of
 from kproxy.trace.formatting import safe
 
-#: An array of so few elements is open from the beginning.
+#: Arrays with at most this many elements are expanded at first.
 _FEW = 8
-#: How deep the tree is open from the beginning, below the body.
+#: Depth below the body to which the tree is expanded at first.
 _DEPTH = 3
 
 
 class FieldTree(Tree[FieldView]):
-    """Fields, made as they are opened."""
+    """A tree of fields, created as they are expanded."""
 
     DEFAULT_CSS = """
     FieldTree { background: $surface; padding: 0 1; scrollbar-size: 0 1; }
@@ -39,14 +39,14 @@ class FieldTree(Tree[FieldView]):
 
     @dataclass
     class Pointed(Message):
-        """The cursor is on a field."""
+        """Posted when the cursor moves to a field."""
 
         tree: FieldTree
         field: FieldView
 
     @dataclass
     class Chosen(Message):
-        """A field is to be shown whole; `at_byte` leads to it, outermost first."""
+        """Posted to show a field in full; `chain` are the fields on the path to it, outermost first."""
 
         tree: FieldTree
         chain: list[FieldView]
@@ -58,7 +58,7 @@ class FieldTree(Tree[FieldView]):
         self.auto_expand = False
 
     def show(self, fields: list[FieldView]) -> None:
-        """Show other fields; what one wants to see of them is open."""
+        """Show other fields, with the most relevant ones expanded."""
         self.clear()
         self._add(self.root, fields)
         self.root.expand()
@@ -71,7 +71,7 @@ class FieldTree(Tree[FieldView]):
             parent.add(label(field), field, allow_expand=not field.is_leaf)
 
     def _open(self, node: TreeNode[FieldView], depth: int) -> None:
-        """Open a field, and what is below it as long as that is not much."""
+        """Expand a field, and small fields below it."""
         self._fill(node)
         node.expand()
         if depth and len(node.children) <= _FEW:
@@ -86,18 +86,18 @@ class FieldTree(Tree[FieldView]):
             node.allow_expand = bool(children)
 
     def on_tree_node_expanded(self, event: Tree.NodeExpanded[FieldView]) -> None:
-        """Make what is inside."""
+        """Create the children."""
         event.stop()
         self._fill(event.node)
 
     def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[FieldView]) -> None:
-        """Tell which bytes are meant."""
+        """Post the field under the cursor."""
         event.stop()
         if event.node.data is not None:
             self.post_message(self.Pointed(self, event.node.data))
 
     def on_tree_node_selected(self, event: Tree.NodeSelected[FieldView]) -> None:
-        """Open or close a field; one without children is shown whole, and so is a record."""
+        """Expand or collapse a field; one without children, or a record, is shown in full."""
         event.stop()
         node = event.node
         chain = _way(node)
@@ -107,7 +107,7 @@ class FieldTree(Tree[FieldView]):
             self.post_message(self.Chosen(self, chain))
 
     def action_open(self) -> None:
-        """Open the field, or go into it."""
+        """Expand the field, or move into it."""
         node = self.cursor_node
         if node is not None and node.allow_expand and not node.is_expanded:
             node.expand()
@@ -115,7 +115,7 @@ class FieldTree(Tree[FieldView]):
             self.action_cursor_down()
 
     def action_shut(self) -> None:
-        """Close the field, or go out of it."""
+        """Collapse the field, or move to its parent."""
         node = self.cursor_node
         if node is not None and node.is_expanded and node.allow_expand:
             node.collapse()
@@ -123,7 +123,7 @@ class FieldTree(Tree[FieldView]):
             self.move_cursor(node.parent)
 
     def point_at(self, chain: list[FieldView]) -> None:
-        """Put the cursor on the last field of a way from the top, open what it lies in."""
+        """Move the cursor to the last field of a path from the root, expanding its parents."""
         node = self.root
         for field in chain:
             self._fill(node)
@@ -141,7 +141,7 @@ class FieldTree(Tree[FieldView]):
 
 
 def _way(node: TreeNode[FieldView]) -> list[FieldView]:
-    """The fields on the way to a node, outermost first."""
+    """Return the fields on the path to a node, outermost first."""
     chain: list[FieldView] = []
     at: TreeNode[FieldView] | None = node
     while at is not None and at.data is not None:
@@ -151,7 +151,7 @@ def _way(node: TreeNode[FieldView]) -> list[FieldView]:
 
 
 def label(field: FieldView) -> Text:
-    """``name  value  meaning  kind``."""
+    """Return the label ``name  value  meaning  kind``."""
     text = Text(no_wrap=True)
     text.append(safe(field.name), "bold" if not field.name.startswith("[") else "dim")
     if said := field.text:

@@ -27,7 +27,7 @@ _FORMS = tuple(Form)
 
 
 class Pager(ScrollView, can_focus=True):
-    """Rows of any number, broken where they are too long; it draws those that are on the screen."""
+    """Rows of any number, wrapped if too long; draws only visible ones."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "scroll_down", show=False),
@@ -44,13 +44,13 @@ class Pager(ScrollView, can_focus=True):
         self._lines: list[list[Piece]] = []
 
     def show(self, rows: Iterable[Sequence[Piece]]) -> None:
-        """Show these from the first on; the text is safe to show."""
+        """Show these rows from the first one on; the text must be safe to show."""
         self._rows = list(rows)
         self._break()
         self.scroll_to(y=0, animate=False, immediate=True)
 
     def on_resize(self) -> None:
-        """Rows break elsewhere now."""
+        """Wrap the rows again."""
         self._break()
 
     def _break(self) -> None:
@@ -61,7 +61,7 @@ class Pager(ScrollView, can_focus=True):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """A line of what is on the screen."""
+        """Render a line of the screen."""
         width, base = self.scrollable_content_region.width, self.rich_style
         at = y + self.scroll_offset.y
         line = self._lines[at] if at < len(self._lines) else []
@@ -69,7 +69,7 @@ class Pager(ScrollView, can_focus=True):
 
 
 def _broken(row: Sequence[Piece], width: int) -> Iterable[list[Piece]]:
-    """A row as lines of at most `width` cells."""
+    """Return a row as lines of at most `width` cells."""
     line: list[Piece] = []
     room = width
     for text, style in row:
@@ -86,10 +86,10 @@ def _broken(row: Sequence[Piece], width: int) -> Iterable[list[Piece]]:
 
 
 class ValueWindow(ModalScreen[None]):
-    """All of a field or a record; tab shows its bytes in another form.
+    """A field or a record in full; tab switches the form of its bytes.
 
     Args:
-        way: The fields on the way to it, outermost first.
+        chain: The fields on the path to it, outermost first.
     """
 
     DEFAULT_CSS = box_css("ValueWindow", "width: 104; height: 90%;")
@@ -107,11 +107,11 @@ class ValueWindow(ModalScreen[None]):
         self._box = Vertical(self._pager, classes="box")
 
     def compose(self) -> ComposeResult:
-        """The text in a box."""
+        """Create the box with the text."""
         yield self._box
 
     def on_mount(self) -> None:
-        """Show it as it fits."""
+        """Show the value in its default form."""
         field = self._way[-1]
         self._box.border_title = Text(safe(field.path or field.name))
         self._show()
@@ -124,6 +124,6 @@ class ValueWindow(ModalScreen[None]):
         self._pager.show(full_value(self._way, self._form))
 
     def action_form(self, by: int) -> None:
-        """Show it as text, as hex, or again as it fits."""
+        """Switch between the default form, text and hex."""
         self._form = _FORMS[(_FORMS.index(self._form) + by) % len(_FORMS)]
         self._show()

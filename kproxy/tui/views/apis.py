@@ -1,4 +1,4 @@
-"""APIs: how often, how slow, how wrong."""
+"""APIs: frequency, latency, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients: who they are, what they use, whether Kafka 4 will serve them."""
+"""Clients: identity, API versions used, and whether they work with Kafka 4."""
 
 from __future__ import annotations
 

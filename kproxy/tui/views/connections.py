@@ -1,4 +1,4 @@
-"""Connections: how they stand, who is on them, what waits."""
+"""Connections: state, clients, requests in flight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings: each cause once, the worst first."""
+"""Findings by root cause, the most severe first."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from kproxy.tui.overview import OverviewView, quoted
 from kproxy.tui.styled_text import in_full
 from kproxy.tui.table import Cell, TableColumn
 
-#: Connections that are listed below a cause.
+#: Most connections that are listed below a cause.
 _MOST_PLACES = 12
 
-#: Cells beside the text: padding and a scroll bar.
+#: Cells beside the text, for padding and a scroll bar.
 _GUTTER = 4
 
 
@@ -108,7 +108,7 @@ class FindingView(OverviewView[CauseRows]):
         return text
 
     def on_resize(self) -> None:
-        """Rows of bytes may have room for their text now, or no more."""
+        """Adapt the findings to the new width."""
         self.tell()
 
     def open(self, thing: CauseRows) -> None:

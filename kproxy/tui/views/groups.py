@@ -1,4 +1,4 @@
-"""Groups: each with a timeline of its members, and why it stands still."""
+"""Groups: a timeline of the members of each, and why it is stalled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kproxy.tui.table import Cell, TableColumn
 from kproxy.tui.timeline import Timeline
 
 _STANDS = {GroupStatus.STABLE: "response", GroupStatus.PREPARING: "warning", GroupStatus.COMPLETING: "warning"}
-#: Stalls that are told below the timeline.
+#: Most stalls that are shown below the timeline.
 _MOST_STALLS = 20
 
 
@@ -63,7 +63,7 @@ class GroupsView(OverviewView[GroupRow]):
         self._timeline = Timeline()
 
     def compose(self) -> ComposeResult:
-        """The groups, the timeline, the sentences."""
+        """Create the table of groups, the timeline, and the text."""
         yield self.table
         yield self._timeline
         yield VerticalScroll(self._said, classes="about")
@@ -104,7 +104,7 @@ class GroupsView(OverviewView[GroupRow]):
         self.say(Text() if view is None else _said(view))
 
     def told(self, thing: GroupRow) -> Text:
-        """See `OverviewView`; `tell` says more."""
+        """See `OverviewView`; `update_text` shows more."""
         return Text(safe(thing.group))
 
     def open(self, thing: GroupRow) -> None:
@@ -112,13 +112,13 @@ class GroupsView(OverviewView[GroupRow]):
         self.narrow(f"group={quoted(thing.group)}")
 
     def action_stall(self) -> None:
-        """Show the frame where the worst stall began."""
+        """Show the frame where the most severe stall began."""
         if (thing := self.chosen) is not None and thing.worst is not None:
             self.jump(thing.worst.row)
 
     @on(Timeline.Chosen)
     def show_frame(self, event: Timeline.Chosen) -> None:
-        """Show what the cursor of the timeline is on."""
+        """Show the frame under the cursor of the timeline."""
         self.jump(event.row)
 
 

@@ -1,4 +1,4 @@
-"""Topics: what is written to them and read from them, and how far readers are behind."""
+"""Topics: records written and read, and the lag of readers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.tui.overview import OverviewView, bars, count, lines, names_and_coun
 from kproxy.tui.table import Cell, TableColumn
 
 _BARS = 14
-#: Readers, clients and partitions that are told of a topic.
+#: Most readers, clients and partitions that are shown for a topic.
 _MOST = 30
 
 
@@ -67,7 +67,7 @@ class TopicView(OverviewView[TopicSummary]):
         return self.session.overviews.topics.dropped, "inactive topics"
 
     def key(self, thing: TopicSummary) -> int:
-        """See `OverviewView`; a topic's first row stays, its name may become known later."""
+        """Return the topic's first row, which is stable; its name may become known later."""
         return thing.first_row if thing.topic is None else hash(thing.topic)
 
     def cells(self, thing: TopicSummary) -> Sequence[Cell]:
