@@ -34,10 +34,10 @@ from kproxy.tui.views.topics import TopicView
 
 #: Seconds of reading before the screen and keys are handled, and the pause after it.
 SLICE = 0.008
-_REST = 0.002
+_PAUSE_S = 0.002
 _IDLE = 0.05
 #: Seconds that reading pauses after a key or mouse event.
-_TURN = 0.03
+_INPUT_PAUSE_S = 0.03
 #: Seconds between checks for changes; the others apply if only time has passed, with and without requests in flight.
 REFRESH = 0.1
 _WAITING = 0.25
@@ -63,8 +63,8 @@ class KproxyApp(App[None]):
         self.ansi_theme_dark = DARK
         self.session = session
         self.paused = False
-        self._seen: tuple[object, ...] = ()
-        self._looked = self._asked = 0.0
+        self._last_state: tuple[object, ...] = ()
+        self._looked = self._last_input_at = 0.0
         self._bar = Bar()
         self._filter = FilterLine()
         self._frames = ExchangeView(session)
@@ -86,7 +86,7 @@ class KproxyApp(App[None]):
         """Start reading."""
         self.set_focus(self.view.first)
         self.read()
-        self.set_interval(REFRESH, self.look)
+        self.set_interval(REFRESH, self.refresh_screen)
 
     def on_ready(self) -> None:
         """Exclude existing objects from garbage collection, which would block keys for a tenth of a second."""
@@ -100,8 +100,8 @@ class KproxyApp(App[None]):
             tasks.create_task(self.session.source.run())
             while True:
                 more = self.session.work(SLICE)
-                turn = self._asked + _TURN - time.monotonic()
-                await asyncio.sleep(max(turn, _REST if more else _IDLE))
+                turn = self._last_input_at + _INPUT_PAUSE_S - time.monotonic()
+                await asyncio.sleep(max(turn, _PAUSE_S if more else _IDLE))
 
     async def on_event(self, event: events.Event) -> None:
         """Record the time of user input; move the focus to the view if the focused widget is now hidden.
@@ -112,24 +112,24 @@ class KproxyApp(App[None]):
         if isinstance(event, events.AppBlur):
             return
         if isinstance(event, events.InputEvent) and not isinstance(event, events.MouseMove):
-            self._asked = time.monotonic()
+            self._last_input_at = time.monotonic()
             if self.focused is None and len(self.screen_stack) == 1:
                 self.set_focus(self.view.first)
         await super().on_event(event)
 
-    def look(self) -> None:
+    def refresh_screen(self) -> None:
         """Show what has changed since the last check."""
         session, source = self.session, self.session.source
         self._bar.update_from(session, paused=self.paused, follows=self._frames.table.follow)
         self._filter.update_from(session, self.view.effect)
         now = session.version, session.visible.version, source.phase, source.name
-        if self.paused or (now == self._seen and not self._is_time_told()):
+        if self.paused or (now == self._last_state and not self._is_clock_update_due()):
             return
         self._looked = time.monotonic()
         if self.view.update():
-            self._seen = now
+            self._last_state = now
 
-    def _is_time_told(self) -> bool:
+    def _is_clock_update_due(self) -> bool:
         """Whether it is time to update values that change by themselves, such as the age of waiting requests."""
         every = _WAITING if self.session.index.waiting() else _QUIET
         return self.session.source.live and time.monotonic() - self._looked >= every
@@ -147,7 +147,7 @@ class KproxyApp(App[None]):
             await self._switcher.mount(view)
         self._switcher.current = view.id
         self._tabs.show(view)
-        self._seen = ()
+        self._last_state = ()
         if view is not self._frames and self.session.matching is not None:
             self.session.work(SLICE)  # a short trace shows its matches immediately
         view.update()
@@ -198,7 +198,7 @@ class KproxyApp(App[None]):
     def action_clear_filter(self) -> None:
         """Clear the filter, from any view."""
         self._frames.clear_filter()
-        self.look()
+        self.refresh_screen()
 
     async def action_view(self, number: int) -> None:
         """Show the view with that key."""

@@ -18,8 +18,8 @@ from kproxy.outputs.text import STYLES
 from kproxy.trace.formatting import RANK, safe
 
 #: Number of causes on a screen with enough rows, and on a small one.
-_MOST, _FEW = 3, 2
-_LITTLE = 30  # rows of a screen
+_MOST, _MOST_ON_SMALL_SCREEN = 3, 2
+_SMALL_SCREEN_ROWS = 30  # rows of a screen
 _EVERY = 0.5
 
 
@@ -43,13 +43,13 @@ class CausesPanel(Static):
         self._causes: Sequence[CauseRows] = ()
         self._looked = 0.0
 
-    def look(self) -> bool:
+    def refresh_causes(self) -> bool:
         """Update the causes, at limited frequency because it is slow; return False if the update is postponed."""
         now = time.monotonic()
         if now - self._looked < _EVERY:
             return False
         self._looked = now
-        most = _FEW if self.app.size.height < _LITTLE else _MOST
+        most = _MOST_ON_SMALL_SCREEN if self.app.size.height < _SMALL_SCREEN_ROWS else _MOST
         found = self._session.overviews.findings.causes()
         self._causes = [each for each in found if RANK.get(each.finding.severity, 0)][:most]
         self.set_class(bool(self._causes), "some")

@@ -29,7 +29,7 @@ _LARGE = 1 << 15
 _MOST_ERRORS = 5
 
 #: Minimum number of screen lines for showing findings in full, with fields and bytes below.
-_ROOM = 28
+_FULL_FINDINGS_LINES = 28
 
 #: Keys of an event that its head line or its row shows.
 _IN_HEAD = {"v", "kind", "ts", "connection_id"}
@@ -60,27 +60,27 @@ class SidePane(Vertical):
         yield self._head
         yield self.tree_of_fields
 
-    def show(self, shown: FrameDetail | None, why: str) -> None:
+    def show(self, detail: FrameDetail | None, why: str) -> None:
         """Show one side; if it is missing, show the reason `why`."""
-        self.side = shown
+        self.side = detail
         title = Text(no_wrap=True, overflow="ellipsis")
         title.append(self._title, "bold")
-        if shown is None:
+        if detail is None:
             title.append(f"  {why}", "dim")
         else:
-            line = shown.line
+            line = detail.line
             title.append(f"  {safe(line.api)} v{line.api_version}" if line.api else "  ?")
             title.append(f"  id {line.correlation_id}  {size(line.size)}", "dim")
-            if shown.departure:
-                title.append("  as written: " + safe(shown.departure), "yellow")
-            elif shown.missing:
-                title.append("  " + safe(shown.missing), "yellow")
+            if detail.departure:
+                title.append("  as written: " + safe(detail.departure), "yellow")
+            elif detail.missing:
+                title.append("  " + safe(detail.missing), "yellow")
         self._head.update(title, layout=False)
-        self.tree_of_fields.show(shown.fields if shown is not None else [])
+        self.tree_of_fields.show(detail.fields if detail is not None else [])
 
 
 class DetailPane(Vertical):
-    """The exchange under the cursor; `whole` when it is full-screen."""
+    """The exchange under the cursor; `fullscreen` when it is full-screen."""
 
     DEFAULT_CSS = """
     DetailPane { height: 1fr; border-top: solid $panel; }
@@ -117,7 +117,7 @@ class DetailPane(Vertical):
         """Show both sides and full findings only if there is room."""
         self.set_class(self.size.width >= 150, "wide")
         self.set_class(self.size.width < 120, "narrow")
-        self._tell()
+        self._show_findings()
 
     @property
     def pane(self) -> SidePane:
@@ -128,11 +128,11 @@ class DetailPane(Vertical):
         """Show another exchange."""
         self._exchange = exchange
         if exchange is None:
-            self._put(None, None)
+            self._show_sides(None, None)
             return
         large = max((len(line.frame or "") for line in (exchange.request, exchange.response) if line), default=0)
         if large < _LARGE:
-            self._put(*_sides(exchange))
+            self._show_sides(*_sides(exchange))
         else:
             self._read(exchange)
 
@@ -140,16 +140,16 @@ class DetailPane(Vertical):
     def _read(self, exchange: Exchange) -> None:
         sides = _sides(exchange)
         if self._exchange is exchange:
-            self.app.call_from_thread(self._put, *sides)
+            self.app.call_from_thread(self._show_sides, *sides)
 
-    def _put(self, request: FrameDetail | None, response: FrameDetail | None) -> None:
+    def _show_sides(self, request: FrameDetail | None, response: FrameDetail | None) -> None:
         panes = self.panes
         exchange = self._exchange
         is_frame = exchange is not None and exchange.event is None
         self.set_class(not is_frame, "event")
         panes[0].show(request, "not seen")
         panes[1].show(response, "not seen" if request is None else "no response yet")
-        self._tell()
+        self._show_findings()
         worst = max((each for each in (response, request) if each is not None), key=_severity, default=None)
         self.active = "request" if worst is None or worst is request else "response"
         self._activate()
@@ -158,20 +158,20 @@ class DetailPane(Vertical):
         if worst is not None:
             self._point_at_worst(worst)
 
-    def _tell(self) -> None:
+    def _show_findings(self) -> None:
         """Update the findings."""
         request, response = (pane.side for pane in self.panes)
-        full = self.has_class("whole") and self.size.height >= _ROOM
-        self._findings.update(_told(self._exchange, request, response, self._findings.size.width if full else 0))
+        full = self.has_class("whole") and self.size.height >= _FULL_FINDINGS_LINES
+        self._findings.update(_text_of(self._exchange, request, response, self._findings.size.width if full else 0))
 
-    def _point_at_worst(self, shown: FrameDetail) -> None:
+    def _point_at_worst(self, detail: FrameDetail) -> None:
         """Move the cursors to the most severe finding."""
-        first = next((found for found in shown.findings if found.path or found.span), None)
+        first = next((found for found in detail.findings if found.path or found.span), None)
         if first is None:
             return
-        chain = shown.find(first.path) if first.path else []
+        chain = detail.find(first.path) if first.path else []
         if first.span is not None and (not chain or chain[-1].start != first.span[0]):  # the field may occur twice
-            chain = shown.at_byte(first.span[0]) or chain
+            chain = detail.at_byte(first.span[0]) or chain
         self.pane.tree_of_fields.point_at(chain)
         if first.span is not None:
             self._bytes.span = first.span
@@ -184,15 +184,15 @@ class DetailPane(Vertical):
     def _activate(self) -> None:
         for pane in self.panes:
             pane.set_class(pane.id == self.active, "active")
-        shown = self.pane.side
-        found = [(*each.span, each.severity) for each in shown.findings if each.span] if shown else []
-        self._bytes.show(*_bytes(shown), found)
+        detail = self.pane.side
+        found = [(*each.span, each.severity) for each in detail.findings if each.span] if detail else []
+        self._bytes.show(*_bytes(detail), found)
 
-    def set_whole(self, *, whole: bool) -> None:
+    def set_fullscreen(self, *, fullscreen: bool) -> None:
         """Show findings in full, with their bytes, only when there is room."""
-        self.set_class(whole, "whole")
-        self._wrong.can_focus = whole
-        self._tell()
+        self.set_class(fullscreen, "whole")
+        self._wrong.can_focus = fullscreen
+        self._show_findings()
 
     @property
     def first(self) -> Widget:
@@ -219,7 +219,7 @@ class DetailPane(Vertical):
             self._bytes.span = field.start, max(field.end, *(end for start, end in found if start == field.start), 0)
 
     @on(FieldTree.Chosen)
-    def show_whole(self, event: FieldTree.Chosen) -> None:
+    def show_full_value(self, event: FieldTree.Chosen) -> None:
         """Show a field or record in full."""
         event.stop()
         self.app.push_screen(ValueWindow(event.chain))
@@ -228,9 +228,9 @@ class DetailPane(Vertical):
     def show_field(self, event: HexView.Pointed) -> None:
         """Move the cursor to the field that contains the byte."""
         event.stop()
-        shown = self.pane.side
-        if shown is not None:
-            self.pane.tree_of_fields.point_at(shown.at_byte(event.offset))
+        detail = self.pane.side
+        if detail is not None:
+            self.pane.tree_of_fields.point_at(detail.at_byte(event.offset))
 
     @property
     def field(self) -> FieldView | None:
@@ -247,36 +247,36 @@ def _sides(exchange: Exchange) -> tuple[FrameDetail | None, FrameDetail | None]:
     )
 
 
-def _bytes(shown: FrameDetail | None) -> tuple[bytes, int]:
+def _bytes(detail: FrameDetail | None) -> tuple[bytes, int]:
     """Return the bytes of a side, or those in its findings' excerpts, and the offset of the first one."""
-    if shown is None or shown.frame is not None:
-        return (shown and shown.frame) or b"", 0
-    found = next((each.excerpt for each in shown.findings if each.excerpt is not None), None)
+    if detail is None or detail.frame is not None:
+        return (detail and detail.frame) or b"", 0
+    found = next((each.excerpt for each in detail.findings if each.excerpt is not None), None)
     return (b"", 0) if found is None else (excerpt_bytes(found), found.start)
 
 
-def _severity(shown: FrameDetail) -> int:
-    return max((RANK.get(found.severity, 0) + 1 for found in shown.findings), default=0)
+def _severity(detail: FrameDetail) -> int:
+    return max((RANK.get(found.severity, 0) + 1 for found in detail.findings), default=0)
 
 
-def _told(exchange: Exchange | None, request: FrameDetail | None, response: FrameDetail | None, width: int) -> Text:
+def _text_of(exchange: Exchange | None, request: FrameDetail | None, response: FrameDetail | None, width: int) -> Text:
     """Return the head line and the findings: in full within `width`, or with width 0 only messages and hints."""
     if exchange is None:
         return Text()
     text = Text()
-    found = [_with_bytes(each, shown) for shown in (response, request) if shown for each in shown.findings]
+    found = [_with_bytes(each, detail) for detail in (response, request) if detail for each in detail.findings]
     for finding in sorted(found, key=lambda each: -RANK.get(each.severity, 0)):
         text.append_text(in_full(finding, width) if width else _short(finding))
     if isinstance(exchange.event, FindingLine):
         event = exchange.event
-        for name, said in (
+        for name, text_of_field in (
             ("", event.message),
             ("expected: ", event.expected),
             ("got: ", event.got),
             ("hint: ", event.hint),
         ):
-            if said:
-                text.append(name, "dim").append(f"{safe(said)}\n")
+            if text_of_field:
+                text.append(name, "dim").append(f"{safe(text_of_field)}\n")
     elif exchange.event is not None:
         for name, fact in msgspec.to_builtins(exchange.event).items():
             if name not in _IN_HEAD and fact:
@@ -315,8 +315,8 @@ def _short(finding: FindingEntry) -> Text:
     return text
 
 
-def _with_bytes(finding: FindingEntry, shown: FrameDetail) -> FindingEntry:
+def _with_bytes(finding: FindingEntry, detail: FrameDetail) -> FindingEntry:
     """Return a finding with an excerpt of the bytes around its span, if it has none."""
-    if finding.excerpt is not None or finding.span is None or shown.frame is None:
+    if finding.excerpt is not None or finding.span is None or detail.frame is None:
         return finding
-    return msgspec.structs.replace(finding, excerpt=excerpt(shown.frame, *finding.span))
+    return msgspec.structs.replace(finding, excerpt=excerpt(detail.frame, *finding.span))

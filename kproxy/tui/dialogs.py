@@ -84,8 +84,8 @@ class Menu(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-def _choice(letter: str, name: str, said: str) -> Text:
-    return Text.assemble((f" {letter} ", "bold reverse"), " ", (name, "bold"), "  ", (said, "dim"))
+def _choice(letter: str, name: str, description: str) -> Text:
+    return Text.assemble((f" {letter} ", "bold reverse"), " ", (name, "bold"), "  ", (description, "dim"))
 
 
 class Prompt(ModalScreen[str | None]):

@@ -23,12 +23,12 @@ from kproxy.tui.detail import DetailPane
 from kproxy.tui.dialogs import Menu, Prompt
 from kproxy.tui.exchange_columns import ExchangeRows
 from kproxy.tui.filter_input import FilterBar
-from kproxy.tui.filter_status import nothing
+from kproxy.tui.filter_status import empty_message
 from kproxy.tui.table import Table
 from kproxy.tui.view import View
 
 #: Seconds that the cursor must rest on an exchange before its details are read.
-_REST = 0.04
+_CURSOR_REST_S = 0.04
 #: Seconds of sorting before keys are handled.
 _SLICE = 0.008
 
@@ -95,12 +95,12 @@ class ExchangeView(View):
         super().__init__(id="frames")
         self._session = session
         self._causes = CausesPanel(session)
-        self.table = Table(ExchangeRows(session), nothing=lambda: nothing(session, "rows"), id="exchanges")
+        self.table = Table(ExchangeRows(session), empty_message=lambda: empty_message(session, "rows"), id="exchanges")
         self.table.set_reactive(Table.follow, session.source.is_stream)
         self._before: list[_Before] = []
         self.detail = DetailPane()
         self._filter = FilterBar()
-        self._shown: tuple[int, int] | None = None
+        self._displayed: tuple[int, int] | None = None
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -116,7 +116,7 @@ class ExchangeView(View):
         if not self._session.visible.is_behind:
             self.table.aim(None)
         self._read()
-        return self._causes.look()
+        return self._causes.refresh_causes()
 
     @property
     def first(self) -> Widget:
@@ -141,26 +141,26 @@ class ExchangeView(View):
             self.table.follow = False
 
     @on(Table.Moved)
-    def look_closer(self) -> None:
+    def show_details_later(self) -> None:
         """Show the exchange under the cursor once the cursor rests."""
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(_REST, self._read)
+        self._timer = self.set_timer(_CURSOR_REST_S, self._read)
 
     def _read(self) -> None:
         """Show the exchange if it is another one, or got its response."""
         exchange = self._session.exchange(self.row) if self.row is not None else None
-        shown = None if exchange is None else (exchange.row, exchange.state)
-        if shown != self._shown:
-            self._shown = shown
+        visible = None if exchange is None else (exchange.row, exchange.state)
+        if visible != self._displayed:
+            self._displayed = visible
             self.detail.show(exchange)
 
     @on(Table.Chosen)
-    def open_whole(self) -> None:
+    def open_fullscreen(self) -> None:
         """Show the details full-screen."""
         self.table.follow = False
         self.add_class("whole")
-        self.detail.set_whole(whole=True)
+        self.detail.set_fullscreen(fullscreen=True)
         self._read()
         self.screen.set_focus(self.first)
 
@@ -168,7 +168,7 @@ class ExchangeView(View):
         """Return to the list; from there to the previous state; then clear the filter."""
         if self.has_class("whole") or not self.table.has_focus:
             self.remove_class("whole")
-            self.detail.set_whole(whole=False)
+            self.detail.set_fullscreen(fullscreen=False)
         elif self._before:
             before = self._before.pop()
             self._narrow(before.filter, only_findings=before.only_findings, row=before.row)
@@ -184,13 +184,13 @@ class ExchangeView(View):
         self._filter.open(str(self._session.visible.filter or ""))
 
     @on(FilterBar.Chosen)
-    def take_filter(self, event: FilterBar.Chosen) -> None:
+    def apply_filter(self, event: FilterBar.Chosen) -> None:
         """Apply the filter."""
         self._before.clear()
         self.narrow(event.filter, only_findings=self._session.visible.only_findings)
         self.table.focus()
 
-    @on(FilterBar.Left)
+    @on(FilterBar.Cancelled)
     def leave_filter(self) -> None:
         """Return to the list."""
         self.table.focus()
@@ -200,9 +200,9 @@ class ExchangeView(View):
         self._narrow(chosen, only_findings=only_findings, row=self.row)
 
     def _narrow(self, chosen: Filter | None, *, only_findings: bool, row: int | None) -> None:
-        shown = self._session.visible
-        shown.choose(chosen, only_findings=only_findings)
-        shown.work(_SLICE)  # a short trace shows its matches immediately
+        visible = self._session.visible
+        visible.choose(chosen, only_findings=only_findings)
+        visible.work(_SLICE)  # a short trace shows its matches immediately
         self.table.aim(row)
         self.update()
 
@@ -213,10 +213,10 @@ class ExchangeView(View):
 
     def narrow_more(self, view: View, text: str) -> None:
         """Filter the visible rows further on behalf of `view`, which back returns to."""
-        shown = self._session.visible
+        visible = self._session.visible
         self._remember(view)
-        both = text if shown.filter is None else f"({shown.filter}) and ({text})"
-        self.narrow(parse(both), only_findings=shown.only_findings)
+        both = text if visible.filter is None else f"({visible.filter}) and ({text})"
+        self.narrow(parse(both), only_findings=visible.only_findings)
 
     def jump_from(self, view: View, row: int) -> None:
         """Move the cursor to an exchange on behalf of `view`, which back returns to."""
@@ -224,13 +224,13 @@ class ExchangeView(View):
         self._go_to(row)
 
     def _remember(self, view: View | None) -> None:
-        shown = self._session.visible
-        self._before.append(_Before(shown.filter, shown.only_findings, self.row, view))
+        visible = self._session.visible
+        self._before.append(_Before(visible.filter, visible.only_findings, self.row, view))
 
     def action_only_findings(self) -> None:
         """Show only rows with findings, or all rows again."""
-        shown = self._session.visible
-        self.narrow(shown.filter, only_findings=not shown.only_findings)
+        visible = self._session.visible
+        self.narrow(visible.filter, only_findings=not visible.only_findings)
 
     def action_follow(self) -> None:
         """Follow the newest exchange, or stop following."""
@@ -266,11 +266,11 @@ class ExchangeView(View):
         notes = self._session.notes
         self._seek(1, lambda row: row in notes and (notes[row].marked or bool(notes[row].text)))
 
-    def _seek(self, step: int, wanted: Callable[[int], bool]) -> None:
-        shown = self._session.visible
+    def _seek(self, step: int, matches: Callable[[int], bool]) -> None:
+        visible = self._session.visible
         position = self.table.cursor + step
-        while 0 <= position < len(shown):
-            if wanted(shown[position]):
+        while 0 <= position < len(visible):
+            if matches(visible[position]):
                 self.table.go(position)
                 return
             position += step
@@ -283,11 +283,11 @@ class ExchangeView(View):
         self._go_to(row)
 
     def _go_to(self, row: int) -> None:
-        shown = self._session.visible
-        if not shown.has(row):
+        visible = self._session.visible
+        if not visible.has(row):
             self.narrow(None)
         self.table.follow = False
-        self.table.go(shown.position(row))
+        self.table.go(visible.position(row))
 
     def action_mark(self) -> None:
         """Mark or unmark the exchange."""
@@ -306,7 +306,7 @@ class ExchangeView(View):
         if text is not None:
             note.text = text
             self.table.refresh()
-            self._shown = None
+            self._displayed = None
             self._read()
 
     @work
@@ -314,11 +314,11 @@ class ExchangeView(View):
         """Choose the sort order; choosing it again reverses it."""
         chosen = await self.app.push_screen_wait(Menu("sort by", _ORDERS))
         if chosen is not None:
-            shown = self._session.visible
+            visible = self._session.visible
             order = Order(chosen)
-            shown.sort(order, reverse=order is shown.order and not shown.reverse)
-            while shown.is_unsorted:
-                shown.work(_SLICE)
+            visible.sort(order, reverse=order is visible.order and not visible.reverse)
+            while visible.is_unsorted:
+                visible.work(_SLICE)
                 await asyncio.sleep(0)
             self.table.update()
             self.table.go(0)
@@ -332,7 +332,7 @@ class ExchangeView(View):
     @work
     async def action_save(self) -> None:
         """Save the visible rows as a trace."""
-        await export.save_shown(self.app, self._session)
+        await export.save_visible(self.app, self._session)
 
     def action_edit(self) -> None:
         """Open the exchange in an editor."""

@@ -50,7 +50,7 @@ async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
     app.notify(f"copied {chain}, {size(len(text.encode(errors='replace')))}", markup=False)
 
 
-async def save_shown(app: App[None], session: BrowseSession) -> None:
+async def save_visible(app: App[None], session: BrowseSession) -> None:
     """Ask for a file name, and save the visible rows as a trace."""
     proposed = time.strftime("kproxy-%Y%m%d-%H%M%S.jsonl")
     name = await app.push_screen_wait(Prompt(f"save {len(session.visible):,} rows as a trace", proposed))

@@ -40,7 +40,7 @@ class FilterBar(Vertical):
 
         filter: Filter | None
 
-    class Left(Message):
+    class Cancelled(Message):
         """Posted when the input is closed without a change."""
 
     def compose(self) -> ComposeResult:
@@ -58,7 +58,7 @@ class FilterBar(Vertical):
         self._input.value = text
         self._input.cursor_position = len(text)
         self.screen.set_focus(self._input)  # immediately; `focus` would miss the next key
-        self._say(text)
+        self._show_status(text)
 
     def close(self) -> None:
         """Hide it."""
@@ -66,32 +66,32 @@ class FilterBar(Vertical):
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
-        self._say(event.value)
+        self._show_status(event.value)
 
-    def _say(self, text: str, *, done: bool = False) -> FilterError | None:
+    def _show_status(self, text: str, *, done: bool = False) -> FilterError | None:
         """Show the error below its position, or unless `done`, completions if there are any."""
-        said = Text(no_wrap=True, overflow="ellipsis")
-        words = complete(text, self._input.cursor_position)
-        wrong: FilterError | None = None
+        status = Text(no_wrap=True, overflow="ellipsis")
+        completions = complete(text, self._input.cursor_position)
+        error_found: FilterError | None = None
         if text.strip():
             try:
                 parse(text)
             except FilterError as error:
-                wrong = error
-        if wrong is not None and (done or not words):
-            carets = max(1, min(wrong.end, len(text)) - wrong.start)
-            said.append(" " * wrong.start + "^" * carets + " ", "red bold").append(str(wrong), "red")
+                error_found = error
+        if error_found is not None and (done or not completions):
+            carets = max(1, min(error_found.end, len(text)) - error_found.start)
+            status.append(" " * error_found.start + "^" * carets + " ", "red bold").append(str(error_found), "red")
         else:
-            said.append("  ".join(words[:_MOST]) + ("  …" if len(words) > _MOST else ""), "dim")
-        self.query_one(Static).update(said)
-        return wrong
+            status.append("  ".join(completions[:_MOST]) + ("  …" if len(completions) > _MOST else ""), "dim")
+        self.query_one(Static).update(status)
+        return error_found
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if not event.value.strip():
             self.post_message(self.Chosen(None))
-        elif self._say(event.value, done=True) is not None:
+        elif self._show_status(event.value, done=True) is not None:
             return
         else:
             self.post_message(self.Chosen(parse(event.value)))
@@ -100,30 +100,30 @@ class FilterBar(Vertical):
     def action_complete(self) -> None:
         """Insert the first completion."""
         line = self._input
-        words = complete(line.value, line.cursor_position)
-        if words:
-            line.value, line.cursor_position = _with(line.value, line.cursor_position, words[0])
+        completions = complete(line.value, line.cursor_position)
+        if completions:
+            line.value, line.cursor_position = _with(line.value, line.cursor_position, completions[0])
 
     def action_leave(self) -> None:
         """Close the input without a change."""
         self.close()
-        self.post_message(self.Left())
+        self.post_message(self.Cancelled())
 
 
 class _Next(Suggester):
     async def get_suggestion(self, value: str) -> str | None:
         """Return the line with its current word completed."""
-        words = complete(value, len(value))
-        if not words or value[-1:] in ("", " ", "("):
+        completions = complete(value, len(value))
+        if not completions or value[-1:] in ("", " ", "("):
             return None
-        return _with(value, len(value), words[0])[0]
+        return _with(value, len(value), completions[0])[0]
 
 
-def _with(text: str, cursor: int, word: str) -> tuple[str, int]:
-    """Return the text with the word at the cursor replaced by `word`, and the new cursor position."""
+def _with(text: str, cursor: int, completion: str) -> tuple[str, int]:
+    """Return the text with the word at the cursor replaced by `completion`, and the new cursor position."""
     before = text[:cursor]
-    for size in range(len(word), 0, -1):
-        if before.lower().endswith(word[:size].lower()):
+    for size in range(len(completion), 0, -1):
+        if before.lower().endswith(completion[:size].lower()):
             before = before[: len(before) - size]
             break
-    return before + word + text[cursor:], len(before + word)
+    return before + completion + text[cursor:], len(before + completion)

@@ -66,5 +66,5 @@ def help_text(view: View, views: Sequence[View]) -> Text:
 
 def _section(text: Text, title: str, rows: Sequence[tuple[str, str]]) -> None:
     text.append(f"\n{title}\n", "bold underline")
-    for keys, said in rows:
-        text.append(f"  {keys:<12}", "bold").append(f"{said}\n")
+    for keys, description in rows:
+        text.append(f"  {keys:<12}", "bold").append(f"{description}\n")

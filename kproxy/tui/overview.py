@@ -18,15 +18,15 @@ from kproxy.browse.session import BrowseSession
 from kproxy.counting.counts import Severities
 from kproxy.trace.formatting import duration, safe
 from kproxy.tui.dialogs import Menu
-from kproxy.tui.filter_status import nothing
+from kproxy.tui.filter_status import empty_message
 from kproxy.tui.table import Cell, Table, TableColumn
 from kproxy.tui.view import View
 
 T = TypeVar("T")
 
 #: Least seconds between two updates of an overview; more if updates are slow.
-_EVERY = 0.5
-_SHARE = 20
+_INTERVAL_S = 0.5
+_UPDATE_SHARE = 20
 
 
 class ListedRows(Generic[T]):
@@ -38,25 +38,25 @@ class ListedRows(Generic[T]):
         self.columns = columns
         self._key = key
         self._cells = cells
-        self._things: Sequence[T] = ()
+        self._items: Sequence[T] = ()
         self._positions: dict[Hashable, int] = {}
 
-    def put(self, things: Sequence[T]) -> None:
+    def set_items(self, items: Sequence[T]) -> None:
         """Show these."""
-        self._things = things
-        self._positions = {self._key(thing): position for position, thing in enumerate(things)}
+        self._items = items
+        self._positions = {self._key(item): position for position, item in enumerate(items)}
 
-    def thing(self, key: Hashable) -> T | None:
+    def item(self, key: Hashable) -> T | None:
         """Return the item with that key."""
         position = self._positions.get(key)
-        return None if position is None else self._things[position]
+        return None if position is None else self._items[position]
 
     def __len__(self) -> int:
-        return len(self._things)
+        return len(self._items)
 
     def key(self, position: int) -> Hashable:
         """See `Rows`."""
-        return self._key(self._things[position])
+        return self._key(self._items[position])
 
     def position(self, key: Hashable) -> int | None:
         """See `Rows`."""
@@ -64,7 +64,7 @@ class ListedRows(Generic[T]):
 
     def cells(self, position: int) -> Sequence[Cell]:
         """See `Rows`."""
-        return self._cells(self._things[position])
+        return self._cells(self._items[position])
 
 
 class OverviewView(View, Generic[T]):
@@ -92,14 +92,14 @@ class OverviewView(View, Generic[T]):
         super().__init__(id=name)
         self.session = session
         self._listed: ListedRows[T] = ListedRows(self.columns, self.key, self.cells)
-        self.table = Table(self._listed, nothing=lambda: nothing(session, _in_a_sentence(self.title)))
-        self._said = Static()
+        self.table = Table(self._listed, empty_message=lambda: empty_message(session, _in_a_sentence(self.title)))
+        self._text_pane = Static()
         self._order = self.orders[0]
         self._reverse = False
         self._looked = self._took = 0.0
 
     @abstractmethod
-    def things(self) -> list[T]:
+    def items(self) -> list[T]:
         """Return the current items."""
 
     @abstractmethod
@@ -107,64 +107,64 @@ class OverviewView(View, Generic[T]):
         """Return the number of items that are not listed because there are too many, and what they are."""
 
     @abstractmethod
-    def key(self, thing: T) -> Hashable:
+    def key(self, item: T) -> Hashable:
         """Return a stable identity of an item."""
 
     @abstractmethod
-    def cells(self, thing: T) -> Sequence[Cell]:
+    def cells(self, item: T) -> Sequence[Cell]:
         """Its row."""
 
     @abstractmethod
-    def told(self, thing: T) -> Text:
+    def item_text(self, item: T) -> Text:
         """Return the text about an item."""
 
     @abstractmethod
-    def open(self, thing: T) -> None:
+    def open(self, item: T) -> None:
         """Show the frames of an item."""
 
     def compose(self) -> ComposeResult:
         """Create the table and the text."""
         yield self.table
-        yield VerticalScroll(self._said, classes="about")
+        yield VerticalScroll(self._text_pane, classes="about")
 
     @property
     def chosen(self) -> T | None:
         """The item under the cursor."""
-        return self._listed.thing(self.table.key)
+        return self._listed.item(self.table.key)
 
     def update(self) -> bool:
         """See `View`."""
         now = time.monotonic()
-        if now - self._looked < max(_EVERY, _SHARE * self._took):
+        if now - self._looked < max(_INTERVAL_S, _UPDATE_SHARE * self._took):
             return False
-        self.refresh_things()
+        self.refresh_items()
         self._looked = time.monotonic()
         self._took = self._looked - now
         return True
 
-    def refresh_things(self) -> None:
+    def refresh_items(self) -> None:
         """Update the table and the text."""
         compared = self._order[2]
-        self._listed.put(sorted(self.things(), key=compared, reverse=not self._reverse))
+        self._listed.set_items(sorted(self.items(), key=compared, reverse=not self._reverse))
         self.table.update()
-        self.tell()
+        self.update_text()
 
     @on(Table.Moved)
-    def tell_other(self) -> None:
+    def update_for_cursor(self) -> None:
         """Update the text for the new item under the cursor."""
-        self.tell()
+        self.update_text()
 
-    def tell(self) -> None:
+    def update_text(self) -> None:
         """Show the text about the item under the cursor."""
-        thing = self.chosen
-        self.say(Text() if thing is None else self.told(thing))
+        item = self.chosen
+        self.show_text(Text() if item is None else self.item_text(item))
 
-    def say(self, text: Text) -> None:
+    def show_text(self, text: Text) -> None:
         """Show a text below the table, and the number of unlisted items."""
         number, what = self.unlisted()
         if number:
             text.append(f"\n{number:,} {what} not listed", "yellow")
-        self._said.update(text)
+        self._text_pane.update(text)
 
     @property
     def first(self) -> Table:
@@ -174,8 +174,8 @@ class OverviewView(View, Generic[T]):
     @on(Table.Chosen)
     def action_open(self) -> None:
         """Show the frames of the item under the cursor."""
-        if (thing := self.chosen) is not None:
-            self.open(thing)
+        if (item := self.chosen) is not None:
+            self.open(item)
 
     @work
     async def action_sort(self) -> None:
@@ -186,7 +186,7 @@ class OverviewView(View, Generic[T]):
             order = next(each for each in self.orders if each[1] == name)
             self._reverse = order is self._order and not self._reverse
             self._order = order
-            self.refresh_things()
+            self.refresh_items()
             self.table.go(0)
 
     def jump(self, row: int) -> None:
@@ -248,10 +248,10 @@ def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:
 def lines(*rows: tuple[str, str | Text]) -> Text:
     """Return ``name: text`` lines; those without text are omitted."""
     text = Text()
-    for name, said in rows:
-        if said:
+    for name, value in rows:
+        if value:
             text.append(f"{name}: " if name else "", "dim")
-            text.append_text(said if isinstance(said, Text) else Text(safe(said)))
+            text.append_text(value if isinstance(value, Text) else Text(safe(value)))
             text.append("\n")
     text.rstrip()
     return text

@@ -35,15 +35,15 @@ class Bar(Static):
 
     def __init__(self) -> None:
         super().__init__(id="bar")
-        self._shown = Text()
+        self._current = Text()
         self._counts: deque[tuple[float, int]] = deque(maxlen=20)
 
     def update_from(self, session: BrowseSession, *, paused: bool, follows: bool) -> None:
         """Show the current state of the session."""
         source, index = session.source, session.index
-        light, colour = _LIGHTS[source.phase]
+        colour_name, colour = _LIGHTS[source.phase]
         text = Text(no_wrap=True, overflow="ellipsis")
-        text.append(f"{light} ", colour).append(safe(source.name), "bold")
+        text.append(f"{colour_name} ", colour).append(safe(source.name), "bold")
         if source.sentence:
             text.append(f"  {safe(source.sentence)}", colour)
         if (percent := source.percent()) is not None:
@@ -60,8 +60,8 @@ class Bar(Static):
             text.append("  PAUSED", "reverse")
         elif follows:
             text.append("  FOLLOW", "green")
-        if text != self._shown or text.spans != self._shown.spans:
-            self._shown = text
+        if text != self._current or text.spans != self._current.spans:
+            self._current = text
             self.update(text, layout=False)
 
     def _rate(self, rows: int) -> int:

@@ -74,7 +74,7 @@ class Table(ScrollView, can_focus=True):
 
     Args:
         rows: The rows.
-        nothing: Returns the message shown if there are no rows.
+        empty_message: Returns the message shown if there are no rows.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -138,11 +138,13 @@ class Table(ScrollView, can_focus=True):
         table: Table
         follow: bool
 
-    def __init__(self, rows: TableRows, *, nothing: Callable[[], str] = lambda: "", id: str | None = None) -> None:
+    def __init__(
+        self, rows: TableRows, *, empty_message: Callable[[], str] = lambda: "", id: str | None = None
+    ) -> None:
         super().__init__(id=id)
         self.rows = rows
-        self._nothing = nothing
-        self._instead: Sequence[str] = ()
+        self._nothing = empty_message
+        self._message_lines: Sequence[str] = ()
         self._key: Hashable | None = None
         self._aim: Hashable | None = None
         self._widths: list[int] = []
@@ -153,12 +155,12 @@ class Table(ScrollView, can_focus=True):
         """Update after rows may have changed; the cursor stays on its row."""
         count = len(self.rows)
         width = self.scrollable_content_region.width - len(_MARGIN)
-        self._instead = (
+        self._message_lines = (
             () if count else [line for text in self._nothing().split("\n") for line in wrap(text, max(10, width))]
         )
         self._measure(count + 1)
         if self.follow and count:
-            self._go(count - 1, quiet=True)
+            self._go(count - 1, silent=True)
         elif count and (aimed := self._aimed(count)) is not None:
             self._aim = None
             self._go(aimed)
@@ -167,9 +169,9 @@ class Table(ScrollView, can_focus=True):
             self.cursor += moved
             if moved:
                 self.scroll_to(y=max(0, self.scroll_offset.y + moved), animate=False, immediate=True)
-            self._tell(quiet=True)
+            self._post_moved(silent=True)
         else:
-            self._go(min(self.cursor, max(0, count - 1)), quiet=True)
+            self._go(min(self.cursor, max(0, count - 1)), silent=True)
         self._redraw()
 
     def aim(self, key: Hashable | None) -> None:
@@ -197,8 +199,8 @@ class Table(ScrollView, can_focus=True):
 
     def _content(self, line: int) -> _Content:
         """Return the content of a line of the screen."""
-        if self._instead:  # below a blank line
-            return self._instead[line - 2] if 0 <= line - 2 < len(self._instead) else None
+        if self._message_lines:  # below a blank line
+            return self._message_lines[line - 2] if 0 <= line - 2 < len(self._message_lines) else None
         position = line - 1 + self.scroll_offset.y
         return (position == self.cursor, self.rows.cells(position)) if position < len(self.rows) else None
 
@@ -207,9 +209,9 @@ class Table(ScrollView, can_focus=True):
         self._aim = None
         self._go(max(0, min(position, len(self.rows) - 1)))
 
-    def _go(self, position: int, *, quiet: bool = False) -> None:
+    def _go(self, position: int, *, silent: bool = False) -> None:
         count = len(self.rows)
-        if not quiet and self.follow and position < count - 1:
+        if not silent and self.follow and position < count - 1:
             self.follow = False
         self.cursor = position
         height = max(1, self.scrollable_content_region.height - 1)
@@ -218,12 +220,12 @@ class Table(ScrollView, can_focus=True):
             self.scroll_to(y=position, animate=False, immediate=True)
         elif position >= top + height:
             self.scroll_to(y=position - height + 1, animate=False, immediate=True)
-        self._tell(quiet=quiet)
+        self._post_moved(silent=silent)
         self._redraw()
 
-    def _tell(self, *, quiet: bool) -> None:
+    def _post_moved(self, *, silent: bool) -> None:
         key = self.rows.key(self.cursor) if self.cursor < len(self.rows) else None
-        if key != self._key or not quiet:
+        if key != self._key or not silent:
             self._key = key
             self.post_message(self.Moved(self, key))
 
@@ -299,9 +301,9 @@ class Table(ScrollView, can_focus=True):
             if not cell_width:
                 continue
             pieces = [(safe(text), style) for text, style in cell]
-            if column.right and (room := cell_width - sum(cell_len(text) for text, _ in pieces)) > 0:
-                segments.append(Segment(" " * room, base))
-                cell_width -= room
+            if column.right and (available := cell_width - sum(cell_len(text) for text, _ in pieces)) > 0:
+                segments.append(Segment(" " * available, base))
+                cell_width -= available
             for text, style in pieces:
                 shown = text if cell_len(text) <= cell_width else set_cell_size(text, max(cell_width - 1, 0)) + "…"
                 segments.append(Segment(shown, base + self.style_of(style) if style else base))
@@ -318,10 +320,14 @@ class Table(ScrollView, can_focus=True):
 
 def _fitted(columns: Sequence[TableColumn], width: int) -> list[int]:
     """Return the width of each column within `width`, separated by blanks; 0 for dropped columns."""
-    kept = dict(enumerate(columns))  # two may be equal
-    while sum(column.width + 1 for column in kept.values()) > width and any(column.drop for column in kept.values()):
-        del kept[max(kept, key=lambda number: kept[number].drop)]
-    rest = max(0, width - sum(column.width + 1 for column in kept.values()))
-    shares = sum(column.grow for column in kept.values())
-    widths = {number: column.width + (rest * column.grow // shares if shares else 0) for number, column in kept.items()}
+    remaining = dict(enumerate(columns))  # two may be equal
+    while sum(column.width + 1 for column in remaining.values()) > width and any(
+        column.drop for column in remaining.values()
+    ):
+        del remaining[max(remaining, key=lambda number: remaining[number].drop)]
+    rest = max(0, width - sum(column.width + 1 for column in remaining.values()))
+    shares = sum(column.grow for column in remaining.values())
+    widths = {
+        number: column.width + (rest * column.grow // shares if shares else 0) for number, column in remaining.items()
+    }
     return [widths.get(number, 0) for number in range(len(columns))]

@@ -248,7 +248,7 @@ class Timeline(Widget, can_focus=True):
 def _legend(width: int) -> Sequence[str]:
     """Return the legend of the characters, in as many lines as needed."""
     lines = [""]
-    for each in (f"{UNICODE[kind]} {said}" for kind, said in LEGEND):
+    for each in (f"{UNICODE[kind]} {entries}" for kind, entries in LEGEND):
         if lines[-1] and len(lines[-1]) + 2 + len(each) > width:
             lines.append("")
         lines[-1] += f"  {each}" if lines[-1] else each

@@ -16,7 +16,7 @@ from kproxy.browse.fields.records import record_of
 from kproxy.trace.formatting import safe
 
 #: Arrays with at most this many elements are expanded at first.
-_FEW = 8
+_FEW_ELEMENTS = 8
 #: Depth below the body to which the tree is expanded at first.
 _DEPTH = 3
 
@@ -74,7 +74,7 @@ class FieldTree(Tree[FieldView]):
         """Expand a field, and small fields below it."""
         self._fill(node)
         node.expand()
-        if depth and len(node.children) <= _FEW:
+        if depth and len(node.children) <= _FEW_ELEMENTS:
             for child in node.children:
                 if child.allow_expand and child.data is not None and child.data.kind != MORE:
                     self._open(child, depth - 1)
@@ -100,7 +100,7 @@ class FieldTree(Tree[FieldView]):
         """Expand or collapse a field; one without children, or a record, is shown in full."""
         event.stop()
         node = event.node
-        chain = _way(node)
+        chain = _chain(node)
         if node.allow_expand and record_of(chain) is None:
             node.toggle()
         elif chain:
@@ -140,7 +140,7 @@ class FieldTree(Tree[FieldView]):
         self.scroll_to_node(node, animate=False)
 
 
-def _way(node: TreeNode[FieldView]) -> list[FieldView]:
+def _chain(node: TreeNode[FieldView]) -> list[FieldView]:
     """Return the fields on the path to a node, outermost first."""
     chain: list[FieldView] = []
     at: TreeNode[FieldView] | None = node
@@ -154,8 +154,8 @@ def label(field: FieldView) -> Text:
     """Return the label ``name  value  meaning  kind``."""
     text = Text(no_wrap=True)
     text.append(safe(field.name), "bold" if not field.name.startswith("[") else "dim")
-    if said := field.text:
-        text.append("  " + said, "green" if field.count is None else "dim")
+    if value := field.text:
+        text.append("  " + value, "green" if field.count is None else "dim")
     if field.meaning:
         text.append("  " + safe(field.meaning), "cyan")
     if field.kind and field.kind != MORE:

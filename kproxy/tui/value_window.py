@@ -71,17 +71,17 @@ class Pager(ScrollView, can_focus=True):
 def _broken(row: Sequence[Piece], width: int) -> Iterable[list[Piece]]:
     """Return a row as lines of at most `width` cells."""
     line: list[Piece] = []
-    room = width
+    available = width
     for text, style in row:
-        if room < width and cell_len(text) > room:
+        if available < width and cell_len(text) > available:
             yield line
-            line, room = [], width
+            line, available = [], width
         for number, part in enumerate(chop_cells(text, width) if text else ()):
             if number:
                 yield line
-                line, room = [], width
+                line, available = [], width
             line.append((part, style))
-            room -= cell_len(part)
+            available -= cell_len(part)
     yield line
 
 
@@ -101,7 +101,7 @@ class ValueWindow(ModalScreen[None]):
 
     def __init__(self, chain: list[FieldView]) -> None:
         super().__init__()
-        self._way = chain
+        self._chain = chain
         self._form = Form.FITS
         self._pager = Pager()
         self._box = Vertical(self._pager, classes="box")
@@ -112,16 +112,16 @@ class ValueWindow(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Show the value in its default form."""
-        field = self._way[-1]
+        field = self._chain[-1]
         self._box.border_title = Text(safe(field.path or field.name))
         self._show()
 
     def _show(self) -> None:
-        said = Text("tab: ")
+        form_name = Text("tab: ")
         for form in _FORMS:
-            said.append(f" {form} ", "reverse" if form is self._form else "")
-        self._box.border_subtitle = said
-        self._pager.show(full_value(self._way, self._form))
+            form_name.append(f" {form} ", "reverse" if form is self._form else "")
+        self._box.border_subtitle = form_name
+        self._pager.show(full_value(self._chain, self._form))
 
     def action_form(self, by: int) -> None:
         """Switch between the default form, text and hex."""

@@ -42,9 +42,9 @@ PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
 _PLACES: Final = {"first": 0, "last": -1}
 
 
-def kind_of(name: str) -> str | None:
+def kind_of(text: str) -> str | None:
     """Return the kind of edit with that name: ``moved`` and ``field_moved`` are the same."""
-    return next((name for name in PARAMETERS if name in (name, name.removeprefix("field_"))), None)
+    return next((name for name in PARAMETERS if text in (name, name.removeprefix("field_"))), None)
 
 
 def edit_for(kind: str, parameters: Sequence[str]) -> Callable[[Layout], Edit]:
@@ -95,7 +95,7 @@ def _details(kind: str, field: str, values: dict[str, str], body: Layout) -> dic
             case "written" if kind == "header_version":
                 details[name] = int(values["VERSION"])
             case "written":
-                details[name] = next(values[name] for name in ("TYPE", "WAY", "fixed|compact") if name in values)
+                details[name] = next(values[each] for each in ("TYPE", "WAY", "fixed|compact") if each in values)
     return details
 
 

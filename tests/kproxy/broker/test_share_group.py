@@ -36,7 +36,7 @@ class Sharers:
         """The group, made if it is not there."""
         return self.groups.share("g", create=True)
 
-    def beat(self, member: str, epoch: int, topics: tuple[str, ...] | None = None) -> Mapping[str, Any]:
+    def consumer_heartbeat(self, member: str, epoch: int, topics: tuple[str, ...] | None = None) -> Mapping[str, Any]:
         """A heartbeat; its answer."""
         named = None if topics is None else frozenset(topics)
         return self.group.heartbeat(ShareHeartbeat(member, epoch, "client", "/127.0.0.1", None, named))

@@ -37,7 +37,7 @@ class Member:
         await self.ask("IncrementalAlterConfigs", 1, {"resources": [resource]})
         assert (await self.consumer_heartbeat(0, ["t"]))["error_code"] == 0
 
-    async def beat(self, epoch: int, topics: list[str] | None = None) -> Any:
+    async def consumer_heartbeat(self, epoch: int, topics: list[str] | None = None) -> Any:
         """A heartbeat."""
         return await self.ask("ShareGroupHeartbeat", 1, beat(self.name, epoch, topics))
 
@@ -74,7 +74,7 @@ class Member:
         return dict(whole["responses"][0]["partitions"][0] if whole["responses"] else whole)
 
 
-def beat(member: str, epoch: int, names: list[str] | None = None) -> dict[str, Any]:
+def consumer_heartbeat(member: str, epoch: int, names: list[str] | None = None) -> dict[str, Any]:
     return {
         "group_id": "g",
         "member_id": member,

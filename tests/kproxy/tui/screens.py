@@ -66,7 +66,7 @@ async def settled(pilot: Pilot[None]) -> None:
     assert isinstance(app, KproxyApp)
     await quiet()
     app.session.work(1)
-    app.look()
+    app.refresh_screen()
     for _ in range(2):
         await quiet()
         app.screen._on_timer_update()

@@ -38,7 +38,7 @@ class Consumers:
         assert found is not None
         return frozenset((found.id, index) for index in indexes)
 
-    def beat(self, member: str, epoch: int, **said: Any) -> Mapping[str, Any]:
+    def consumer_heartbeat(self, member: str, epoch: int, **said: Any) -> Mapping[str, Any]:
         """A heartbeat; its answer."""
         return self.groups.consumer_heartbeat("g", ConsumerHeartbeat(member, epoch, "client", "/127.0.0.1", **said))
 

@@ -133,10 +133,10 @@ def test_groups_are_bounded_and_those_without_anything_make_room(monkeypatch: py
 def test_what_members_bring_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_BYTES", 10_000)
     classic = Classic()
-    classic.groups.check_room(8_000)
+    classic.groups.check_capacity(8_000)
     classic.join(protocols={"range": bytes(8_000)})
     with pytest.raises(Refused) as refused:
-        classic.groups.check_room(8_000)
+        classic.groups.check_capacity(8_000)
     assert refused.value.error is Error.GROUP_MAX_SIZE_REACHED
     classic.group.leave([(next(iter(classic.group.members)), None)])
-    classic.groups.check_room(8_000)
+    classic.groups.check_capacity(8_000)

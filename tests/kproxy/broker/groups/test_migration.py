@@ -24,7 +24,7 @@ class Migrating(Classic):
         self.old = self.join().member_id
         self.sync(self.old, 1, {self.old: ALL})
 
-    def beat(self, member: str, epoch: int, owned: frozenset[tuple[str, int]] = frozenset()) -> int:
+    def consumer_heartbeat(self, member: str, epoch: int, owned: frozenset[tuple[str, int]] = frozenset()) -> int:
         """A heartbeat in the new protocol; the epoch that it is answered."""
         beat = ConsumerHeartbeat(
             member, epoch, "new", "/127.0.0.1", rebalance_timeout_ms=20_000, topics=frozenset({"t"}), owned=owned
