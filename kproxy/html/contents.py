@@ -1,4 +1,4 @@
-"""What a page says: a summary, a row for each exchange, and as many of their fields and bytes as there is room for."""
+"""The contents of a page: a summary, one row per exchange, and as many fields and bytes as fit."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from kproxy.trace.encoding import as_mapping
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FindingLine, Line
 
-#: Characters of a page: when rows take as much, no more are added, and fields and bytes only as far as there is room.
+#: Most characters of a page. Rows are added up to this size, then fields and bytes as far as they fit.
 MOST_SIZE = 20_000_000
 
-#: Causes in the summary.
+#: Most causes in the summary.
 MOST_CAUSES = 50
 
 _NARROW = "narrow it with -f, e.g. -f 'severity>=warning'"
 
 
 def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
-    """The data of a page.
+    """Return the data of a page.
 
     Returns:
         ``rows``, ``lines`` and ``sides`` are compressed chunks (`kproxy.html.packing`). A row is ``[time, connection,
-        client, API, version, what, size, latency, [[text, style]...], severity, is it an event]``; ``lines`` has for
-        each row ``{"lines", "findings"}``, a list of findings for each line; ``sides`` has pairs of request and
-        response as `kproxy.html.sides` gives them, null for one that is not there; ``places`` has for each row the
-        number of its pair, -1 if there is none. ``notes`` are sentences about what is not in the page. ``fields`` and
-        ``units`` are of the filter language (`kproxy.html.filter_fields`).
+        client, API, version, subject, size, latency, [[text, style]...], severity, is it an event]``; ``lines`` has for
+        each row ``{"lines", "findings"}``, with a list of findings for each line; ``sides`` has pairs of request and
+        response as in `kproxy.html.sides`, null if missing; ``places`` has for each row the number of its pair, -1 if
+        none. ``notes`` are sentences about omissions. ``fields`` and ``units`` belong to the filter language
+        (`kproxy.html.filter_fields`).
     """
     told = Findings()
     summary = _Summary()
@@ -85,7 +85,7 @@ def _lines_of(exchange: Exchange) -> list[Line]:
 
 
 class _Summary:
-    """What all exchanges come to."""
+    """Totals over all exchanges."""
 
     def __init__(self) -> None:
         self.exchanges = 0
@@ -151,7 +151,7 @@ def _latency(session: BrowseSession, exchange: Exchange) -> str:
 
 
 def _told(exchange: Exchange) -> dict[str, Any]:
-    """The lines of an exchange without bodies and bytes, and their findings in words, the worst first."""
+    """Return the lines of an exchange without bodies and bytes, and their findings as text, most severe first."""
     lines, findings = [], []
     for line in _lines_of(exchange):
         lines.append({name: value for name, value in as_mapping(line).items() if name not in ("body", "frame")})
@@ -161,7 +161,7 @@ def _told(exchange: Exchange) -> dict[str, Any]:
 
 
 def _add_sides(session: BrowseSession, taken: list[int], sides: Chunks, room: int) -> list[int]:
-    """Add the sides of these rows while there is room, those with findings first; for each row where they are."""
+    """Add the sides of these rows as far as they fit, those with findings first; return where each row's sides are."""
     index = session.index
     places = [-1] * len(taken)
 
@@ -198,7 +198,7 @@ def _notes(summary: _Summary, taken: int, places: list[int]) -> list[str]:
 
 
 def _causes(told: Findings, taken: int) -> list[dict[str, Any]]:
-    """What is wrong, the worst first: each cause with the row of its first finding, -1 if the page does not have it."""
+    """Return the causes, most severe first, with the row of the first finding, -1 if it is not in the page."""
     return [
         finding_json(cause.finding)
         | {

@@ -1,4 +1,4 @@
-"""A side of an exchange as a page has it: its fields in a row, its bytes, its findings, its records."""
+"""One side of an exchange for a page: its fields as rows, bytes, findings and records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.outputs.findings import notes
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingEntry
 
-#: What a page has of one side: fields, elements of an array, bytes, records of a field, records, characters of a value.
+#: Limits per side: fields, elements of an array, bytes, records of a field, records, characters of a value.
 MOST_FIELDS = 1_500
 MOST_ELEMENTS = 100
 MOST_BYTES = 32 << 10
@@ -26,12 +26,12 @@ _MOST_DEPTH = 60
 
 
 def side_json(side: FrameDetail) -> dict[str, Any]:
-    """All that a page shows of a side.
+    """Return everything that a page shows of a side.
 
-    ``fields`` are ``[depth, name, kind, text, meaning, start, end]``, parents before their children; ``marks`` the
-    numbers of the fields that the findings are about, null where there is none; ``records`` are
-    ``{"path", "rows", "more", "problems"}`` with rows of ``[offset, time, key, value, headers, field]``, a key or value
-    being ``[form, text, size, schema id, cut]``; an offset is text, for a browser has no 64 bits.
+    ``fields`` are ``[depth, name, kind, text, meaning, start, end]``, parents before their children; ``marks`` are the
+    numbers of the findings' fields, null if there is none; ``records`` are ``{"path", "rows", "more", "problems"}``
+    with rows of ``[offset, time, key, value, headers, field]``; a key or value is ``[form, text, size, schema id,
+    cut]``. Offsets are text, because JavaScript numbers cannot hold 64 bits.
     """
     made: dict[str, Any] = {
         "missing": _safe(side.missing),
@@ -62,7 +62,7 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
 
 
 def finding_json(finding: FindingEntry) -> dict[str, Any]:
-    """A finding in words."""
+    """Return a finding as text."""
     made = {
         "severity": finding.severity,
         "code": safe(finding.code),
@@ -76,7 +76,7 @@ def finding_json(finding: FindingEntry) -> dict[str, Any]:
 
 
 def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[Any]]:
-    """The fields in the order of the frame as far as there is room; the number of each goes into `numbers`."""
+    """Yield the fields in frame order as far as they fit; store the number of each in `numbers`."""
     waiting = [(0, field) for field in reversed(fields)]
     count = 0
     while waiting:
@@ -101,7 +101,7 @@ def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[A
 
 
 def _number(chain: list[FieldView], numbers: dict[int, int]) -> int | None:
-    """The number of the field at the end of a way, or of the last one on it that the page has."""
+    """Return the number of the last field on a path that the page contains."""
     return next((numbers[id(field)] for field in reversed(chain) if id(field) in numbers), None)
 
 

@@ -1,7 +1,7 @@
-"""What an operator should read first: a sentence for each thing that stands out, the worst first.
+"""Headlines for operators: one sentence per problem, the most severe first.
 
-Each function reads the table of one job and yields sentences; a job that is not there has none. A sentence says what is
-wrong, where and when.
+Each function reads the table of one job and yields sentences; a missing table yields none. A sentence names the
+problem, the place and the time.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from kproxy.trace.formatting import duration
 Row = dict[str, Any]
 
 _LEVELS: Final = ("error", "warning", "info")
-#: What stands out: a partition with so many times its part, a stall so long (us), errors in such a part of an API's
-#: answers, so many connections a minute.
+#: Thresholds: a partition's multiple of its even share, the length of a stall (us), the share of errors among an API's
+#: responses, connections per minute.
 _SKEW, _STALL_US, _ERROR_SHARE, _CHURN = 3.0, 5_000_000, 0.001, 60
-#: So many errors, one a second or more from the first to the last, are a burst.
+#: This many errors, at one per second or more from the first to the last, are a burst.
 _BURST = 10
 _HOUR_US = 3_600_000_000
-#: A group that stalls at the same hour on so many days does so every day.
+#: A group that stalls at the same hour on this many days does so every day.
 _NIGHTS = 3
 _NAMES = 3
-#: Rules of what other tables tell more of.
+#: Rules that other tables cover in more detail.
 _TOLD: Final = frozenset(["C016", "C017", "C018", "S005", "S009", "S012", "S033", "S034", "S036", "V002", "V011"])
-#: The table whose headlines come last: they are about an upgrade to come, all others about what is wrong now.
+#: The table whose headlines come last: they are about a future upgrade, all others about current problems.
 _UPGRADE: Final = "clients"
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A sentence, its level (error, warning, info), and the section or table that it is about."""
+    """A sentence, its level (error, warning, info), and its section or table."""
 
     level: str
     text: str
@@ -46,17 +46,17 @@ class Headline:
 
 
 class Said(NamedTuple):
-    """A sentence without its full stop: what is wrong and where; and when, in us (None: all of the time observed)."""
+    """A sentence without full stop: problem and place; and the time range in us (None: all of the observed time)."""
 
     level: str
     text: str
     begin: int | None = None
     end: int | None = None
-    before: str = ", "  # the time
+    before: str = ", "  # before the time
 
 
 def headlines(figures: Figures) -> list[Headline]:
-    """The sentences of a report: what is wrong now, the worst first, then what will be."""
+    """Return the sentences of a report: current problems, most severe first, then future ones."""
     facts = figures.facts
     found = [
         Headline(
@@ -72,7 +72,7 @@ def headlines(figures: Figures) -> list[Headline]:
 
 
 def urgency(headline: Headline) -> tuple[bool, int]:
-    """The sort key of headlines: what is wrong now comes before what an upgrade will break, then the worst first."""
+    """The sort key of headlines: current problems before what an upgrade will break, then by severity."""
     return headline.about == _UPGRADE, _LEVELS.index(headline.level)
 
 
@@ -188,7 +188,7 @@ def _errors(rows: list[Row]) -> Iterator[Said]:
 
 
 def _stands_out(error: Row) -> bool:
-    """Whether there is much of it, or much of it in a short time."""
+    """Whether there are many errors, or many in a short time."""
     seconds = (error["last_at"] - error["first_at"]) / 1_000_000
     return bool(error["share"] >= _ERROR_SHARE or error["responses"] >= max(_BURST, seconds))
 
@@ -230,7 +230,7 @@ _READERS: Final[dict[str, Callable[[list[Row]], Iterator[Said]]]] = {
 
 
 def _ends(rows: list[Row]) -> tuple[int | None, int | None]:
-    """When the first and the last of these was seen."""
+    """Return the first and last time of these rows."""
     return (
         min((row["first_at"] for row in rows if row["first_at"] is not None), default=None),
         max((row["last_at"] for row in rows if row["last_at"] is not None), default=None),
@@ -238,7 +238,7 @@ def _ends(rows: list[Row]) -> tuple[int | None, int | None]:
 
 
 def _when(begin: int, end: int) -> str:
-    """``2026-11-21 13:00-14:00 UTC``, or with both dates."""
+    """Return ``2026-11-21 13:00-14:00 UTC``, or with both dates."""
     first, last = f"{_moment(begin):%Y-%m-%d %H:%M}", f"{_moment(end):%Y-%m-%d %H:%M}"
     if first == last:
         return f"{first} UTC"
@@ -246,7 +246,7 @@ def _when(begin: int, end: int) -> str:
 
 
 def _same_hour(moments: list[int]) -> int | None:
-    """The hour (UTC) that most of these times have, on enough days."""
+    """Return the hour (UTC) of most of these times, if it is on enough days."""
     days: dict[int, set[Any]] = defaultdict(set)
     for at in moments:
         days[_moment(at).hour].add(_moment(at).date())

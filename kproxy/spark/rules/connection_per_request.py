@@ -1,4 +1,4 @@
-"""C018: clients that connect for every request or two."""
+"""C018: clients that open a connection for every one or two requests."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kproxy.spark.columns import client_name
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.rules import rule, said, told, when
 
-#: So many connections of a client within an hour (UTC), with so few errands each, and so few others among them.
+#: Minimum connections of a client within an hour (UTC), maximum errands per connection, maximum share of others.
 _MANY, _FEW, _MOST_OTHERS = 20, 2, 0.1
 
 
 @rule("C018", hint="create one producer, consumer or admin client per process, and share it")
 def connection_per_request(lines: DataFrame) -> DataFrame:
-    """Connections that were opened and closed, with one or two requests that are neither log-in nor Metadata."""
+    """Connections opened and closed with one or two requests other than log-in and Metadata."""
     whole = connections(lines).where(F.col("opened_at").isNotNull() & F.col("closed_at").isNotNull())
     for_one = F.col("errands").between(1, _FEW)
     found = (

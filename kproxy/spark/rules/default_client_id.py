@@ -1,4 +1,4 @@
-"""S048: clients that nobody can tell apart."""
+"""S048: clients that cannot be told apart."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from kproxy.spark.rules import rule, said, told, when
 from kproxy.spark.sentences import host
 
-#: What libraries call a client that was given no name: Java, librdkafka, Sarama, franz-go, KafkaJS, kafka-python,
-#: aiokafka, ruby-kafka, kafka-node.
+#: The default client ids of libraries: Java, librdkafka, Sarama, franz-go, KafkaJS, kafka-python, aiokafka, ruby-kafka,
+#: kafka-node.
 _DEFAULTS: Final = (
     r"^(?:(?:producer|consumer|adminclient)-[0-9]+|rdkafka|sarama|kgo|kafkajs|ruby-kafka|kafka-node-client"
     r"|(?:kafka-python|aiokafka)-(?:(?:producer|consumer)-[0-9]+|[0-9][0-9a-z.]*))$"
@@ -20,7 +20,7 @@ _DEFAULTS: Final = (
 
 @rule("S048", hint="set client.id to the name of the service, so that broker logs, quotas and metrics identify it")
 def default_client_id(lines: DataFrame) -> DataFrame:
-    """Client ids that are the default of a library, with the hosts that go by them."""
+    """Client ids that are a library's default, with the hosts that use them."""
     few = (
         lines.where((F.col("kind") == "request") & F.rlike("client_id", F.lit(_DEFAULTS)))
         .groupBy("cluster", "client_id", "client", "connection_id")

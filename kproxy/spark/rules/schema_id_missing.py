@@ -18,9 +18,9 @@ _BODY = (
 
 @rule("R027", hint="use the serializer of the topic's other producers, or a separate topic")
 def schema_id_missing(lines: DataFrame) -> DataFrame:
-    """Clients that write values without the 5 bytes of a schema registry to topics where most values begin with them.
+    """Clients that write values without a schema registry prefix (5 bytes) to topics where most values have one.
 
-    It takes traces of ``--detail full``, which have records. Tombstones have no value and count for nothing.
+    Needs traces with ``--detail full``, which contain records. Tombstones have no value and do not count.
     """
     written = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce") & F.col("body").isNotNull())
     topic, values = F.col("entry"), F.col("values")
@@ -50,7 +50,7 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
 
 
 def _values(topic: Column) -> Column:
-    """The values of the records in an entry of `topic_data`, in base64."""
+    """The base64 values of the records in an entry of `topic_data`."""
     batches = F.flatten(F.transform(topic["partition_data"], lambda partition: maybe(partition["records"])))
     records = F.flatten(F.transform(batches, lambda batch: maybe(batch["records"])))
     return F.array_compact(F.transform(records, lambda record: record["value"]))
@@ -62,5 +62,5 @@ def _has_id(value: Column) -> Column:
 
 
 def _name_of(topic_id: Column) -> Column:
-    """The name that the line has for an id."""
+    """The name of a topic id in the line."""
     return F.get(F.filter("topics", lambda entry: entry["topic_id"] == topic_id), F.lit(0))["topic"]

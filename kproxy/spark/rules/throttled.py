@@ -1,4 +1,4 @@
-"""S036: clients that a quota holds back."""
+"""S036: clients throttled by a quota."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.spark.rules import rule, said, told, when
 
 @rule("S036", hint="raise the client's quota (kafka-configs --entity-type clients or users), or reduce its load")
 def throttled(lines: DataFrame) -> DataFrame:
-    """Answers that ask their client to wait, by client and broker; the job throttling has them by the hour."""
+    """Throttled responses, by client and broker; the job throttling has them per hour."""
     found = (
         lines.where((F.col("kind") == "response") & (F.col("throttle_time_ms") > 0))
         .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"))

@@ -1,4 +1,4 @@
-"""New findings and clients in a line each, for people; whatever was on the wire is escaped."""
+"""New findings and clients as one line each; untrusted text is escaped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def finding(row: Row) -> Text:
 
 
 def client(row: Row) -> Text:
-    """``05:12:41  client   shop > 10.0.0.1:9092  apache-kafka-java 3.9.1``, or which version will be refused."""
+    """``05:12:41  client   shop > 10.0.0.1:9092  apache-kafka-java 3.9.1``, or a version that will be removed."""
     if row["refused_from"] is not None:
         told = f"uses {row['api']} v{row['api_version']}, which Kafka {row['refused_from']} and later refuse"
         return _line(row, ("version  ", "warning"), (_who(row), "topic"), (told, ""))
@@ -39,16 +39,16 @@ def client(row: Row) -> Text:
 
 
 def worst_first(rows: Sequence[Row]) -> list[Row]:
-    """Findings as they are to be told."""
+    """Return findings in display order."""
     return sorted(rows, key=lambda row: (-_SEVERITIES.index(row["severity"]), row["at"], row["code"]))
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
-    """Clients as they are to be told: those with a version that is refused first."""
+    """Return clients in display order: those with a removed version first."""
     return sorted(rows, key=lambda row: (row["refused_from"] is None, row["at"], row["client"]))
 
 
-#: By query: the order of its rows, and the line of one.
+#: By query: the order of its rows, and the formatter of a row.
 TOLD: dict[str, tuple[Callable[[Sequence[Row]], list[Row]], Callable[[Row], Text]]] = {
     "findings": (worst_first, finding),
     "clients": (in_order, client),
@@ -56,7 +56,7 @@ TOLD: dict[str, tuple[Callable[[Sequence[Row]], list[Row]], Callable[[Row], Text
 
 
 def told(query: str, rows: Sequence[Row], most: int) -> Iterator[Text]:
-    """The lines of new rows of a query, `most` of them."""
+    """Yield lines for new rows of a query, at most `most`."""
     order, line = TOLD[query]
     for row in order(rows)[:most]:
         yield line(row)

@@ -43,7 +43,7 @@ async def running(session: BrowseSession, size: tuple[int, int] = (120, 40)) -> 
     """The application over a session that was read; what it shows has settled."""
     app = KproxyApp(session)
     with (
-        patch.object(exchanges, "_REST", _SOON),
+        patch.object(exchanges, "_CURSOR_REST_S", _SOON),
         patch("textual.app.wait_for_idle", quiet),  # which waits until the processor is idle, 20 ms at least
         patch("textual.pilot.wait_for_idle", quiet),
     ):
