@@ -66,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
         if (proxy := tui.own_proxy(args, tell=say)) is not None:
             opened.callback(proxy.stop)
         port = sockets[0].getsockname()[1]
-        door = AccessControl(host, port)
-        server = WebServer(_session(args, proxy), _title(args, proxy), door)
-        run_loop(_serve(server, sockets, _address(host, port, door)))
+        access = AccessControl(host, port)
+        server = WebServer(_session(args, proxy), _title(args, proxy), access)
+        run_loop(_serve(server, sockets, _address(host, port, access)))
     return CLEAN
 
 
@@ -114,13 +114,13 @@ def _title(args: argparse.Namespace, proxy: ChildProxy | None) -> str:
     return " ".join(["kproxy", *(Path(name).name for name in named[:3])])
 
 
-def _address(host: str | None, port: int, door: AccessControl) -> str:
+def _address(host: str | None, port: int, access: AccessControl) -> str:
     import socket as sockets
 
     from kproxy.proxy.address import TcpAddress
 
     name = sockets.gethostname() if host in ("0.0.0.0", "::") else host or "127.0.0.1"  # noqa: S104
-    return f"http://{TcpAddress(name, port)}/?token={door.token}"
+    return f"http://{TcpAddress(name, port)}/?token={access.token}"
 
 
 async def _serve(server: WebServer, sockets: list[socket.socket], address: str) -> None:

@@ -53,11 +53,11 @@ class HtmlOutput(Output):
         super().__init__(file, chosen)
         self._spool = Spool()
         self._names: list[str] = []
-        self._told: list[str] = []
+        self._notes: list[str] = []
         self._path = ""
         self._pending = bytearray()
 
-    def detail(self, asked: Detail) -> Detail:
+    def detail(self, requested: Detail) -> Detail:
         """Return the highest detail, whatever was requested."""
         return Detail.RAW
 
@@ -68,7 +68,7 @@ class HtmlOutput(Output):
 
     def note(self, sentence: str) -> None:
         """Add a note for the readers of the page."""
-        self._told.append(safe(sentence).replace(safe(self._path), self._names[-1]))
+        self._notes.append(safe(sentence).replace(safe(self._path), self._names[-1]))
 
     def _put(self, line: Line) -> bool:
         append_line(line, self._pending)
@@ -99,6 +99,6 @@ class HtmlOutput(Output):
         finally:
             source.close()
         self.warnings = made["notes"]
-        made["notes"] = [*self._told, *self.warnings]
+        made["notes"] = [*self._notes, *self.warnings]
         self._file.buffer.write(page(f"kproxy: {source.name}", made).encode())
         super().close()

@@ -33,24 +33,24 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
     with rows of ``[offset, time, key, value, headers, field]``; a key or value is ``[form, text, size, schema id,
     cut]``. Offsets are text, because JavaScript numbers cannot hold 64 bits.
     """
-    made: dict[str, Any] = {
+    result: dict[str, Any] = {
         "missing": _safe(side.missing),
         "error": _safe(side.error),
         "departure": _safe(side.departure),
     }
     if side.frame is not None:
-        made["frame"] = base64.b64encode(side.frame[:MOST_BYTES]).decode("ascii")
+        result["frame"] = base64.b64encode(side.frame[:MOST_BYTES]).decode("ascii")
     numbers: dict[int, int] = {}
-    made["fields"] = list(_fields(side.fields, numbers))
-    made["marks"] = [_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings]
-    left = MOST_RECORDS_IN_ALL
-    made["records"] = []
+    result["fields"] = list(_fields(side.fields, numbers))
+    result["marks"] = [_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings]
+    remaining = MOST_RECORDS_IN_ALL
+    result["records"] = []
     for field in record_fields(side.fields):
-        if left <= 0 or id(field) not in numbers:
+        if remaining <= 0 or id(field) not in numbers:
             break
-        found = records(field, min(left, MOST_RECORDS))
-        left -= len(found.records)
-        made["records"].append(
+        found = records(field, min(remaining, MOST_RECORDS))
+        remaining -= len(found.records)
+        result["records"].append(
             {
                 "path": safe(field.path),
                 "rows": [[*_record(each), _number([field, each.batch, each.field], numbers)] for each in found.records],
@@ -58,21 +58,21 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
                 "problems": [safe(problem) for problem in found.problems],
             }
         )
-    return {name: value for name, value in made.items() if value is not None}
+    return {name: value for name, value in result.items() if value is not None}
 
 
 def finding_json(finding: FindingEntry) -> dict[str, Any]:
     """Return a finding as text."""
-    made = {
+    result = {
         "severity": finding.severity,
         "code": safe(finding.code),
         "name": safe(finding.name),
         "message": safe(finding.message),
         "path": _safe(finding.path),
         "span": finding.span,
-        "notes": [[name, safe(said)] for name, said in notes(finding)],
+        "notes": [[name, safe(text)] for name, text in notes(finding)],
     }
-    return {name: value for name, value in made.items() if value is not None}
+    return {name: value for name, value in result.items() if value is not None}
 
 
 def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[Any]]:

@@ -28,7 +28,7 @@ class AccessControl:
         self.cookie = f"kproxy-{port}"
         self._names = {"localhost", socket.gethostname().lower(), (host or "localhost").lower()}
 
-    def is_ours(self, host: str) -> bool:
+    def is_own_host(self, host: str) -> bool:
         """Whether a `Host` header names this server."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
@@ -36,9 +36,9 @@ class AccessControl:
             return False
         return name in self._names or _is_number(name)
 
-    def is_key(self, given: str | None) -> bool:
+    def is_key(self, token: str | None) -> bool:
         """Whether this is the token; compares in constant time."""
-        return given is not None and secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+        return token is not None and secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
 
     def is_open_to(self, query: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
         """Whether a request has the token, in its URL or its cookie."""

@@ -19,7 +19,7 @@ from kproxy.web.session import GRACE_S, WindowProcess
 
 MOST_SESSIONS: Final = 8
 #: Seconds that a session is kept without a window, after a reload or a lost connection.
-KEPT_S: Final = 30.0
+KEEP_S: Final = 30.0
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -37,12 +37,12 @@ class WebServer(Server):
     Args:
         command: A shell command. It contains nothing that a browser sends.
         title: The page's title.
-        door: The access control.
+        access: The access control.
     """
 
-    def __init__(self, command: str, title: str, door: AccessControl) -> None:
+    def __init__(self, command: str, title: str, access: AccessControl) -> None:
         super().__init__(command, title=title)
-        self._door = door
+        self._door = access
         self._page = Template((files("kproxy.web") / "page.html").read_text(encoding="utf-8"))
         self._open: set[web.WebSocketResponse] = set()
         self._sessions: dict[str, WindowProcess] = {}
@@ -72,7 +72,7 @@ class WebServer(Server):
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Reject requests without access."""
-        if not self._door.is_ours(request.host):
+        if not self._door.is_own_host(request.host):
             raise web.HTTPForbidden(text="Unknown host name for this server.\n")
         if not self._door.is_open_to(request.query if request.path == "/" else {}, request.cookies):
             raise web.HTTPForbidden(
@@ -109,8 +109,8 @@ class WebServer(Server):
         session = self._sessions.get(name)
         if session is not None and not session.ended:
             await session.attach(websocket)
-            await session.draw_anew(width, height)
-        elif await self._has_room():
+            await session.redraw(width, height)
+        elif await self._has_capacity():
             session = self._sessions[name] = WindowProcess(self.command, self.download_manager)
             await session.attach(websocket)
             await session.start(width, height)
@@ -129,23 +129,23 @@ class WebServer(Server):
             if session.ended:
                 await self._end(name, session)
             elif not session.is_attached:
-                asyncio.get_running_loop().call_later(KEPT_S, self._expire, name, session, session.left_at)
+                asyncio.get_running_loop().call_later(KEEP_S, self._expire, name, session, session.detached_at)
         return websocket
 
-    async def _has_room(self) -> bool:
+    async def _has_capacity(self) -> bool:
         """Whether another session may start; if needed, the session without a window for longest is ended."""
         if len(self._sessions) < MOST_SESSIONS:
             return True
-        left = [(each.left_at, name) for name, each in self._sessions.items() if not each.is_attached]
+        left = [(each.detached_at, name) for name, each in self._sessions.items() if not each.is_attached]
         if not left:
             return False
         _, name = min(left)
         await self._end(name, self._sessions[name])
         return True
 
-    def _expire(self, name: str, session: WindowProcess, left_at: float) -> None:
+    def _expire(self, name: str, session: WindowProcess, detached_at: float) -> None:
         """End a session unless a window has been attached since."""
-        if not session.is_attached and session.left_at == left_at:
+        if not session.is_attached and session.detached_at == detached_at:
             task = asyncio.ensure_future(self._end(name, session))
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)

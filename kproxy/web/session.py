@@ -15,7 +15,7 @@ from textual_serve.download_manager import DownloadManager
 
 #: Seconds that a process has to end.
 GRACE_S: Final = 3.0
-_BEGUN: Final = b"__GANGLION__\n"
+_READY: Final = b"__GANGLION__\n"
 _RESET: Final = b"\x1bc"
 #: A terminal mode that is set or reset: the alternate screen, the mouse, the cursor.
 _MODE: Final = re.compile(rb"\x1b\[\?(\d+)([hl])")
@@ -31,7 +31,7 @@ class WindowProcess(AppService):
 
     def __init__(self, command: str, downloads: DownloadManager) -> None:
         self.ended = False  # whether the process has ended
-        self.left_at = 0.0  # when the last window was detached
+        self.detached_at = 0.0  # when the last window was detached
         self._window: web.WebSocketResponse | None = None
         self._modes: dict[bytes, bytes] = {}
         super().__init__(
@@ -65,7 +65,7 @@ class WindowProcess(AppService):
         if self._modes:
             await window.send_bytes(b"".join(b"\x1b[?%s%s" % each for each in self._modes.items()))
 
-    async def draw_anew(self, width: int, height: int) -> None:
+    async def redraw(self, width: int, height: int) -> None:
         """Make the application redraw its screen."""
         await self.set_terminal_size(width, height)
         await self.send_bytes(_REDRAW)
@@ -74,7 +74,7 @@ class WindowProcess(AppService):
         """Detach a closed window."""
         if self._window is window:
             self._window = None
-            self.left_at = time.monotonic()
+            self.detached_at = time.monotonic()
 
     async def run(self) -> None:
         """Pass on the process's output until it ends; then its standard error, which has the reason."""
@@ -86,7 +86,7 @@ class WindowProcess(AppService):
         async with asyncio.TaskGroup() as tasks:
             errors = tasks.create_task(process.stderr.read())
             with suppress(asyncio.IncompleteReadError):
-                await process.stdout.readuntil(_BEGUN)
+                await process.stdout.readuntil(_READY)
                 while True:
                     kind, size = await process.stdout.readexactly(1), await process.stdout.readexactly(4)
                     payload = await process.stdout.readexactly(int.from_bytes(size, "big"))

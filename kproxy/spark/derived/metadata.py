@@ -29,16 +29,16 @@ def metadata_runs(lines: DataFrame) -> DataFrame:
         (responses with an error), error and topic (of most responses with an error), connections, topics (the most in a
         response) and bytes.
     """
-    own = Window.partitionBy(*_CLIENT).orderBy("request_ts", "connection_id", "offset")
+    own_response = Window.partitionBy(*_CLIENT).orderBy("request_ts", "connection_id", "offset")
     answers = lines.where(
         (F.col("api") == "Metadata") & (F.col("kind") == "response") & F.col("request_ts").isNotNull()
     ).select(
         "cluster", host(F.col("client")).alias("host"), "client_id", "client", "server", "connection_id", "offset",
         "request_ts", "size", F.coalesce(F.size("topics"), F.lit(0)).alias("topics"), _first_error().alias("refusal"),
     )  # fmt: skip
-    apart = F.unix_micros("request_ts") - F.unix_micros(F.lag("request_ts").over(own))
-    begins = F.coalesce(apart >= GAP_US, F.lit(True))
-    runs = answers.withColumn("begins", begins).withColumn("run", F.count_if("begins").over(own))
+    pause = F.unix_micros("request_ts") - F.unix_micros(F.lag("request_ts").over(own_response))
+    begins = F.coalesce(pause >= GAP_US, F.lit(True))
+    runs = answers.withColumn("begins", begins).withColumn("run", F.count_if("begins").over(own_response))
     found = runs.groupBy(*_CLIENT, "run").agg(
         F.min("client").alias("client"),
         F.max(F.struct("request_ts", "connection_id"))["connection_id"].alias("connection_id"),

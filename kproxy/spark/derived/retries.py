@@ -33,27 +33,27 @@ def resent(lines: DataFrame) -> DataFrame:
     """
     ended = connections(lines).where((F.col("unanswered") > 0) & F.col("by").isin("client", "server"))
     errands = (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0) & ~F.col("api_key").isin(*BEARINGS)
-    asked = lines.where(errands).select(
+    retriable_asked = lines.where(errands).select(
         "cluster", host(F.col("client")).alias("host"), "client_id", "api", "size", _names().alias("names"),
         "client", "server", "connection_id", "correlation_id", "offset", F.unix_micros("ts").alias("us"),
     )  # fmt: skip
-    heard = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull()).select(
+    last_response = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull()).select(
         F.col("connection_id").alias("of"), F.col("correlation_id").alias("id"), "request_offset",
         F.unix_micros("request_ts").alias("at"),
     )  # fmt: skip
-    own = F.coalesce(F.col("request_offset") == F.col("offset"), F.lit(True))  # missing in older traces
+    is_own = F.coalesce(F.col("request_offset") == F.col("offset"), F.lit(True))  # missing in older traces
     is_answer = (F.col("of") == F.col("connection_id")) & (F.col("id") == F.col("correlation_id"))
-    is_answer &= (F.col("at") == F.col("us")) & own
+    is_answer &= (F.col("at") == F.col("us")) & is_own
     ends = ended.select("connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by"))
     lost = (
-        asked.join(ends, "connection_id")
-        .join(heard, is_answer, "left_anti")
+        retriable_asked.join(ends, "connection_id")
+        .join(last_response, is_answer, "left_anti")
         .select(*(F.col(name).alias(f"lost_{name}") for name in (*_SAME, "connection_id", "us")), "ended_us",
                 "closed_by")
     )  # fmt: skip
     same = [F.col(name).eqNullSafe(F.col(f"lost_{name}")) for name in _SAME]
     soon = F.col("us").between(F.col("ended_us"), F.col("ended_us") + _AGAIN_US)
-    pairs = asked.join(lost, [*same, soon, F.col("connection_id") != F.col("lost_connection_id")])
+    pairs = retriable_asked.join(lost, [*same, soon, F.col("connection_id") != F.col("lost_connection_id")])
     # Each lost request is matched with the first repetition, and each repetition with one lost request.
     first = Window.partitionBy("lost_connection_id", "lost_us", "lost_api").orderBy("us", "connection_id")
     once = Window.partitionBy("connection_id", "us", "correlation_id").orderBy(F.desc("lost_us"))

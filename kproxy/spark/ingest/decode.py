@@ -78,11 +78,11 @@ def decode(file: BinaryIO, name: str, options: CaptureOptions, *, growing: bool 
     Lines of a trace are returned unchanged, valid or not. Damage is reported as sentences of type `str`, except the end
     of a trace that is still `growing`.
     """
-    told: list[str] = []
-    opened = open_trace(file, name, told.append)
+    error_text: list[str] = []
+    opened = open_trace(file, name, error_text.append)
     if opened.lines is not None or name.endswith(SUFFIXES):  # its first line may be damaged
-        yield from (line for line in raw_lines(opened.source, name, told.append) if not line.isspace())
-        yield from () if growing else told
+        yield from (line for line in raw_lines(opened.source, name, error_text.append) if not line.isspace())
+        yield from () if growing else error_text
         return
     try:
         yield from _captured(opened.source, name, options)

@@ -48,8 +48,8 @@ def read_files(spark: SparkSession, files: Sequence[File], options: CaptureOptio
         tasks = max(_LEAST_TASKS, sum(each.size for each in near) // _TASK_BYTES)
         parts.append(names.repartition(min(len(near), tasks)).mapInArrow(partial(_decode_named, options), ROW))
     if far:
-        held = spark.read.format("binaryFile").load(far).select("_metadata.file_path", "content")
-        parts.append(held.mapInArrow(partial(_decode_held, options), ROW))
+        opened = spark.read.format("binaryFile").load(far).select("_metadata.file_path", "content")
+        parts.append(opened.mapInArrow(partial(_decode_opened, options), ROW))
     return reduce(DataFrame.unionAll, parts)
 
 
@@ -94,9 +94,9 @@ def _decode_named(options: CaptureOptions, names: Iterator[pa.RecordBatch]) -> I
             yield from batches.of(decode_file(uri, options), uri)
 
 
-def _decode_held(options: CaptureOptions, held: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _decode_opened(options: CaptureOptions, opened: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     batches = Batches(ROW)
-    for batch in held:
+    for batch in opened:
         for uri, content in zip(*batch.columns, strict=True):
             name = Path(unquote(urlsplit(uri.as_py()).path)).name
             yield from batches.of(decode(io.BytesIO(content.as_buffer()), name, options), uri.as_py())

@@ -34,16 +34,16 @@ def locked(spark: SparkSession, table: str, waiting: Callable[[], object]) -> It
     jvm.java.io.File(folder).mkdirs()
     file = jvm.java.io.RandomAccessFile(f"{folder}/{_NAME}", "rw")
     try:
-        if not _is_taken(file):
+        if not _is_locked(file):
             waiting()
-            while not _is_taken(file):
+            while not _is_locked(file):
                 time.sleep(_PAUSE_S)
         yield True
     finally:
         file.close()
 
 
-def _is_taken(file: Any) -> bool:
+def _is_locked(file: Any) -> bool:
     try:
         return file.getChannel().tryLock() is not None
     except Py4JJavaError as error:

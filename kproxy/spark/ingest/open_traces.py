@@ -30,13 +30,13 @@ def sizes_below(directory: str) -> dict[str, int]:
         name = whole_name(path.relative_to(root).as_posix())
         with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
             if name.endswith(".jsonl") and is_growing(path.name):
-                sizes[name] = _whole_lines(path) if path.exists() else (root / name).stat().st_size
+                sizes[name] = _complete_size(path) if path.exists() else (root / name).stat().st_size
             elif not is_growing(path.name):
                 sizes[name] = path.stat().st_size
     return {name: size for name, size in sizes.items() if size}
 
 
-def _whole_lines(path: Path) -> int:
+def _complete_size(path: Path) -> int:
     """Return the end of the last complete line, in bytes."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)

@@ -133,7 +133,7 @@ def _rates(lines: DataFrame) -> DataFrame:
         )
     )
     requests = F.aggregate(
-        F.map_values("day.parts"), F.lit(0).cast("long"), lambda so_far, part: so_far + part["requests"]
+        F.map_values("day.parts"), F.lit(0).cast("long"), lambda so_far, share: so_far + share["requests"]
     )
     return _with_others(
         hours,
@@ -163,13 +163,13 @@ def _in_same_parts(day: Column, other: Column) -> Column:
     """The rate of another day in the parts of an hour that `day` observed; null if it observed too little of them."""
 
     def add(so_far: Column, entry: Column) -> Column:
-        part, same = entry["value"], other["parts"][entry["key"]]
+        share, same = entry["value"], other["parts"][entry["key"]]
         is_known = F.coalesce(same["seconds"] >= _LEAST_OF_SLOT, F.lit(False))
-        usual = F.when(is_known, same["requests"] * part["seconds"] / same["seconds"]).otherwise(part["requests"])
+        usual = F.when(is_known, same["requests"] * share["seconds"] / same["seconds"]).otherwise(share["requests"])
         return F.struct(
             (so_far["requests"] + usual).alias("requests"),
-            (so_far["known"] + F.when(is_known, part["seconds"]).otherwise(0.0)).alias("known"),
-            (so_far["all"] + part["seconds"]).alias("all"),
+            (so_far["known"] + F.when(is_known, share["seconds"]).otherwise(0.0)).alias("known"),
+            (so_far["all"] + share["seconds"]).alias("all"),
         )
 
     none = F.struct(*(F.lit(0.0).alias(name) for name in ("requests", "known", "all")))
@@ -246,7 +246,7 @@ def _sentence() -> Column:
     actual, usual, measure = F.col("actual"), F.col("usual"), F.col("measure")
     times = F.when(measure == "p99", "x slower)").otherwise("x)")
     factor = F.when((actual > 0) & (usual > 0), text(" (", amount(actual / usual), times)).otherwise("")
-    said = (
+    sentence = (
         F.when((measure == "rate") & (actual == 0), text("no requests, usually ", amount(usual), " a second"))
         .when(measure == "rate", text(amount(actual), " requests/s, usually ", amount(usual)))
         .when(
@@ -255,7 +255,7 @@ def _sentence() -> Column:
         )
         .otherwise(text("p99 is ", duration(actual), ", usually ", duration(usual)))
     )
-    return text(said, factor)
+    return text(sentence, factor)
 
 
 def _hour(second: Column) -> Column:

@@ -42,7 +42,7 @@ def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
     """
     release = release or newest_release()
     is_use = F.col("api_key").isNotNull()
-    rows = _judged(_used(lines), release)
+    rows = _with_verdict(_used(lines), release)
     of_client = Window.partitionBy(*_CLIENT)
     worst = F.min(F.when(is_use, F.struct("rank", "api", "api_version", "verdict", "limit", "why"))).over(of_client)
     unserved = F.collect_set(F.when(~F.col("served"), F.col("api"))).over(of_client)
@@ -86,7 +86,7 @@ def _used(lines: DataFrame) -> DataFrame:
     )
 
 
-def _judged(rows: DataFrame, release: str) -> DataFrame:
+def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
     """Add the verdict and reason of each use, as `kproxy.browse.overviews.kafka4.Use` does for an API."""
     lowest, highest, version = F.col("lowest"), F.col("highest"), F.col("api_version")
     ranges = served(release)

@@ -40,9 +40,9 @@ def findings(lines: DataFrame) -> DataFrame:
         F.max("cluster").alias("its_cluster"),
         F.max(F.when(F.col("client_id").isNotNull(), F.struct("ts", "client_id"))).alias("last"),
     )
-    of_line = F.when(F.col("kind") == "finding", F.array(_found(F.struct(*_ENTRY))))
-    in_frame = F.transform("findings", lambda entry: _found(entry))  # of one argument: a second is the index
-    counted = F.transform("repeated", lambda entry: _found(entry, entry["count"]))
+    of_line = F.when(F.col("kind") == "finding", F.array(_as_row(F.struct(*_ENTRY))))
+    in_frame = F.transform("findings", lambda entry: _as_row(entry))  # of one argument: a second is the index
+    counted = F.transform("repeated", lambda entry: _as_row(entry, entry["count"]))
     found = (
         lines.select(
             "cluster",
@@ -98,13 +98,13 @@ def findings(lines: DataFrame) -> DataFrame:
     )
 
 
-def _found(entry: Column, times: Column | None = None) -> Column:
+def _as_row(entry: Column, times: Column | None = None) -> Column:
     """A reported finding, or a number of repeats."""
-    told = times is None
+    is_reported = times is None
     return F.struct(
         entry["code"].alias("code"),
         entry["name"].alias("name"),
-        (entry["severity"] if told else F.lit(None).cast("string")).alias("severity"),
-        (entry["message"] if told else F.lit(None).cast("string")).alias("message"),
+        (entry["severity"] if is_reported else F.lit(None).cast("string")).alias("severity"),
+        (entry["message"] if is_reported else F.lit(None).cast("string")).alias("message"),
         (F.lit(1).cast("long") if times is None else times).alias("times"),
     )

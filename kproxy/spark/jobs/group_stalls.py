@@ -10,7 +10,7 @@ from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.jobs import job
 
 #: Stalls that a stall of the members waiting for the same member already covers.
-_SAID = (StallKind.NOT_REJOINING.value, StallKind.LOST.value, StallKind.SILENT.value)
+_COVERED = (StallKind.NOT_REJOINING.value, StallKind.LOST.value, StallKind.SILENT.value)
 
 
 @job("stalled groups: since when, how long, who waits for whom, and why")
@@ -33,8 +33,8 @@ def group_stalls(lines: DataFrame) -> DataFrame:
     stalls = lines.where(F.col("kind") == "stall").withColumn("source", source())
     same = Window.partitionBy("source", "group_id", "stall", "since", "connection_id", "request_offset")
     last = F.row_number().over(same.orderBy(F.col("until").isNull(), F.desc("duration_us"), F.desc("ts")))
-    told = _without_what_is_said(stalls.withColumn("place", last).where("place = 1"))
-    return told.select(
+    deduplicated = _without_covered(stalls.withColumn("place", last).where("place = 1"))
+    return deduplicated.select(
         "cluster", "group_id", "stall", "severity", "since", "until", "duration_us", _names("waiting"),
         _names("blamed"), F.col("error_name").alias("error"), F.coalesce("times", F.lit(1)).alias("times"),
         F.col("message").alias("sentence"), F.col("hint").alias("look"), "connection_id",
@@ -46,7 +46,7 @@ def _names(column: str) -> Column:
     return F.coalesce(column, F.array().cast("array<string>")).alias(column)
 
 
-def _without_what_is_said(stalls: DataFrame) -> DataFrame:
+def _without_covered(stalls: DataFrame) -> DataFrame:
     """Drop a member's stall if others wait for that member."""
     since, until = F.unix_micros("since"), F.coalesce(F.unix_micros("until"), F.lit(2**62))
     blamed = _names("blamed_ids")
@@ -55,7 +55,7 @@ def _without_what_is_said(stalls: DataFrame) -> DataFrame:
         F.struct(blamed.alias("blamed_ids"), since.alias("since"), until.alias("until")),
     )
     of_group = F.collect_list(waits).over(Window.partitionBy("source", "cluster", "group_id"))
-    said = F.exists(
+    covered = F.exists(
         "waits",
         lambda wait: (
             (F.size(F.array_except(blamed, wait["blamed_ids"])) == 0)
@@ -63,4 +63,4 @@ def _without_what_is_said(stalls: DataFrame) -> DataFrame:
             & (since <= wait["until"])
         ),
     )
-    return stalls.withColumn("waits", of_group).where(~(F.col("stall").isin(*_SAID) & said))
+    return stalls.withColumn("waits", of_group).where(~(F.col("stall").isin(*_COVERED) & covered))

@@ -34,7 +34,7 @@ def idle_closes(lines: DataFrame) -> DataFrame:
     ended = connections(lines).where(F.col("by").isin("client", "server"))
     silent = F.unix_micros("closed_at") - F.unix_micros("last_at")
     idle = ended.where((F.col("unanswered") == 0) & (silent >= _IDLE_US)).select(
-        *_whom(), silent.alias("idle_us"), F.lit(None).cast("string").alias("api"),
+        *_by_client(), silent.alias("idle_us"), F.lit(None).cast("string").alias("api"),
         F.lit(None).cast("timestamp").alias("raced_at"), "connection_id",
     )  # fmt: skip
     found = idle.unionByName(_races(lines, ended))
@@ -54,7 +54,7 @@ def idle_closes(lines: DataFrame) -> DataFrame:
     )
 
 
-def _whom() -> list[Column | str]:
+def _by_client() -> list[Column | str]:
     return [
         "cluster",
         client_name().alias("client"),
@@ -77,8 +77,8 @@ def _races(lines: DataFrame, ended: DataFrame) -> DataFrame:
     )
     before = F.lag("ts").over(Window.partitionBy("connection_id").orderBy("ts", "kind", "offset"))
     # They are few; without a broadcast Spark would sort all frames for them.
-    few = F.broadcast(candidates.select("connection_id", *_whom(), "asked_at", "closed_at"))
-    own = frames.join(few, "connection_id")
+    closes = F.broadcast(candidates.select("connection_id", *_by_client(), "asked_at", "closed_at"))
+    own = frames.join(closes, "connection_id")
     left = own.withColumn("before", before).where(
         (F.col("kind") == "request")
         & ~F.col("acks").eqNullSafe(0)

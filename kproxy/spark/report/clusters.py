@@ -16,13 +16,13 @@ def headlines_by_cluster(figures: Figures) -> list[Headline]:
     nothing = headlines(replace(figures, tables={}))
     if not found:
         return headlines(figures)
-    told = [
+    tables_of_cluster = [
         replace(each, text=f"Cluster {name}: {each.text}")
         for name in sorted(found)
         for each in headlines(replace(figures, tables=_of(figures.tables, name)))
         if each not in nothing
     ]
-    return sorted(told, key=urgency) or nothing
+    return sorted(tables_of_cluster, key=urgency) or nothing
 
 
 def _of(tables: dict[str, JobTable], cluster: str) -> dict[str, JobTable]:

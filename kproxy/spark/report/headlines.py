@@ -31,7 +31,9 @@ _HOUR_US = 3_600_000_000
 _NIGHTS = 3
 _NAMES = 3
 #: Rules that other tables cover in more detail.
-_TOLD: Final = frozenset(["C016", "C017", "C018", "S005", "S009", "S012", "S033", "S034", "S036", "V002", "V011"])
+_COVERED_ELSEWHERE: Final = frozenset(
+    ["C016", "C017", "C018", "S005", "S009", "S012", "S033", "S034", "S036", "V002", "V011"]
+)
 #: The table whose headlines come last: they are about a future upgrade, all others about current problems.
 _UPGRADE: Final = "clients"
 
@@ -45,7 +47,7 @@ class Headline:
     about: str
 
 
-class Said(NamedTuple):
+class Statement(NamedTuple):
     """A sentence without full stop: problem and place; and the time range in us (None: all of the observed time)."""
 
     level: str
@@ -60,13 +62,13 @@ def headlines(figures: Figures) -> list[Headline]:
     facts = figures.facts
     found = [
         Headline(
-            said.level,
-            f"{said.text}{said.before}{_when(said.begin or facts.first_us or 0, said.end or facts.last_us or 0)}.",
+            each.level,
+            f"{each.text}{each.before}{_when(each.begin or facts.first_us or 0, each.end or facts.last_us or 0)}.",
             about,
         )
         for about, read in _READERS.items()
         if about in figures.tables
-        for said in read(figures.tables[about].records())
+        for each in read(figures.tables[about].records())
     ]
     return sorted(found, key=urgency) or [Headline("info", "No problems found.", "latency")]
 
@@ -76,7 +78,7 @@ def urgency(headline: Headline) -> tuple[bool, int]:
     return headline.about == _UPGRADE, _LEVELS.index(headline.level)
 
 
-def _clients(rows: list[Row]) -> Iterator[Said]:
+def _clients(rows: list[Row]) -> Iterator[Statement]:
     releases: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row["api"] is None and row["verdict"] in ("refused", "unknown"):
@@ -85,26 +87,28 @@ def _clients(rows: list[Row]) -> Iterator[Said]:
         names = list(dict.fromkeys(row["client"] for row in found))
         if verdict == "refused":
             text = f"{_count(len(names), 'client')} will be refused by Kafka {release}: {_names(names)}"
-            yield Said("warning", text, *_ends(found), "; active ")
+            yield Statement("warning", text, *_time_range(found), "; active ")
         else:
             why = "it removed versions that they use, but they negotiate versions"
             text = f"{_count(len(names), 'client')} may be refused by Kafka {release} ({why}): {_names(names)}"
-            yield Said("info", text, *_ends(found), "; active ")
+            yield Statement("info", text, *_time_range(found), "; active ")
 
 
-def _findings(rows: list[Row]) -> Iterator[Said]:
+def _findings(rows: list[Row]) -> Iterator[Statement]:
     rules: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        if row["severity"] in ("error", "warning") and row["code"] not in _TOLD:
+        if row["severity"] in ("error", "warning") and row["code"] not in _COVERED_ELSEWHERE:
             rules[row["code"], row["name"]].append(row)
     for (code, name), found in list(rules.items())[:6]:
         times = sum(row["findings"] for row in found)
         clients, brokers = (list(dict.fromkeys(row[end] or "?" for row in found)) for end in ("client", "broker"))
         where = f"{_names(clients)} at {_names(brokers)}"
-        yield Said(found[0]["severity"], f"{code} {name}: {_count(times, 'occurrence')}, {where}", *_ends(found))
+        yield Statement(
+            found[0]["severity"], f"{code} {name}: {_count(times, 'occurrence')}, {where}", *_time_range(found)
+        )
 
 
-def _group_stalls(rows: list[Row]) -> Iterator[Said]:
+def _group_stalls(rows: list[Row]) -> Iterator[Statement]:
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["severity"] != "info" and (row["duration_us"] or 0) >= _STALL_US:
@@ -113,52 +117,52 @@ def _group_stalls(rows: list[Row]) -> Iterator[Said]:
         longest = max(stalls, key=lambda row: row["duration_us"])
         took = duration(longest["duration_us"])
         blamed = f", waiting for {_names(longest['blamed'])}" if longest.get("blamed") else ""
-        begins = [row["since"] for row in stalls]
-        if (hour := _same_hour(begins)) is not None:
-            days = len({_moment(each).date() for each in begins if _moment(each).hour == hour})
+        starts = [row["since"] for row in stalls]
+        if (hour := _same_hour(starts)) is not None:
+            days = len({_moment(each).date() for each in starts if _moment(each).hour == hour})
             often = f"every day at {hour:02d}:00 UTC ({days} days)"
         else:
             often = _times(len(stalls))
-        yield Said("error", f"Group {name} stalls {often}, for up to {took}{blamed}", min(begins), max(begins))
+        yield Statement("error", f"Group {name} stalls {often}, for up to {took}{blamed}", min(starts), max(starts))
 
 
-def _rebalances(rows: list[Row]) -> Iterator[Said]:
+def _rebalances(rows: list[Row]) -> Iterator[Statement]:
     storms: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["storm"]:
             storms[row["group_id"]].append(row)
     for name, found in list(storms.items())[:4]:
         by = list(dict.fromkeys(row["by"] for row in found if row["by"]))
-        most, begins = max(row["a_minute"] for row in found), [row["since"] for row in found]
+        most, starts = max(row["a_minute"] for row in found), [row["since"] for row in found]
         text = f"Group {name} rebalanced {most} times within a minute, because of {_names(by)}"
-        yield Said("error", text, min(begins), max(begins))
+        yield Statement("error", text, min(starts), max(starts))
 
 
-def _metadata_storms(rows: list[Row]) -> Iterator[Said]:
+def _metadata_storms(rows: list[Row]) -> Iterator[Statement]:
     for row in rows[:3]:
         why = f", answered with {row['error']}" if row["error"] else ""
         about = f" for {row['topic']}" if row["topic"] else ""
         often = f"{_times(row['requests'])} within {duration(row['lasted_us'])}"
         text = f"{row['client']} requested Metadata{about} from {row['broker']} {often}{why}"
-        yield Said("warning", text, *_ends([row]))
+        yield Statement("warning", text, *_time_range([row]))
 
 
-def _connections(rows: list[Row]) -> Iterator[Said]:
+def _connections(rows: list[Row]) -> Iterator[Statement]:
     churning = [row for row in rows if row["peak_a_minute"] >= _CHURN and row["short"] * 2 > row["connections"]]
     for row in churning[:3]:
         rate = f"up to {row['peak_a_minute']} connections a minute to {row['broker']}"
         text = f"{row['client']} opens {rate}, and most last less than 10 s"
-        yield Said("warning", text, row["peak_at"], row["peak_at"], "; most of them ")
+        yield Statement("warning", text, row["peak_at"], row["peak_at"], "; most of them ")
 
 
-def _idle_closes(rows: list[Row]) -> Iterator[Said]:
+def _idle_closes(rows: list[Row]) -> Iterator[Statement]:
     for row in [row for row in rows if row["races"]][:3]:
         idle = f"connections that {row['broker']} closed after {duration(row['shortest_idle_us'])} of inactivity"
         text = f"{row['client']} lost {_count(row['races'], 'request')} to {idle}"
-        yield Said("warning", text, row["last_race_at"], row["last_race_at"], ", last ")
+        yield Statement("warning", text, row["last_race_at"], row["last_race_at"], ", last ")
 
 
-def _retries(rows: list[Row]) -> Iterator[Said]:
+def _retries(rows: list[Row]) -> Iterator[Statement]:
     for row in rows[:3]:
         if row["kind"] == "batch":
             batches = f"{_count(row['retries'], 'batch', 'batches')} twice to {row['broker']} ({row['why']})"
@@ -168,32 +172,32 @@ def _retries(rows: list[Row]) -> Iterator[Said]:
             text = f"{row['client']} repeated a {row['api']} {why} at {row['broker']} {_times(row['retries'])}"
         else:
             continue
-        yield Said("warning", text, *_ends([row]))
+        yield Statement("warning", text, *_time_range([row]))
 
 
-def _anomalies(rows: list[Row]) -> Iterator[Said]:
+def _anomalies(rows: list[Row]) -> Iterator[Statement]:
     for cause in anomalies(rows)[:4]:
-        yield Said("warning", cause.text, cause.begin, cause.end)
+        yield Statement("warning", cause.text, cause.begin, cause.end)
 
 
-def _errors(rows: list[Row]) -> Iterator[Said]:
+def _errors(rows: list[Row]) -> Iterator[Statement]:
     of_apis = [
-        row for row in rows if row["by"] == "api" and not is_routine(row["value"], row["error"]) and _stands_out(row)
+        row for row in rows if row["by"] == "api" and not is_routine(row["value"], row["error"]) and _is_notable(row)
     ]
     for row in of_apis[:3]:
         topics = [each["value"] for each in rows if each["by"] == "topic" and each["error"] == row["error"]]
         about = f" about {_names(topics)}" if topics else ""
         often = f"{_times(row['responses'])} ({row['share']:.2%} of its responses)"
-        yield Said("info", f"{row['value']} was answered with {row['error']}{about} {often}", *_ends([row]))
+        yield Statement("info", f"{row['value']} was answered with {row['error']}{about} {often}", *_time_range([row]))
 
 
-def _stands_out(error: Row) -> bool:
+def _is_notable(error: Row) -> bool:
     """Whether there are many errors, or many in a short time."""
     seconds = (error["last_at"] - error["first_at"]) / 1_000_000
     return bool(error["share"] >= _ERROR_SHARE or error["responses"] >= max(_BURST, seconds))
 
 
-def _throttling(rows: list[Row]) -> Iterator[Said]:
+def _throttling(rows: list[Row]) -> Iterator[Statement]:
     for row in [row for row in rows if row["since"] is None][:3]:
         of_hours = [
             each["since"] for each in rows
@@ -201,18 +205,20 @@ def _throttling(rows: list[Row]) -> Iterator[Said]:
         ]  # fmt: skip
         often = f"{_times(row['throttled'])} by {row['broker']}"
         text = f"{row['client']} was throttled {often}, for {duration(row['total_throttle_us'])} in all"
-        yield Said("info", text, min(of_hours, default=None), max(of_hours, default=0) + _HOUR_US if of_hours else None)
+        yield Statement(
+            "info", text, min(of_hours, default=None), max(of_hours, default=0) + _HOUR_US if of_hours else None
+        )
 
 
-def _partitions(rows: list[Row]) -> Iterator[Said]:
+def _partitions(rows: list[Row]) -> Iterator[Statement]:
     for way, verb in (("written", "writes"), ("read", "reads")):
         hot = [row for row in rows if (row[f"{way}_skew"] or 0) >= _SKEW]
         for row in hot[:2]:
-            part = f"{row[f'{way}_share']:.0%} of the topic's {verb}, {row[f'{way}_skew']:.1f}x its even share"
-            yield Said("info", f"Partition {row['partition']} of {row['topic']} receives {part}")
+            share = f"{row[f'{way}_share']:.0%} of the topic's {verb}, {row[f'{way}_skew']:.1f}x its even share"
+            yield Statement("info", f"Partition {row['partition']} of {row['topic']} receives {share}")
 
 
-_READERS: Final[dict[str, Callable[[list[Row]], Iterator[Said]]]] = {
+_READERS: Final[dict[str, Callable[[list[Row]], Iterator[Statement]]]] = {
     "findings": _findings,
     "rules": _findings,
     "group-stalls": _group_stalls,
@@ -229,7 +235,7 @@ _READERS: Final[dict[str, Callable[[list[Row]], Iterator[Said]]]] = {
 }
 
 
-def _ends(rows: list[Row]) -> tuple[int | None, int | None]:
+def _time_range(rows: list[Row]) -> tuple[int | None, int | None]:
     """Return the first and last time of these rows."""
     return (
         min((row["first_at"] for row in rows if row["first_at"] is not None), default=None),
@@ -268,5 +274,5 @@ def _times(count: int) -> str:
 
 def _names(names: list[str]) -> str:
     more = len(names) - _NAMES
-    shown = ", ".join(names[:_NAMES])
-    return f"{shown} and {more} more" if more > 0 else shown
+    listed = ", ".join(names[:_NAMES])
+    return f"{listed} and {more} more" if more > 0 else listed

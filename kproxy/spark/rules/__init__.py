@@ -21,7 +21,7 @@ from kproxy.spark.derived.clusters import with_cluster
 Find = Callable[[DataFrame], DataFrame]
 
 #: The columns of a rule's findings.
-_TOLD: Final = (
+_FINDING_COLUMNS: Final = (
     "cluster",
     "client",
     "broker",
@@ -63,7 +63,7 @@ _FOUND: Final[dict[str, Fleet]] = {}
 
 
 def rule(code: str, *, hint: str) -> Callable[[Find], Find]:
-    """Register the function for a rule of `OFFLINE_RULES`: from rows of TABLE to rows of `told`."""
+    """Register the function for a rule of `OFFLINE_RULES`: from rows of TABLE to rows of `finding_rows`."""
 
     def register(find: Find) -> Find:
         known = _BY_CODE[code]
@@ -83,11 +83,11 @@ def rules() -> tuple[Fleet, ...]:
     return tuple(_FOUND[code] for code in sorted(_FOUND))
 
 
-def told(found: DataFrame, **columns: Column) -> DataFrame:
+def finding_rows(found: DataFrame, **columns: Column) -> DataFrame:
     """Select a rule's columns: from `found`, or those given; null if neither has one."""
     have = {name: F.col(name) for name in found.columns} | columns
     nothing = F.lit(None).cast("string")
-    return found.select(*(have.get(name, nothing).alias(name) for name in _TOLD))
+    return found.select(*(have.get(name, nothing).alias(name) for name in _FINDING_COLUMNS))
 
 
 def when(at: str = "ts") -> list[Column]:
@@ -100,6 +100,6 @@ def when(at: str = "ts") -> list[Column]:
     ]
 
 
-def said(template: str, *values: Column | str) -> Column:
+def message(template: str, *values: Column | str) -> Column:
     """A message with the values of columns, as in `format_string`; null parts become ``null``."""
     return F.format_string(template, *(F.col(each) if isinstance(each, str) else each for each in values))

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 from kproxy.spark.sentences import host
 
 #: The default client ids of libraries: Java, librdkafka, Sarama, franz-go, KafkaJS, kafka-python, aiokafka, ruby-kafka,
@@ -29,6 +29,6 @@ def default_client_id(lines: DataFrame) -> DataFrame:
     found = few.groupBy("cluster", "client_id").agg(
         *when(), F.max("until").alias("until"), F.count_distinct(host(F.col("client"))).alias("hosts")
     )
-    text = said("client id %s is a library's default: %d connections from %d hosts use it", "client_id",
+    text = message("client id %s is a library's default: %d connections from %d hosts use it", "client_id",
                 "findings", "hosts")  # fmt: skip
-    return told(found, client=F.col("client_id"), message=text, last_at=F.col("until"), got=F.col("client_id"))
+    return finding_rows(found, client=F.col("client_id"), message=text, last_at=F.col("until"), got=F.col("client_id"))

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.derived.rates import busy_minutes
-from kproxy.spark.rules import rule, said, told
+from kproxy.spark.rules import finding_rows, message, rule
 
 #: Metadata requests per minute on one connection: a failing client retries once a second (retry.backoff.max.ms), others
 #: refresh every five minutes (metadata.max.age.ms).
@@ -22,7 +22,7 @@ def metadata_storm(lines: DataFrame) -> DataFrame:
     response.
     """
     answers = lines.where((F.col("kind") == "response") & (F.col("api") == "Metadata"))
-    text = said(
+    text = message(
         "client %s requested Metadata from %s %d times in a minute, on one connection", "client", "broker", "hits"
     )
-    return told(busy_minutes(answers, F.lit(True), least=_LEAST), message=text)
+    return finding_rows(busy_minutes(answers, F.lit(True), least=_LEAST), message=text)

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name, topic_name
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 
 #: The errors for a batch over max.message.bytes.
 _TOO_LARGE = ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
@@ -41,10 +41,10 @@ def near_limit(lines: DataFrame) -> DataFrame:
         .groupBy("cluster", "client", F.col("server").alias("broker"), "topic", "limit")
         .agg(*when(), F.max("size").alias("most"))
     )
-    return told(
+    return finding_rows(
         found,
-        message=said("client %s sent batches of up to %d bytes to %s, where one of %d was too large", "client", "most",
-                     "topic", "limit"),
-        expected=said("under %d bytes", F.ceil(_NEAR * F.col("limit"))),
-        got=said("%d bytes", "most"),
+        message=message("client %s sent batches of up to %d bytes to %s, where one of %d was too large", "client",
+                     "most", "topic", "limit"),
+        expected=message("under %d bytes", F.ceil(_NEAR * F.col("limit"))),
+        got=message("%d bytes", "most"),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
 from kproxy.spark.derived.retries import refused_again
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 
 #: A shorter pause (us) does not count as one: retry.backoff.ms is 100.
 _AT_ONCE_US = 50_000
@@ -29,6 +29,6 @@ def retry_storm(lines: DataFrame) -> DataFrame:
     found = seconds.groupBy(
         "cluster", client_name().alias("client"), F.col("server").alias("broker"), "api", "error"
     ).agg(*when(), F.max("until").alias("until"), F.max("count").alias("most"))
-    text = said("client %s sent the same %s to %s %d times in a second, each time after %s", "client", "api", "broker",
-                "most", "error")  # fmt: skip
-    return told(found, message=text, last_at=F.col("until"), got=F.col("error"))
+    text = message("client %s sent the same %s to %s %d times in a second, each time after %s", "client", "api",
+                "broker", "most", "error")  # fmt: skip
+    return finding_rows(found, message=text, last_at=F.col("until"), got=F.col("error"))

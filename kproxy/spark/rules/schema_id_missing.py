@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from dissectors.records.schema_ids import HEX_PREFIX
 from kproxy.spark.columns import client_name, maybe
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 
 _LEAST = 10
 _BODY = (
@@ -41,10 +41,10 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
         .withColumns({"have": F.sum("right").over(totals), "lack": F.sum("wrong").over(totals)})
         .where(F.col("lacking") & (F.col("have") >= _LEAST) & (F.col("have") > F.col("lack")))
     )  # fmt: skip
-    return told(
+    return finding_rows(
         found,
-        message=said("client %s wrote %d values without a schema id to %s, where %d of %d have one", "client", "wrong",
-                     "topic", "have", F.col("have") + F.col("lack")),
+        message=message("client %s wrote %d values without a schema id to %s, where %d of %d have one", "client",
+                     "wrong", "topic", "have", F.col("have") + F.col("lack")),
         expected=F.lit("a zero byte, then a 4-byte schema id"),
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 
 _TELEMETRY = ("GetTelemetrySubscriptions", "PushTelemetry")
 #: The first error is how a client finds out.
@@ -25,6 +25,6 @@ def telemetry_noise(lines: DataFrame) -> DataFrame:
         .agg(*when(), F.mode(F.col("errors")[0]["name"], True).alias("error"))
         .where(F.col("findings") >= _LEAST)
     )
-    text = said("client %s sent %s to %s, which refused it %d times (%s)", "client", "api", "broker", "findings",
+    text = message("client %s sent %s to %s, which refused it %d times (%s)", "client", "api", "broker", "findings",
                 "error")  # fmt: skip
-    return told(found, message=text, got=F.col("error"))
+    return finding_rows(found, message=text, got=F.col("error"))

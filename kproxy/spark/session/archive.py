@@ -56,7 +56,7 @@ class ArchiveWriter:
         wanted = self._path.with_name(f"{self._path.name}.wanted")
         _tidy(folder, self._path.name)
         options = archive_options(folder, key)
-        if options or not wanted.exists() or not _made_base(java, base):
+        if options or not wanted.exists() or not _create_base(java, base):
             wanted.touch()
             self._unlock()
             return options
@@ -78,7 +78,7 @@ class ArchiveWriter:
             "(Ctrl-C skips it)")  # fmt: skip
         with contextlib.suppress(KeyboardInterrupt):
             stop()
-            if self._java.wait() == 0 and _is_whole(self._part):
+            if self._java.wait() == 0 and _is_complete(self._part):
                 self._part.rename(self._path)
         self.close()
 
@@ -115,7 +115,7 @@ def _paths(folder: Path, key: str) -> tuple[Path, Path]:
     return folder / name, folder / f"{name}-base"
 
 
-def _made_base(java: str, base: Path) -> bool:
+def _create_base(java: str, base: Path) -> bool:
     """Create the archive of Java's own classes, which a small runtime lacks (takes a second)."""
     if base.exists():
         return True
@@ -130,7 +130,7 @@ def _made_base(java: str, base: Path) -> bool:
     return True
 
 
-def _is_whole(path: Path) -> bool:
+def _is_complete(path: Path) -> bool:
     """Whether Java has completed an archive: its header is written last."""
     try:
         with path.open("rb") as file:

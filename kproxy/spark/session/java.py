@@ -75,12 +75,12 @@ def _commands() -> Iterator[str]:
 def _version(command: str) -> int:
     """Return the major version; 0 if it does not run."""
     try:
-        told = subprocess.run(  # noqa: S603  # the user's own
+        version_text = subprocess.run(  # noqa: S603  # the user's own
             [command, "-version"], capture_output=True, text=True, check=False, timeout=60
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    found = re.search(r'version "(\d+)', told)
+    found = re.search(r'version "(\d+)', version_text)
     return int(found[1]) if found else 0
 
 

@@ -18,7 +18,7 @@ from kproxy.errors import UserError
 from kproxy.spark.streaming.events import MicroBatch, QueryListener, QueryRows
 
 #: Below the directory of tables: checkpoints by query, and the options of each query.
-_CHECKPOINTS, _ASKED = "_checkpoints", "_asked"
+_CHECKPOINTS, _OPTIONS = "_checkpoints", "_asked"
 _RECORD = "query string, asked string"
 
 
@@ -37,7 +37,7 @@ def claim(spark: SparkSession, directory: str, names: list[str], asked: str) -> 
         UserError: They were started with other options.
     """
     try:
-        rows = spark.read.schema(_RECORD).json(f"{directory}/{_ASKED}").collect()
+        rows = spark.read.schema(_RECORD).json(f"{directory}/{_OPTIONS}").collect()
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -47,7 +47,7 @@ def claim(spark: SparkSession, directory: str, names: list[str], asked: str) -> 
         if (before := known.get(name, asked)) != asked:
             raise UserError(f"{directory}/{name} was started as {before}: use the same options, or another --out")
     if new := [(name, asked) for name in names if name not in known]:
-        spark.createDataFrame(new, _RECORD).coalesce(1).write.mode("append").json(f"{directory}/{_ASKED}")
+        spark.createDataFrame(new, _RECORD).coalesce(1).write.mode("append").json(f"{directory}/{_OPTIONS}")
 
 
 class RunningQueries:
@@ -85,7 +85,7 @@ class RunningQueries:
     def to_rows(self, table: DataFrame, name: str, *, mode: str = "append") -> None:
         """Run a query and emit its rows when they are final (``append``) or on each change (``update``)."""
 
-        def tell(rows: DataFrame, _: int) -> None:
+        def emit(rows: DataFrame, _: int) -> None:
             try:
                 found = rows.collect()
             except (PySparkException, Py4JError) as error:
@@ -95,9 +95,9 @@ class RunningQueries:
             if found:
                 self._events.put(QueryRows(name, found))
 
-        self._start(table.writeStream.foreachBatch(tell).outputMode(mode), name, f"{self._folder.name}/{name}")
+        self._start(table.writeStream.foreachBatch(emit).outputMode(mode), name, f"{self._folder.name}/{name}")
 
-    def told(self, seconds: float) -> QueryRows | MicroBatch | None:
+    def next_event(self, seconds: float) -> QueryRows | MicroBatch | None:
         """Return the next event, or None if there is none within the timeout.
 
         Raises:

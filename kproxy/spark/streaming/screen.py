@@ -16,7 +16,7 @@ from rich.text import Text
 
 from kproxy.spark.streaming.events import MicroBatch, QueryRows
 from kproxy.spark.streaming.queries import Span
-from kproxy.spark.streaming.sentences import TOLD, told
+from kproxy.spark.streaming.sentences import LINE_FORMATS, lines_of
 from kproxy.spark.streaming.windows import Rolling
 from kproxy.spark.tables import cell
 from kproxy.trace.formatting import duration, safe
@@ -58,16 +58,16 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def take(self, event: QueryRows | MicroBatch) -> None:
+    def handle(self, event: QueryRows | MicroBatch) -> None:
         """Show an event of a query."""
         if isinstance(event, MicroBatch):
             if event.until is not None:
                 self._until = max(filter(None, (self._until, event.until.astimezone(UTC))))
-        elif event.query in TOLD:
-            for line in told(event.query, event.rows, self._most):
+        elif event.query in LINE_FORMATS:
+            for line in lines_of(event.query, event.rows, self._most):
                 self._console.print(line, soft_wrap=True)
         else:
-            self._rolling[event.query].take(event.rows)
+            self._rolling[event.query].add(event.rows)
 
     def refresh(self) -> None:
         """Redraw."""

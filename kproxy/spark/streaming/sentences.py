@@ -23,7 +23,7 @@ def finding(row: Row) -> Text:
         row,
         (f"{row['severity']:<8} ", str(row["severity"])),
         (f"{row['code']} {row['name']}  ", "name"),
-        (_who(row), "topic"),
+        (_client_and_broker(row), "topic"),
         (f"{row['message']}  ", ""),
         (f"({place})", "dim"),
     )
@@ -32,10 +32,10 @@ def finding(row: Row) -> Text:
 def client(row: Row) -> Text:
     """``05:12:41  client   shop > 10.0.0.1:9092  apache-kafka-java 3.9.1``, or a version that will be removed."""
     if row["refused_from"] is not None:
-        told = f"uses {row['api']} v{row['api_version']}, which Kafka {row['refused_from']} and later refuse"
-        return _line(row, ("version  ", "warning"), (_who(row), "topic"), (told, ""))
+        lines_of = f"uses {row['api']} v{row['api_version']}, which Kafka {row['refused_from']} and later refuse"
+        return _line(row, ("version  ", "warning"), (_client_and_broker(row), "topic"), (lines_of, ""))
     software = " ".join(filter(None, (row["software_name"], row["software_version"])))
-    return _line(row, ("client   ", "info"), (_who(row), "topic"), (software or "unknown software", ""))
+    return _line(row, ("client   ", "info"), (_client_and_broker(row), "topic"), (software or "unknown software", ""))
 
 
 def worst_first(rows: Sequence[Row]) -> list[Row]:
@@ -49,22 +49,22 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
 
 
 #: By query: the order of its rows, and the formatter of a row.
-TOLD: dict[str, tuple[Callable[[Sequence[Row]], list[Row]], Callable[[Row], Text]]] = {
+LINE_FORMATS: dict[str, tuple[Callable[[Sequence[Row]], list[Row]], Callable[[Row], Text]]] = {
     "findings": (worst_first, finding),
     "clients": (in_order, client),
 }
 
 
-def told(query: str, rows: Sequence[Row], most: int) -> Iterator[Text]:
+def lines_of(query: str, rows: Sequence[Row], most: int) -> Iterator[Text]:
     """Yield lines for new rows of a query, at most `most`."""
-    order, line = TOLD[query]
+    order, line = LINE_FORMATS[query]
     for row in order(rows)[:most]:
         yield line(row)
     if (more := len(rows) - most) > 0:
         yield Text(f"{'':10}and {more} more new {query}; --format json lists all", style="dim")
 
 
-def _who(row: Row) -> str:
+def _client_and_broker(row: Row) -> str:
     names = " > ".join(filter(None, (row["client"], row["broker"])))
     return f"{names}  " if names else ""
 

@@ -17,32 +17,32 @@ class StreamWarnings:
 
     def __init__(self, first: str, late: str) -> None:
         self._first, self._allowed = first, late
-        self._corrupt = self._told_corrupt = 0
+        self._corrupt = self._has_warned_corrupt = 0
         self._late: dict[str, int] = {}
-        self._told_late: dict[str, int] = {}
+        self._has_warned_late: dict[str, int] = {}
 
-    def take(self, batch: QueryRows | MicroBatch) -> None:
+    def handle(self, batch: QueryRows | MicroBatch) -> None:
         """Warn about new problems in a micro-batch."""
         if isinstance(batch, QueryRows):
             return
         if batch.query == self._first and batch.corrupt:
             self._corrupt += batch.corrupt
-            if not self._told_corrupt:
-                self._told_corrupt = self._corrupt
+            if not self._has_warned_corrupt:
+                self._has_warned_corrupt = self._corrupt
                 some = f", as in {safe(batch.example)}" if batch.example else ""
                 warn(f"{_lines(batch.corrupt)} could not be read and were skipped{some}")
         if batch.late:
             self._late[batch.query] = self._late.get(batch.query, 0) + batch.late
-            if batch.query not in self._told_late:
-                self._told_late[batch.query] = batch.late
+            if batch.query not in self._has_warned_late:
+                self._has_warned_late[batch.query] = batch.late
                 warn(f"{self._too_late(batch.query)}; the limit is --late {self._allowed}")
 
     def close(self) -> None:
         """Warn about the totals, if they have increased."""
-        if self._corrupt > self._told_corrupt:
+        if self._corrupt > self._has_warned_corrupt:
             warn(f"{_lines(self._corrupt)} could not be read in total")
         for query, count in self._late.items():
-            if count > self._told_late[query]:
+            if count > self._has_warned_late[query]:
                 warn(f"{self._too_late(query)} in total")
 
     def _too_late(self, query: str) -> str:

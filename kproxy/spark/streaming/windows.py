@@ -21,7 +21,7 @@ class Rolling:
         self._window, self._step = window, step
         self._rows: dict[datetime, dict[tuple[object, ...], Row]] = {}
 
-    def take(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[Row]) -> None:
         """Add new or changed rows."""
         for row in rows:
             window = self._rows.setdefault(row["window_start"].astimezone(UTC), {})

@@ -125,8 +125,8 @@ PATHS = ("/", "/static/js/textual.js", "/static/", "/ws", f"/ws/{'a' * 32}", "/d
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_without_the_token_there_is_nothing(client: Client, path: str) -> None:
-    for given in (path, f"{path}?token=x", f"{path}?token=", f"{path}?token=%ff"):
-        assert (await client.get(given, key=False))[0] == 403
+    for token in (path, f"{path}?token=x", f"{path}?token=", f"{path}?token=%ff"):
+        assert (await client.get(token, key=False))[0] == 403
     other = {"Cookie": f"{client.door.cookie}=x; kproxy-1={client.door.token}; token={client.door.token}"}
     assert (await client.get(path, key=False, **other))[0] == 403
     if path != "/":
@@ -240,7 +240,7 @@ async def test_a_window_that_takes_a_session_over_leaves_the_other_one_without(c
 
 
 async def test_a_session_whose_window_does_not_come_back_ends(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEPT_S", 0.05)
+    monkeypatch.setattr(module, "KEEP_S", 0.05)
     await (await begun(client, NAME)).close()
     async with asyncio.timeout(20):
         while client.server._sessions:  # noqa: ASYNC110 - no event tells
