@@ -77,10 +77,10 @@ class Screen:
         """Wait until the screen satisfies a condition; the time then (`time.perf_counter`)."""
         ends = time.perf_counter() + seconds
         while time.perf_counter() < ends:
-            if shown(self.refresh_screen(styles=styles)):
+            if shown(self.look(styles=styles)):
                 return time.perf_counter()
             time.sleep(_LOOK_EVERY)
-        raise TimeoutError("\n".join(self.refresh_screen()))
+        raise TimeoutError("\n".join(self.look()))
 
     def time_key(self, key: str, shown: Callable[[list[str]], object], *, styles: bool = False) -> float:
         """Seconds from a key to the screen that it makes."""
@@ -90,7 +90,7 @@ class Screen:
 
     def time_change(self, key: str, first: int, last: int) -> float:
         """Seconds from a key until one of these lines is another, in text or style, which nothing else changes."""
-        before = self.refresh_screen(styles=True)[first:last]
+        before = self.look(styles=True)[first:last]
         return self.time_key(key, lambda lines: lines[first:last] != before, styles=True)
 
     def __enter__(self) -> Self:

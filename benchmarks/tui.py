@@ -240,7 +240,7 @@ def million(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -
 
 def is_reading(screen: Screen) -> bool:
     """Whether it has not read everything yet."""
-    return "reading" in screen.refresh_screen()[0]
+    return "reading" in screen.look()[0]
 
 
 def narrow(screen: Screen, times: Times) -> None:
@@ -263,7 +263,7 @@ def narrow(screen: Screen, times: Times) -> None:
     for letter, label in (("l", "sort"), ("t", "sort back")):
         screen.press("o")
         screen.until(lambda lines: any("sort by" in line for line in lines))
-        before_it = screen.refresh_screen()[FIRST]
+        before_it = screen.look()[FIRST]
 
         def is_sorted(lines: list[str], before: str = before_it) -> bool:
             return lines[FIRST] != before and not any("sort by" in line for line in lines)

@@ -140,7 +140,7 @@ def _check_version(version: int, data: memoryview | None) -> None:
 def _check_replicas(request: Request, partition: Partition, of: LogSettings) -> None:
     expected = min(of.min_insync_replicas, len(partition.replicas))
     if request.body["acks"] == _ALL and len(partition.isr) < expected:
-        raise Refused(Error.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replicas are in sync, {expected} are wanted")
+        raise Refused(Error.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} in-sync replicas, {expected} required")
 
 
 def _check_transaction(request: Request, partition: Partition, data: memoryview | None) -> None:

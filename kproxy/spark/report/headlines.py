@@ -140,7 +140,7 @@ def _rebalances(rows: list[Row]) -> Iterator[Statement]:
 
 def _metadata_storms(rows: list[Row]) -> Iterator[Statement]:
     for row in rows[:3]:
-        why = f", answered with {row['error']}" if row["error"] else ""
+        why = f", and got {row['error']}" if row["error"] else ""
         about = f" for {row['topic']}" if row["topic"] else ""
         often = f"{_times(row['requests'])} within {duration(row['lasted_us'])}"
         text = f"{row['client']} requested Metadata{about} from {row['broker']} {often}{why}"
@@ -188,7 +188,7 @@ def _errors(rows: list[Row]) -> Iterator[Statement]:
         topics = [each["value"] for each in rows if each["by"] == "topic" and each["error"] == row["error"]]
         about = f" about {_names(topics)}" if topics else ""
         often = f"{_times(row['responses'])} ({row['share']:.2%} of its responses)"
-        yield Statement("info", f"{row['value']} was answered with {row['error']}{about} {often}", *_time_range([row]))
+        yield Statement("info", f"{row['value']} got {row['error']}{about} {often}", *_time_range([row]))
 
 
 def _is_notable(error: Row) -> bool:

@@ -256,7 +256,7 @@ class Member:
     def beats(
         self, begin: int, end: int, generation: int, told: dict[str, Any] | None = None, shift: Shift | None = None
     ) -> Iterator[Timed]:
-        """A heartbeat every 3 s; `next_event` are the columns of the answers."""
+        """A heartbeat every 3 s; `told` are the columns of the answers."""
         for at in range(begin + 3 * SECOND, end, 3 * SECOND):
             taken = latency(self._random, 900, self.own.server, shift) if shift else 900
             yield from self.asks("Heartbeat", at, taken, generation, answered=told or {})

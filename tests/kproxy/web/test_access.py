@@ -30,7 +30,7 @@ def test_every_server_has_a_key_of_its_own() -> None:
     assert one.token != two.token
     assert one.cookie != two.cookie
     assert one.is_key(one.token)
-    assert not any(one.is_key(token) for token in (two.token, "", None, one.token[:-1], one.token + "x", "\udcff", "é"))
+    assert not any(one.is_key(given) for given in (two.token, "", None, one.token[:-1], one.token + "x", "\udcff", "é"))
 
 
 def test_the_key_is_in_the_url_or_in_its_own_cookie() -> None:

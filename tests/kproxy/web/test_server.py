@@ -125,8 +125,8 @@ PATHS = ("/", "/static/js/textual.js", "/static/", "/ws", f"/ws/{'a' * 32}", "/d
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_without_the_token_there_is_nothing(client: Client, path: str) -> None:
-    for token in (path, f"{path}?token=x", f"{path}?token=", f"{path}?token=%ff"):
-        assert (await client.get(token, key=False))[0] == 403
+    for given in (path, f"{path}?token=x", f"{path}?token=", f"{path}?token=%ff"):
+        assert (await client.get(given, key=False))[0] == 403
     other = {"Cookie": f"{client.door.cookie}=x; kproxy-1={client.door.token}; token={client.door.token}"}
     assert (await client.get(path, key=False, **other))[0] == 403
     if path != "/":
