@@ -44,7 +44,7 @@ Frame = RequestLine | ResponseLine
 class TopicsOverview:
     """Collects the topics that were written, read or got an error in the lines of a trace.
 
-    Of more than `MOST_TOPICS`, the most recently active are kept: `dropped` counts the others. A Fetch that names no
+    Of more than `MOST_TOPICS`, the most recently active are kept: `evicted` counts the others. A Fetch that names no
     topic continues its connection's fetch session (KIP-227).
 
     Attributes:
@@ -60,7 +60,7 @@ class TopicsOverview:
         self._groups: Recent[Who, str] = Recent(MOST_CLIENTS)
 
     @property
-    def dropped(self) -> int:
+    def evicted(self) -> int:
         """Number of topics that are no longer listed."""
         return self._topics.let_go
 

@@ -64,7 +64,7 @@ class TopicView(OverviewView[TopicSummary]):
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
-        return self.session.overviews.topics.dropped, "inactive topics"
+        return self.session.overviews.topics.evicted, "inactive topics"
 
     def key(self, item: TopicSummary) -> int:
         """Return the topic's first row, which is stable; its name may become known later."""
